@@ -97,7 +97,10 @@ for document in "${documents[@]}"; do
 	check_phrases "$document"
 done
 # Manuals have no budget; scdoc's text is much like Markdown.
-for document in */man/*.scd; do check_phrases "$document"; done
+for document in */man/*.scd; do
+	check_phrases "$document"
+	while read -r name; do test_exists "$document" "$name"; done < <(prose "$document" | grep -oE '_lab\.[a-z0-9.-]*[a-z0-9]_' | tr -d _ || true)
+done
 
 # Would mistakes be found?
 probe() {
