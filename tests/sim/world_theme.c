@@ -424,7 +424,7 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 /* It hangs much longer than its sessions would wait for a target that is lost. */
 static void make_hung(void)
 {
-	uint32_t breaks = sim_chance(300000) ? 0 : 100000;
+	uint32_t breaks = sim_chance(500000) ? 0 : 100000;
 	uint64_t hung_ns;
 
 	make_benign();
