@@ -389,7 +389,7 @@ static void make_hung_app(struct sim_app *app, uint32_t breaks)
 	app->options.give_up_ms = (uint32_t)sim_between(500, 1000);
 	app->options.fail_fast_ms = 0;
 	app->options.no_reconnect = false;
-	app->load.ops_left = (unsigned int)sim_between(200, 400);
+	app->load.ops_left = (unsigned int)sim_between(400, 800);
 	app->load.depth = 12;
 	app->think_ns = 100 * SIM_MS;
 	app->abandon = app->abort = app->ask = 0;
