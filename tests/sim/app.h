@@ -50,6 +50,7 @@ struct sim_mount {
 	uint64_t epoch;        /* of the session, when its handle was opened */
 	struct sim_opening opening; /* it is, or may be, opened anew since then */
 	bool opening_again;
+	bool fresh;            /* it is being opened */
 	bool lost;             /* it has to know of that before FLUSH succeeds again (F7) */
 	uint8_t cache_epoch[16];
 	uint64_t known[SIM_APP_SECTORS]; /* what a sector said last, or UINT64_MAX */

@@ -96,6 +96,9 @@ static void op_cover(struct sim_app *app, struct sim_op *op)
 
 static void mount_told(struct sim_app *app, struct sim_mount *mount)
 {
+	/* Behind the loss: those that were there have to know. */
+	if (mount->fresh && !mount->rblk->open.unaware)
+		return;
 	if (!mount->rblk->open.unaware)
 		sim_fail("%s: acknowledged writes may be lost, and one that has the volume open does not have to know (F7)",
 			 app->actor.name);
@@ -269,7 +272,9 @@ bool sim_mount_open(struct sim_app *app, struct sim_mount *mount)
 	sim_mount_forget(mount);
 	mount->lost = false;
 	memcpy(mount->cache_epoch, info->cache_epoch, sizeof(mount->cache_epoch));
+	mount->fresh = true;
 	owed_learn(app, mount);
+	mount->fresh = false;
 	sim_mount_owed(app, mount)->doubtful = mount->rblk->open.unaware || core_durable_dirty(&mount->rblk->durable->core);
 	sim_inside_opened(app->host, mount->volume, &opening);
 	return true;
