@@ -33,7 +33,7 @@ struct sim_module_disk {
 	uint32_t handle;
 	uint8_t cache_epoch[16];
 	bool lost;		/* FLUSH fails (F7) */
-	uint64_t wrote, covered; /* acknowledged writes without FUA; of them, by a FLUSH that succeeded */
+	uint64_t wrote, covered; /* acknowledged writes that owe; of them, by a FLUSH that succeeded */
 	uint64_t verified;	/* sectors, at the end */
 	bool gone;		/* its handle: it must be attached again */
 	unsigned int callers;	/* programs that are in a call of pr_ops on it */
@@ -66,6 +66,7 @@ struct sim_module_op {
 	uint64_t begun_ns;
 	bool polled;
 	bool covered; /* a FLUSH has succeeded since it began */
+	bool cached;  /* its volume has had a volatile cache all the time */
 	uint64_t hopeless; /* a FLUSH that began when FLUSH failed: module->known then; 0: it did not */
 	bool fail_fast;
 	uint64_t reservation; /* sim_reserver_moment(), when it began */

@@ -26,6 +26,14 @@ static bool flush_is_under_way(const struct sim_module_disk *disk, const struct 
 	return false;
 }
 
+/* What is under way may have been done when its volume had none. */
+static void note_cache(struct sim_module *module, const struct sim_module_disk *disk, const struct sim_disk_view *view)
+{
+	for (unsigned int i = 0; i < SIM_SLOTS; i++)
+		if (module->ops[i].disk == disk && !(view->flags & RBLK_VOLUME_VOLATILE_CACHE))
+			module->ops[i].cached = false;
+}
+
 /* FLUSH must fail exactly if the cache epoch has changed and writes were not flushed. */
 static void disk_reopened(struct sim_module *module, struct sim_module_disk *disk,
 			  const struct sim_disk_view *view)
@@ -54,6 +62,7 @@ static void disk_reopened(struct sim_module *module, struct sim_module_disk *dis
 		disk->own_life = disk->life;
 	disk->lost = view->lost;
 	disk->covered = disk->wrote;
+	note_cache(module, disk, view);
 	sim_reached("module", "has a volume opened anew by the module",
 		    view->lost ? "after a loss" : NULL);
 }
@@ -92,7 +101,7 @@ static void account(struct sim_module_op *op)
 	const struct sim_command *command = op->command;
 
 	if (command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES)
-		disk->wrote += !command->fua && !op->covered;
+		disk->wrote += op->cached && !command->fua && !op->covered;
 	if (command->kind != SIM_COMMAND_FLUSH)
 		return;
 	/* It may cover what was answered before it was sent, and has not ended yet. */
@@ -326,6 +335,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		sim_model_goes_on(command.session, command.volume);
 	op->disk = disk;
 	op->covered = false;
+	op->cached = view.flags & RBLK_VOLUME_VOLATILE_CACHE;
 	op->hopeless = command.kind == SIM_COMMAND_FLUSH && view.lost ? module->known : 0;
 	op->reservation = sim_reserver_moment(module->host, disk->volume);
 	op->begun_ns = sim_now_ns();
