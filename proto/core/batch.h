@@ -58,7 +58,7 @@ struct core_clock {
 	bool owed;                 /* the doorbell was to be rung, and waits for them */
 };
 
-/* Of a connection that is new: the device has nothing. */
+/* Begins with a new connection: the device has nothing. */
 void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits);
 
 /* One more command to be sent. True: it begins another message than those before it. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What librblk and the kernel module hold an answer's digest to (specification sections 4 and 5), and how often they send a
- * command again whose data does not match. Each computes CRC32C on its own: proto/digest, kmod/digest.c. Pure.
+ * The rules that librblk and the kernel module hold an answer's digest to (specification sections 4
+ * and 5), and how often they send a command again whose data does not match. Each computes CRC32C
+ * on its own: proto/digest, kmod/digest.c. Pure.
  */
 #ifndef RBLK_CORE_DIGEST_H
 #define RBLK_CORE_DIGEST_H
@@ -17,7 +18,7 @@ static inline bool core_digest_asked(const struct rblk_wire_command *command)
 	return command->opcode == RBLK_OP_READ && command->flags & RBLK_CMD_DIGEST;
 }
 
-/* What is wrong with an answer's digest, or its lack; NULL: nothing. */
+/* The mistake in an answer's digest, or its lack; NULL: there is none. */
 static inline const char *core_digest_fault(const struct rblk_wire_command *command,
 					    const struct rblk_wire_completion *completion)
 {

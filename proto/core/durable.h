@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an initiator knows of one volume: is there an acknowledged write that is not durable, and
+ * An initiator's knowledge of one volume: is there an acknowledged write that is not durable, and
  * may one be lost? Specification section 8, F7. There is one struct core_durable for a volume (its
  * uuid) in a process or a kernel; every open of the volume has a part in it, because a FLUSH speaks
  * for all of them.

@@ -19,7 +19,7 @@ struct core_login_session {
 	bool queue_here; /* an older incarnation has not ended yet: connected, or I/O in flight */
 };
 
-/* What the target allows. */
+/* The terms that the target allows. */
 struct core_login_limits {
 	bool draining;
 	u16 queues_max;
@@ -48,8 +48,8 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 					   const struct core_login_limits *limits);
 
 /*
- * What becomes of `older`, which waits, when `newer` comes, a login of the same queue: it is
- * rejected as if `newer` had been accepted already. Or it goes on waiting, because its own epoch or
+ * Decides about `older`, which waits, when `newer` comes, a login of the same queue: it is rejected
+ * as if `newer` had been accepted already. Or it goes on waiting, because its own epoch or
  * incarnation is the higher one. Both have passed rblk_check_login(). REJECT or WAIT.
  */
 struct core_login_verdict core_login_supersede(const struct rblk_wire_login *newer,

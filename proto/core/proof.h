@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What both ends prove by AUTHENTICATE, put together; and whether an answer belongs to the exchange.
- * Pure; for librblk, rblkd and rblk.ko. Specification section 6.3.
+ * The bytes that both ends prove by AUTHENTICATE, put together; and whether an answer belongs to
+ * the exchange. Pure; for librblk, rblkd and rblk.ko. Specification section 6.3.
  */
 #ifndef RBLK_CORE_PROOF_H
 #define RBLK_CORE_PROOF_H
@@ -12,8 +12,8 @@
 #define CORE_PROOF_TARGET 'T'
 
 /*
- * Of the connection: both messages of its login, as they were sent, and what TLS has as its own (32 bytes;
- * NULL: there is no TLS). The rest is the exchange's.
+ * Fills in the connection's part: both messages of its login, as they were sent, and what TLS has
+ * as its own (32 bytes; NULL: there is no TLS). The rest is the exchange's.
  */
 static inline void core_proof_begin(struct rblk_wire_proof *proof, const struct rblk_wire_login *login,
 				    const struct rblk_wire_accept *accept, const u8 *channel)

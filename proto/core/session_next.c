@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What an initiator's session tells its caller: the next action, the next time, a queue. session_state.c prepares it. */
+/*
+ * An initiator's session tells its caller these: the next action, the next time, a queue.
+ * session_state.c prepares it.
+ */
 #include "proto/core/session_impl.h"
 
 /* -- looking ----------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ bool env_machine_id(const char *root, char id[ENV_MACHINE_ID_BYTES])
 		id[0] = 0;
 	fclose(file);
 	id[strcspn(id, "\n")] = 0;
-	/* What images have there until their first start has ended. */
+	/* Images of machines have this word there until their first start has ended. */
 	if (!strcmp(id, "uninitialized"))
 		id[0] = 0;
 	return id[0];

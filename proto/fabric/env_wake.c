@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a wake-up takes on this machine (env_wake_ns()): two threads wake each other in turn. An archive member of its own, as
- * env_posix.c is.
+ * The time that a wake-up takes on this machine (env_wake_ns()): two threads wake each other in
+ * turn. An archive member of its own, as env_posix.c is.
  */
 #include "proto/core/env.h"
 
@@ -20,7 +20,7 @@
 /* For all rounds: on a busy machine they are fewer. */
 #define WAKE_ALL_NS 10000000ull
 
-/* What env_wake_ns() returns; written once. */
+/* The value that env_wake_ns() returns; written once. */
 static uint64_t wake_ns;
 
 /* Static, because a thread that has not answered in time may do so later. */
@@ -55,7 +55,10 @@ static uint64_t wake_round(void)
 	return count > 0 && eventfd_read(pair.answered, &value) == 0 ? took_ns / 2 : 0;
 }
 
-/* What else wants the processors makes rounds longer, never shorter: the lower quartile. 0: an answer did not come. */
+/*
+ * Other programs that want the processors make rounds longer, never shorter: the lower quartile. 0:
+ * an answer did not come.
+ */
 static uint64_t wake_quartile(void)
 {
 	uint64_t sorted[WAKE_ROUNDS], all_ns = 0;

@@ -96,8 +96,8 @@ struct fab_limits {
 	 */
 	bool acknowledged;
 	/*
-	 * What is posted to a queue pair in ERR comes back flushed. Otherwise (iWARP: Soft-iWARP
-	 * forgets it) only DRAINED says that it is over.
+	 * Work requests that are posted to a queue pair in ERR come back flushed. Otherwise (iWARP:
+	 * Soft-iWARP forgets it) only DRAINED says that it is over.
 	 */
 	bool late_flush;
 };
@@ -157,7 +157,7 @@ struct fab *fab_open(enum fab_kind kind, const struct fab_options *options, char
 void fab_close(struct fab *fab);
 
 const char *fab_error(const struct fab *fab);
-/* What the status of a FAB_EVENT_DISCONNECTED means; 0: why is unknown. */
+/* The meaning of the status of a FAB_EVENT_DISCONNECTED; 0: why is unknown. */
 const char *fab_lost_text(int status);
 enum fab_kind fab_kind_of(const struct fab *fab);
 
@@ -228,7 +228,7 @@ enum fab_kind fab_request_kind(const struct fab_request *request); /* of the fab
 /* Is this address of this machine an RDMA device's? It may take as long as a system call. Any thread. */
 bool fab_rdma_address(const struct sockaddr *addr);
 
-/* What TLS has proven, for the life of the request or connection. */
+/* The identity that TLS has proven, for the life of the request or connection. */
 struct fab_channel {
 	const char *initiator;	/* its name */
 	const uint8_t *binding; /* 32 bytes that only this connection has, the same at both ends */
@@ -325,8 +325,10 @@ void fab_mr_deregister(struct fab_mr *mr);
 int fab_mr_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
 void fab_mr_retire(struct fab_mr *mr);
 void fab_mr_work(struct fab_mr *mr);
-/* Of what was begun: 0, or negative errno and the mr is freed. Of what was retired: 0 and it is
- * freed. */
+/*
+ * Ends a registration that was begun: 0, or negative errno and the mr is freed; or one that was
+ * retired: 0, and it is freed.
+ */
 int fab_mr_end(struct fab_mr *mr);
 /* Keys as this connection's device knows them. 0 if registration there failed (logged). */
 uint32_t fab_mr_lkey(const struct fab_mr *mr, const struct fab_device *device);

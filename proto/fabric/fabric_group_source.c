@@ -25,8 +25,9 @@ static bool ipv4_sum_right(const uint8_t header[IPV4_BYTES])
 }
 
 /*
- * What looks like IPv6 may be what was left in front of IPv4: a header with a right checksum is no accident. Where it does
- * not look like IPv6, the checksum is not asked for: Soft-RoCE leaves it out of what a machine sends to itself.
+ * Bytes that look like IPv6 may be left over in front of IPv4: a header with a right checksum is no
+ * accident. Where it does not look like IPv6, the checksum is not asked for: Soft-RoCE leaves it
+ * out of what a machine sends to itself.
  */
 static bool is_ipv4(const uint8_t header[FAB_GROUP_HEADER_BYTES])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What all kinds of fabric share, below them: the table that leads from a queue pair's number to
- * its connection, and the words of errors and addresses. Knows nothing of any kind.
+ * The parts that all kinds of fabric share, below them: the table that leads from a queue pair's
+ * number to its connection, and the words of errors and addresses. Knows nothing of any kind.
  */
 #include "proto/fabric/fabric_impl.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an implementation of the fabric gives: the table of its operations, and the common heads of
+ * An implementation of the fabric gives these: the table of its operations, and the common heads of
  * the objects that fabric.h keeps opaque. fabric_calls.c calls through the table; fabric_verbs.c,
  * fabric_tcp.c and the simulator embed the heads in their own structs. Nobody else includes this.
  */

@@ -179,7 +179,7 @@ static int tcp_arm(struct fab *head)
 	if (!tcp_cq_empty(&fab->cq) || !TAILQ_EMPTY(&fab->events) || !TAILQ_EMPTY(&fab->requests) ||
 	    fab->accept_error || fab->loop.active_count > 0)
 		return 1;
-	/* What came since epoll was asked last keeps the descriptor readable: nothing is lost. */
+	/* Events that came since epoll was asked last keep the descriptor readable: nothing is lost. */
 	fab->loop.armed = true;
 	return 0;
 }
@@ -232,7 +232,7 @@ static int request_event(struct tcp_fab *fab, struct fab_event *event)
 	return 1;
 }
 
-/* Of a connection's events the earliest in its life comes first: the enum's order. */
+/* The earliest of a connection's events comes first: the enum's order. */
 static int conn_event(struct tcp_fab *fab, struct fab_event *event)
 {
 	struct tcp_conn *conn = TAILQ_FIRST(&fab->events);

@@ -135,7 +135,7 @@ void tcp_sq_fini(struct tcp_sq *sq);
 int tcp_sq_post(struct tcp_sq *sq, const struct ibv_send_wr *wr, uint32_t inline_bytes);
 /* Started, and acknowledged or answered; so it can complete when those before it have. */
 bool tcp_send_finished(const struct tcp_sq *sq, const struct tcp_send_wr *wr);
-/* What its completion says. */
+/* The fields of its completion. */
 enum ibv_wc_opcode tcp_send_wc_opcode(const struct tcp_send_wr *wr);
 
 static inline struct tcp_send_wr *tcp_sq_wr(const struct tcp_sq *sq, uint32_t index)

@@ -24,7 +24,7 @@
 #define RX_LARGE_BYTES 16384u
 #define RX_AHEAD_OF_LARGE 256u
 
-/* Of the steps below. Negative errno: the connection ends. */
+/* The results of the steps below. Negative errno: the connection ends. */
 enum rx_step {
 	RX_GO_ON = 0,
 	RX_WAIT = 1, /* for a receive, or for room in the completion queue */
@@ -32,7 +32,7 @@ enum rx_step {
 
 /* -- destinations ----------------------------------------------------------------------------- */
 
-/* Of a message into the segments of a receive or a READ, behind the first `skip` bytes. */
+/* Makes the vector for a message into the segments of a receive or a READ, behind the first `skip` bytes. */
 static int rx_iov_sges(struct tcp_conn *conn, const struct ibv_sge *sges, uint32_t count,
 		       uint32_t skip, uint32_t bytes, struct iovec *iovs)
 {
@@ -403,7 +403,7 @@ static int rx_finish(struct tcp_conn *conn)
 
 /* -- bytes ------------------------------------------------------------------------------------ */
 
-/* What can be done without further bytes. */
+/* Does what can be done without further bytes. */
 static int rx_advance(struct tcp_conn *conn)
 {
 	struct tcp_rx *rx = &conn->rx;
@@ -474,7 +474,7 @@ static int rx_parse(struct tcp_conn *conn, const unsigned char *data, size_t byt
 	return step;
 }
 
-/* What was read ahead behind a frame that has to wait. Only a starved connection has this. */
+/* Takes bytes that were read ahead behind a frame that has to wait. Only a starved connection has this. */
 static int rx_spill(struct tcp_conn *conn, const unsigned char *data, size_t bytes)
 {
 	unsigned char *spill;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What fabric_tcp waits for: sockets in one epoll, a list of those that have work, and timers.
- * Each socket is in the epoll once, edge-triggered, so that an idle connection costs nothing. An
- * edge, a post, a completion that found no room set a work bit on the object's struct tcp_source,
- * which puts it on the active list; fabric_tcp.c runs what is on it. Knows nothing of what a source
- * stands for: the owner embeds one and frees it. One thread's, as the fab is.
+ * The sources that fabric_tcp waits for: sockets in one epoll, a list of those that have work, and
+ * timers. Each socket is in the epoll once, edge-triggered, so that an idle connection costs
+ * nothing. An edge, a post, a completion that found no room set a work bit on the object's struct
+ * tcp_source, which puts it on the active list; fabric_tcp.c runs what is on it. Knows nothing of
+ * what a source stands for: the owner embeds one and frees it. One thread's, as the fab is.
  */
 #ifndef RBLK_FABRIC_TCP_SOURCE_H
 #define RBLK_FABRIC_TCP_SOURCE_H

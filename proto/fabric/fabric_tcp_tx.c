@@ -18,8 +18,9 @@
 #define TX_STAGE_BYTES 8192
 #define ACK_TURNS 2 /* what arrived is answered in the next one at the earliest */
 /*
- * Of one connection; then it is the turn of others. A peer that takes data as fast as it is sent
- * would otherwise keep the loop until all that is posted has gone: 128 MiB, for 128 reads of 1 MiB.
+ * The bytes of one connection in a turn; then it is the turn of others. A peer that takes data as
+ * fast as it is sent would otherwise keep the loop until all that is posted has gone: 128 MiB, for
+ * 128 reads of 1 MiB.
  */
 #define TX_BYTES_PER_TURN (1u << 20)
 #define TX_SMALL_BYTES 256 /* cheaper to copy than to have as an iovec of its own */
@@ -185,7 +186,7 @@ static bool batch_add_response_data(struct tx_batch *batch, uint32_t index, uint
 
 static struct fab_tcp_frame frame_init(const struct tcp_conn *conn, uint8_t opcode)
 {
-	/* What has been executed is one less than what is expected. */
+	/* The number of the last executed one is one less than the expected one. */
 	return (struct fab_tcp_frame){
 		.opcode = opcode,
 		.ack = rblk_to_le32(conn->rx.sequence - 1),
@@ -428,7 +429,7 @@ enum tx_sent {
 	TX_FULL, /* less: the socket is full */
 };
 
-/* What went leaves *budget. enum tx_sent, or negative errno. */
+/* Sends, and subtracts the bytes that went from *budget. enum tx_sent, or negative errno. */
 static int batch_send(struct tx_batch *batch, uint64_t *budget)
 {
 	struct tcp_conn *conn = batch->conn;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the files of fabric_verbs share: the structs behind fabric.h's opaque ones, and who does
+ * The files of fabric_verbs share this: the structs behind fabric.h's opaque ones, and who does
  * what.
  *   fabric_verbs.c         a fab: open, close, arm, poll, post; delivering events
  *   fabric_verbs_device.c  a device: its context, CQ, SRQ, limits, asynchronous events
@@ -117,7 +117,7 @@ enum verbs_conn_state {
 	VERBS_CONN_STATES
 };
 
-/* What a draining connection waits for, in this order. */
+/* A draining connection waits for these, in this order. */
 enum verbs_drain {
 	VERBS_DRAIN_MADE,      /* a queue pair that another thread is making */
 	VERBS_DRAIN_MARKERS,   /* the last work request of each queue */
@@ -170,7 +170,7 @@ struct verbs_conn {
 	TAILQ_ENTRY(verbs_conn) all_entry, ready_entry, timed_entry;
 };
 
-/* Of a fab (on its list, registered with every device) or of one connection. */
+/* Memory of a fab (on its list, registered with every device) or of one connection. */
 struct verbs_mr {
 	struct fab_mr head;
 	struct ibv_mr *mrs[FAB_DEVICES_MAX];

@@ -334,7 +334,7 @@ void verbs_conn_close(struct fab_conn *head)
 		verbs_conn_begin_drain(conn, connected);
 }
 
-/* What happened to the connection meanwhile goes first. */
+/* An event that came to the connection meanwhile goes first. */
 void verbs_conn_qp_made(struct verbs_conn *conn, int err)
 {
 	if (conn->state == VERBS_CONN_DRAINING)

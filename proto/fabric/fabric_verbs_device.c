@@ -331,7 +331,7 @@ int verbs_device_arm(struct verbs_device *device)
 		device->armed = true;
 		device->seen = false;
 	}
-	/* What completed before the CQ was armed raises no event. */
+	/* Work that completed before the CQ was armed raises no event. */
 	n = ibv_poll_cq(device->cq, 1, &device->stash);
 	if (n < 0)
 		return verbs_device_unarmed(device, "its completion queue cannot be polled");

@@ -186,7 +186,7 @@ void verbs_mr_work(struct fab_mr *head)
 	}
 }
 
-/* What was registered gets its keys, and what has come meanwhile is registered here. */
+/* The registered memory gets its keys, and devices that have come meanwhile register it here. */
 static int verbs_mr_publish(struct verbs_mr *mr)
 {
 	struct verbs_fab *fab = verbs_fab(mr->head.fab);

@@ -123,7 +123,7 @@ static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, uint32_t *inline_
 		.srq = srq ? device->srq : NULL,
 		.cap =
 			{
-				/* What the caller posts and one marker. */
+				/* Room for all that the caller posts, and one marker. */
 				.max_send_wr = conn->options.send_depth + 1,
 				.max_recv_wr = srq ? 0 : conn->options.recv_depth + 1,
 				.max_send_sge = verbs_conn_send_sge(conn, device),

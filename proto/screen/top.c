@@ -105,7 +105,7 @@ bool screen_top_run(struct screen_top *top)
 	if (good)
 		screen_enter(top);
 	while (good && top_wait(top)) {
-		/* What fails now is said on the screen that stays. */
+		/* A failure from now on is told on the screen that stays. */
 		good = top->step(top, false);
 		fflush(stdout);
 		if (ferror(stdout))

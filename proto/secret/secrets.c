@@ -174,7 +174,7 @@ static bool mode_is_private(const struct stat *st)
 	return !others || (!st->st_uid && others == S_IRGRP);
 }
 
-/* What keeps the file from being secret, or false. */
+/* Tells what keeps the file from being secret, or false. */
 static bool file_wrong(int fd, char *error)
 {
 	struct stat st;

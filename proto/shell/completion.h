@@ -15,7 +15,7 @@ enum shell_argument {
 	SHELL_ARGUMENT_OPTIONAL, /* only behind "=" */
 };
 
-/* Of a command line. */
+/* An option of a command line. */
 struct shell_option {
 	const char *name, *help;
 	char letter; /* 0: none */

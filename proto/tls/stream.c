@@ -43,7 +43,7 @@ static const char *reason_text(void)
 	return reason ? reason : "no reason";
 }
 
-/* Of a handshake, this side's callback may have said more already. */
+/* This side's callback in a handshake may have said more already. */
 static int handshake_fault(struct rblk_tls *tls)
 {
 	unsigned int reason = (unsigned int)ERR_GET_REASON(ERR_peek_last_error());
@@ -261,7 +261,7 @@ static int record_send(struct rblk_tls *tls, const void *piece, size_t bytes)
 	return result == 1 ? 1 : stream_fault(tls, result);
 }
 
-/* What is held, first. */
+/* Sends the bytes that are held, before any others. */
 static int held_send(struct rblk_tls *tls)
 {
 	int sent = record_send(tls, tls->held, tls->held_bytes);
@@ -322,7 +322,7 @@ ssize_t rblk_tls_send(struct rblk_tls *tls, const struct iovec *iovs, size_t cou
 		}
 		cursor_move(&cursor, bytes);
 	}
-	/* What went before an error does not matter: nothing follows it. */
+	/* Bytes that went before an error do not matter: nothing follows it. */
 	if (sent < 0)
 		return failed(sent);
 	return total > 0 ? total : failed(-EAGAIN);
@@ -363,7 +363,7 @@ static ssize_t recv_result(size_t total, int step)
 	return failed(step ? step : -EAGAIN);
 }
 
-/* Of data that was received. */
+/* Counts data that was received: after enough of it, changes of keys begin to count anew. */
 static void updates_forget(struct rblk_tls *tls, size_t bytes)
 {
 	tls->update_bytes += bytes;

@@ -62,7 +62,7 @@ void rblk_tls_end(struct rblk_tls *tls);
 /* After the handshake: the initiator's name, which it has proven; what is this connection's alone. */
 const char *rblk_tls_name(const struct rblk_tls *tls);
 const u8 *rblk_tls_channel(const struct rblk_tls *tls);
-/* What failed; "" while nothing has. */
+/* The words of the failure; "" while there is none. */
 const char *rblk_tls_words(const struct rblk_tls *tls);
 
 /* Which name and key an identity means. 0 or -EINVAL. Pure; for the server and its tests. */

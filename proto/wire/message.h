@@ -164,8 +164,8 @@ RBLK_ASSERT_OFFSET(struct rblk_wire_completion, queued_us, 16);
 RBLK_ASSERT_OFFSET(struct rblk_wire_completion, sequence, 28);
 
 /*
- * What the target reports without a command, if RBLK_FEATURE_EVENTS is agreed, on queue 0. One
- * event is outstanding at a time: the next follows the KEEPALIVE whose argument is the event's
+ * An event: the target reports it without a command, if RBLK_FEATURE_EVENTS is agreed, on queue 0.
+ * One event is outstanding at a time: the next follows the KEEPALIVE whose argument is the event's
  * number.
  */
 enum rblk_event {

@@ -45,9 +45,9 @@ struct rblk_wire_authenticate {
 RBLK_ASSERT_SIZE(struct rblk_wire_authenticate, 192);
 
 /*
- * What a proof is the HMAC-SHA256 of; never sent. It has all that makes this connection what both ends
- * take it for: so a proof is worth nothing on another connection, and nothing of the login can be
- * changed on its way.
+ * A proof is the HMAC-SHA256 of this; it is never sent. It has all that makes this connection what
+ * both ends take it for: so a proof is worth nothing on another connection, and nothing of the
+ * login can be changed on its way.
  */
 struct rblk_wire_proof {
 	char label[15]; /* RBLK_PROOF_LABEL */

@@ -8,7 +8,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_bytes.h"
 
-/* What an opcode's lba and argument are, beside "must be zero". */
+/* The meanings of an opcode's lba and argument, beside "must be zero". */
 enum number_rule {
 	NUMBER_NONE = 0, /* must be zero */
 	NUMBER_ANY,
