@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What somebody asks of the configuration of a running daemon: to read its files again, to edit it, to
- * write it back. watch/ takes such requests apart, control/ carries them out (reloader.h).
+ * A request to change the configuration of a running daemon: to read its files again, to edit it,
+ * to write it back. watch/ takes such requests apart, control/ carries them out (reloader.h).
  */
 #ifndef RBLK_TARGET_CHANGE_H
 #define RBLK_TARGET_CHANGE_H

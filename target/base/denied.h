@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What to do when rblkd may not open a path. The service runs as a user of its own, so an administrator who
- * writes files as root soon meets that. Any thread.
+ * Advice for when rblkd may not open a path. The service runs as a user of its own, so an
+ * administrator who writes files as root soon meets that. Any thread.
  */
 #ifndef RBLK_TARGET_DENIED_H
 #define RBLK_TARGET_DENIED_H

@@ -8,7 +8,7 @@
 
 #define TGT_ERROR_BYTES 512
 
-/* What to do about -EMFILE, appended to the reason. */
+/* Advice about -EMFILE, appended to the reason. */
 #define TGT_RAISE_DESCRIPTORS "raise the limit: ulimit -n, or LimitNOFILE= in the unit"
 
 /* Formats `error` (object first, reason last) and returns `code`. Cuts what is too long. */

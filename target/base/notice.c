@@ -52,7 +52,7 @@ struct notice_slot {
 struct notice_kept {
 	TAILQ_HEAD(notice_list, notice_slot) slots; /* by number */
 	unsigned int count;
-	/* Of this second: */
+	/* The counts of this second: */
 	uint64_t begun_ns;
 	unsigned int used, suppressed;
 	const struct notice_slot *taken[TGT_NOTICES_BURST]; /* the first `used`; none of them is replaced in it */
@@ -69,7 +69,7 @@ static struct {
 	struct notice_slot slots[TGT_NOTICES_MAX]; /* the first `count` are in use */
 } notices = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = -1};
 
-/* What does not fit is cut off. */
+/* Text that does not fit is cut off. */
 static void text_keep(char *to, size_t bytes, const char *from)
 {
 	size_t length = from ? strnlen(from, bytes - 1) : 0;

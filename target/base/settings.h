@@ -37,7 +37,7 @@ enum tgt_cache_mode {
 	TGT_CACHE_BUFFERED, /* page cache; flushes are still performed */
 };
 
-/* Of operations: 0 is no limit. */
+/* Limits of operations: 0 is no limit. */
 struct tgt_limit_config {
 	unsigned int iops;   /* a second */
 	uint32_t burst_ms;   /* what was not used for so long may be used at once */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is configured and cannot be served now, with the reason: volumes, and addresses to listen on (HTTP's,
- * too). Whoever tries to serve it adds it, tries again, and removes it; people see the list as "missing". Any
- * thread; a process has one, made before the first attempt.
+ * The list of what is configured and cannot be served now, with the reason: volumes, and addresses
+ * to listen on (HTTP's, too). Whoever tries to serve it adds it, tries again, and removes it;
+ * people see the list as "missing". Any thread; a process has one, made before the first attempt.
  */
 #ifndef RBLK_TARGET_BASE_UNSERVED_H
 #define RBLK_TARGET_BASE_UNSERVED_H

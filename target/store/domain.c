@@ -33,7 +33,7 @@ static bool file_word(const char *path, char word[WORD_BYTES])
 
 /* -- the machine ------------------------------------------------------------------------------- */
 
-/* What makers of boards forget to replace; and too few different digits to be anyone's own. */
+/* Numbers that makers of boards forget to replace; and too few different digits to be anyone's own. */
 static bool is_own(const char *uuid)
 {
 	static const char *const placeholders[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a fault store has to put back when a FLUSH is to lose what it should have made durable: the
- * bytes that were there before each write since the last FLUSH that succeeded. One for a store, for
- * all of its ports; a lock inside.
+ * The bytes that a fault store has to put back when a FLUSH is to lose what it should have made
+ * durable: the bytes that were there before each write since the last FLUSH that succeeded. One for
+ * a store, for all of its ports; a lock inside.
  */
 #ifndef RBLK_TARGET_STORE_FAULT_UNDO_H
 #define RBLK_TARGET_STORE_FAULT_UNDO_H

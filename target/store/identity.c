@@ -62,7 +62,7 @@ static void key_of_path(const struct tgt_volume_config *config, char key[TGT_STO
 	uuid_unparse_lower(hash, key + strlen(key));
 }
 
-/* What was kept of it. The reservations of a UUID that it had are not to be forgotten. */
+/* The identity that was kept of it. The reservations of a UUID that it had are not to be forgotten. */
 static int identity_former(const struct tgt_volume_config *config, const char *folder, const uint8_t former[16], char *error)
 {
 	char uuid[UUID_STR_LEN], path[PATH_MAX];
@@ -90,7 +90,7 @@ int tgt_identity_find(const struct tgt_volume_config *config, const char *folder
 	/* It may be another store's meanwhile, which has come to the same path. */
 	if (known)
 		own = tgt_identity_file_read(folder, former, &before) && !strcmp(before.key, identity->key);
-	/* What is only read may be served as several volumes: it is known by its name, too. */
+	/* A file that is only read may be served as several volumes: it is known by its name, too. */
 	if (config->read_only)
 		known = own && !strcmp(before.name, config->name);
 	if (!uuid_is_null(config->uuid))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a process leaves for the next one about a file or device that it has served (F9): its cache epoch, whether
- * it ended in good order, whether a sync has failed. A small file for each, in a folder that lives as long as the
- * machine's boot. It is mapped while the volume is open, so that recording a failure is a store to memory: no reactor
- * waits for it, and it is kept if the process is killed right after. Opened and closed with the volume's store, under
- * its lock (F6), by epoch.c; sync.c writes.
+ * The mark that a process leaves for the next one about a file or device that it has served (F9):
+ * its cache epoch, whether it ended in good order, whether a sync has failed. A small file for
+ * each, in a folder that lives as long as the machine's boot. It is mapped while the volume is
+ * open, so that recording a failure is a store to memory: no reactor waits for it, and it is kept
+ * if the process is killed right after. Opened and closed with the volume's store, under its lock
+ * (F6), by epoch.c; sync.c writes.
  */
 #ifndef RBLK_TARGET_STORE_MARK_H
 #define RBLK_TARGET_STORE_MARK_H

@@ -131,7 +131,7 @@ static int memory_open(const struct tgt_volume_config *config, struct tgt_store 
 	return 0;
 }
 
-/* What the system refuses (a kernel before 5.14, no memory left) the registration will find out. */
+/* The registration will find out if the system refuses (a kernel before 5.14, no memory left). */
 static void *memory_populate(void *arg)
 {
 	struct memory_store *memory = arg;

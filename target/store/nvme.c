@@ -40,7 +40,7 @@ struct nvme_store {
 	_Atomic bool formatted; /* blocks have another size now: no command would mean what it should */
 };
 
-/* What the device reads of a DISCARD while it is under way. */
+/* The range that the device reads of a DISCARD while it is under way. */
 struct nvme_discard {
 	const struct tgt_io *io; /* NULL: free */
 	struct tgt_nvme_range range;
@@ -295,7 +295,7 @@ static const char *const kind_names[TGT_IO_KINDS] = {
 	[TGT_IO_WRITE_ZEROES] = "WRITE_ZEROES",
 };
 
-/* What only this store knows of it: submit.c logs the rest. */
+/* Logs what only this store knows of it: submit.c logs the rest. */
 static void log_status(struct tgt_io *io, int status)
 {
 	struct nvme_port *port = (struct nvme_port *)io->port;

@@ -17,11 +17,11 @@ enum tgt_nvme_opcode {
 	TGT_NVME_DATASET_MANAGEMENT = 0x09,
 };
 
-/* Of command double word 12, above the number of blocks less one. */
+/* Flags of command double word 12, above the number of blocks less one. */
 #define TGT_NVME_FUA (1u << 30)
 #define TGT_NVME_DEALLOCATE (1u << 25) /* WRITE ZEROES */
 #define TGT_NVME_BLOCKS_MAX 65536u
-/* Of double word 11 of DATASET MANAGEMENT: the ranges are not needed any more. */
+/* A flag of double word 11 of DATASET MANAGEMENT: the ranges are not needed any more. */
 #define TGT_NVME_ATTRIBUTE_DEALLOCATE (1u << 2)
 
 /* A range of DATASET MANAGEMENT, as the device reads it: little-endian. */

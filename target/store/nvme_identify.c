@@ -15,14 +15,14 @@
 #define CNS_NAMESPACE 0
 #define CNS_CONTROLLER 1
 
-/* Of the namespace. */
+/* Offsets in what the namespace reports. */
 #define NS_SIZE 0
 #define NS_FLBAS 26
 #define NS_DPS 29
 #define NS_DLFEAT 33
 #define NS_LBAF 128 /* of four bytes each: bytes of metadata (16 bits), log2 of the block's bytes, and another */
 #define NS_LBAFS 64
-/* Of the controller. */
+/* Offsets in what the controller reports. */
 #define CTRL_MDTS 77
 #define CTRL_VWC 525
 

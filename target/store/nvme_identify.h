@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a namespace and its controller say of themselves (Identify), as far as the nvme store has to know it. */
+/* A namespace's and its controller's own description (Identify), as far as the nvme store has to know it. */
 #ifndef RBLK_TARGET_STORE_NVME_IDENTIFY_H
 #define RBLK_TARGET_STORE_NVME_IDENTIFY_H
 

@@ -282,7 +282,7 @@ err_block:
 
 void tgt_nvme_close(struct tgt_nvme_path *path)
 {
-	/* What others have read of the block device meanwhile may be older than what was written. */
+	/* Data that others have read of the block device meanwhile may be older than what was written. */
 	posix_fadvise(path->block.fd, 0, 0, POSIX_FADV_DONTNEED);
 	close(path->fd);
 	close(path->block.fd);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What an NVMe status says: an errno for the initiator, words for the log, and whether the command may be repeated. */
+/*
+ * The meaning of an NVMe status: an errno for the initiator, words for the log, and whether the
+ * command may be repeated.
+ */
 #ifndef RBLK_TARGET_STORE_NVME_STATUS_H
 #define RBLK_TARGET_STORE_NVME_STATUS_H
 

@@ -12,7 +12,7 @@
 #include "target/store/submit.h"
 #include "target/store/worker.h"
 
-/* Of one port, from its opening or closing to the end of that. */
+/* The work for one port, from its opening or closing to the end of that. */
 struct port_job {
 	struct tgt_job job; /* first: leads back here */
 	struct tgt_port *port;
@@ -68,7 +68,7 @@ static void register_failed(const struct tgt_port *port, struct fab *fab,
 			port->volume->config.name, fab_error(fab));
 }
 
-/* What was begun and worked at. What was refused is NULL then. */
+/* Ends the registrations that were begun and worked at. One that was refused is NULL then. */
 static int port_register_end(struct tgt_port *port, struct tgt_log_limit *limit)
 {
 	int err = 0;

@@ -59,8 +59,9 @@ uint64_t tgt_probe_queue(dev_t device, const char *name, uint64_t otherwise)
 }
 
 /*
- * Of the memory of direct I/O. Most devices take what is aligned to their blocks; some (DASD on s390) need more. The kernel
- * says it as a mask, since 6.0; before, blocks were enough for all.
+ * The alignment of memory for direct I/O. Most devices take what is aligned to their blocks; some
+ * (DASD on s390) need more. The kernel says it as a mask, since 6.0; before, blocks were enough for
+ * all.
  */
 static uint32_t queue_alignment(dev_t device, uint32_t block_bytes)
 {

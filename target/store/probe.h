@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an open file or block device can do: sizes, alignments, cache, zeroing. Probed, never
+ * The abilities of an open file or block device: sizes, alignments, cache, zeroing. Probed, never
  * assumed; what cannot be found out counts as missing. Configuring thread.
  */
 #ifndef RBLK_TARGET_STORE_PROBE_H

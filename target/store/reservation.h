@@ -50,7 +50,7 @@ struct tgt_reserve {
 enum rblk_status tgt_reservation_change(struct tgt_reservation *reservation,
 					const struct tgt_reserve *reserve, bool *changed);
 
-/* What an initiator may not do; also a mask of both. */
+/* The kinds of commands that an initiator may not send; also a mask of both. */
 enum tgt_refused {
 	TGT_REFUSED_READ = 1u << 0,
 	TGT_REFUSED_WRITE = 1u << 1,

@@ -77,7 +77,7 @@ enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
 /* Must the file be written or removed? */
 bool tgt_reservations_keeps(struct tgt_reservations *reservations,
 			    const struct tgt_reservation *next);
-/* What is committed next is on disk; unsaved: until the machine crashes, for all that is known. */
+/* The next state to be committed is on disk; unsaved: until the machine crashes, for all that is known. */
 void tgt_reservations_kept(struct tgt_reservations *reservations, bool unsaved);
 /* Puts it in force for all look-ups from now on. Returns its number. */
 uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,

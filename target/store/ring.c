@@ -48,8 +48,8 @@ struct tgt_ring {
 		bool used;
 		unsigned int blocking;
 	} *files;
-	/* What other threads have posted, the last first; and an eventfd that counts them as a
-	 * semaphore does. */
+	/* The messages that other threads have posted, the last first; and an eventfd that counts
+	 * them as a semaphore does. */
 	struct tgt_ring_op *again, **again_end; /* those that found no entry, in their order */
 	struct tgt_ring_post *_Atomic posted;
 	int posted_fd;
@@ -479,7 +479,7 @@ static int uring_submit_ready(struct io_uring *uring)
 	if (!io_uring_sq_ready(uring))
 		return 0;
 	err = io_uring_submit(uring);
-	/* What the kernel did not take now stays prepared for the next turn. */
+	/* Entries that the kernel did not take now stay prepared for the next turn. */
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY || err > 0 ? 0 : err;
 }
 

@@ -70,7 +70,7 @@ struct tgt_io {
 	uint64_t progress;          /* the store's: bytes done so far */
 	unsigned int retries;       /* the store's */
 	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
-	/* Of what passes submit.h: */
+	/* Fields of an operation that passes submit.h: */
 	struct tgt_volume *volume;                  /* set there */
 	uint64_t epoch;                             /* F9: the volume's failure when it came */
 	uint64_t others;                            /* sync.c's: syncs that it waits for, or 0 */
@@ -124,7 +124,7 @@ struct tgt_depths {
 /* FLUSH, of each port: those that come meanwhile are done together. */
 #define TGT_FLUSHES_MAX 1u
 
-/* What a store is able to do and how big it is; filled by open, renewed by refresh. */
+/* A store's abilities and its size; filled by open, renewed by refresh. */
 struct tgt_store_info {
 	uint64_t bytes;
 	uint32_t block_bytes;        /* smallest unit that it can read and write: 512 .. 4096 */

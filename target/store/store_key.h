@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What tells a file or device from all others for good, whatever path leads to it and whenever the
- * machine has started: a text. Of a file the UUID of its file system, its inode and birth; of a
- * device its own name (device_name.h). Blocks; configuring thread.
+ * A text that tells a file or device from all others for good, whatever path leads to it and
+ * whenever the machine has started. A file's has the UUID of its file system, its inode and birth;
+ * a device's has its own name (device_name.h). Blocks; configuring thread.
  */
 #ifndef RBLK_TARGET_STORE_STORE_KEY_H
 #define RBLK_TARGET_STORE_STORE_KEY_H

@@ -54,7 +54,7 @@ static void volume_answered(struct tgt_port *port, struct tgt_io *io, int error)
 
 /* -- limits ------------------------------------------------------------------------------------ */
 
-/* Of a store that does not say how much it takes. */
+/* The limits of a store that does not say how much it takes. */
 #define TRANSFERS_MAX 256u
 #define RANGES_MAX 2u
 #define LOOKUPS_MAX 2u

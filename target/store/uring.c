@@ -92,7 +92,7 @@ static int uring_refresh(struct tgt_store *store)
 	return tgt_path_size(&to_uring(store)->path, &store->info.bytes);
 }
 
-/* Of a file the file system would have to be asked, which may be one of a network. */
+/* For a file, the file system would have to be asked, which may be one of a network. */
 static int uring_device_bytes(struct tgt_store *store, uint64_t *bytes)
 {
 	const struct tgt_path *path = &to_uring(store)->path;
@@ -220,7 +220,7 @@ static int transfer_advance(struct tgt_io *io, unsigned int bytes)
 	return done < io->bytes;
 }
 
-/* What is left after a completion: negative errno, 0 when all is done, 1 when there is more. */
+/* The state after a completion: negative errno, 0 when all is done, 1 when there is more. */
 static int uring_advance(struct tgt_io *io, int result)
 {
 	if (result == TGT_RING_NO_ROOM)

@@ -28,8 +28,8 @@ struct tgt_registry;
 struct tgt_volume_trouble {
 	/* F9: a sync has failed, and not all sessions have closed the volume since. */
 	_Atomic bool lost;
-	/* Of `ports`, and of forgetting with the last one: a reactor that opens the volume meanwhile may set `lost`
-	 * again, so it waits for that. Not on the way of an operation. */
+	/* The lock of `ports`, and of forgetting with the last one: a reactor that opens the volume
+	 * meanwhile may set `lost` again, so it waits for that. Not on the way of an operation. */
 	pthread_mutex_t lock;
 	_Atomic unsigned int ports; /* reactors that have it open; changes under the lock */
 	/* F7: mixed into the store's cache epoch; drawn at each such failure, and where nothing vouches for what an
