@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a command needs of an open volume: the port to it, and a count of its users. serve/ embeds
+ * A command needs this of an open volume: the port to it, and a count of its users. serve/ embeds
  * one in each handle and ends the handle when the last user has ended. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_ACCESS_H
@@ -21,8 +21,8 @@ struct tgt_access {
 	struct tgt_counts *counts; /* never NULL: of its commands, or shared with others */
 	struct tgt_portion *portion; /* of its session's memory for data, with all handles of this volume (share.h) */
 	bool read_only;	       /* opened so, or the volume is */
-	/* What a reservation refuses to its session: a mask of tgt_refused. It and `registered`
-	 * change with the volume's reservation (serve/rights.c). */
+	/* The commands that a reservation refuses to its session: a mask of tgt_refused. It and
+	 * `registered` change with the volume's reservation (serve/rights.c). */
 	uint8_t refused;
 	bool registered; /* its initiator has a key */
 	bool limited;	 /* by one of: (serve/limits.c) */

@@ -65,7 +65,7 @@ struct tgt_request {
 	bool chained;	    /* REPLYING: in lane->chained, not in lane->done */
 	bool numbered;	    /* F8: its operation number is under way in lane->answers */
 
-	/* Of the command, decoded. */
+	/* The command, decoded. */
 	uint32_t sequence;
 	uint32_t blocks;
 	uint64_t lba;
@@ -99,8 +99,8 @@ struct tgt_answers; /* answers.h */
 /* -- lanes ------------------------------------------------------------------------------------- */
 
 /*
- * What a posted work request uses until it has completed. Completions of a send queue come in
- * order, so that a signalled one gives back everything before it.
+ * The memory that a posted work request uses until it has completed. Completions of a send queue
+ * come in order, so that a signalled one gives back everything before it.
  */
 struct tgt_sent {
 	struct tgt_request *reads; /* an RDMA READ of this request */
@@ -114,7 +114,7 @@ struct tgt_sent {
 	bool report;
 };
 
-/* What the upper room does for a lane. One table for each kind of queue. */
+/* The calls by which the upper room serves a lane. One table for each kind of queue. */
 struct tgt_lane_ops {
 	/* A command that is not block I/O. The request is RECEIVED; it is answered or held.
 	 * capsule: its payload, or NULL. volume: the command's handle. */
@@ -187,7 +187,7 @@ struct tgt_lane {
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 };
 
-/* What the login agreed, for the lane. */
+/* The terms that the login agreed, for the lane. */
 struct tgt_lane_terms {
 	uint16_t index, credits;
 	uint32_t features;

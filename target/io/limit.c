@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define NS_PER_S 1000000000ull
-/* Of one operation, so that its cost is a number; more costs no more. */
+/* The most bytes of one operation that count, so that its cost is a number. */
 #define BYTES_MAX (1ull << 30)
 
 /* That one seat leaves to the others; so that sums of them are numbers, too. */

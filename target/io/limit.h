@@ -15,7 +15,7 @@
 
 /* A seat buys so much time in advance, and no more often than this, if there is time to be had. */
 #define TGT_LIMIT_QUANTUM_NS 5000000ull
-/* What it waits at least for time that there is not. */
+/* The least that it waits for time that there is not. */
 #define TGT_LIMIT_WAIT_NS 1000000ull
 
 enum tgt_limit_kind { TGT_LIMIT_OPERATIONS, TGT_LIMIT_BYTES, TGT_LIMIT_KINDS };
@@ -50,7 +50,7 @@ void tgt_limit_put(struct tgt_limit *limit); /* NULL: no effect */
 
 /* Takes over the reference. */
 void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit);
-/* What it has used in advance is the limit's from now on: whoever has a seat later waits for it. */
+/* Time that it has used in advance is the limit's from now on: whoever has a seat later waits for it. */
 void tgt_seat_fini(struct tgt_seat *seat, uint64_t now_ns);
 /* May an operation begin? Otherwise not before next_ns. */
 bool tgt_seat_ready(struct tgt_seat *seat, uint64_t now_ns);

@@ -8,7 +8,7 @@
 #include "target/io/checksum.h"
 #include "target/io/lane.h"
 
-/* What it moves to or from the store. */
+/* The bytes that it moves to or from the store. */
 static uint64_t request_bytes(const struct tgt_request *request)
 {
 	switch (request->opcode) {

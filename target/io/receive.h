@@ -62,7 +62,7 @@ static inline char *tgt_receives_buffer(const struct tgt_receives *receives, uin
 	       (size_t)(index % TGT_RECEIVES_CHUNK) * receives->buffer_bytes;
 }
 
-/* What the buffer lies in. */
+/* The region that the buffer lies in. */
 static inline const struct tgt_region *tgt_receives_region(const struct tgt_receives *receives,
 							    uint32_t index)
 {

@@ -9,7 +9,7 @@
 
 #include "target/io/lane.h"
 
-/* What the volume and its store allow. */
+/* Checks what the volume and its store allow. */
 static enum rblk_status check_ability(const struct tgt_request *request)
 {
 	const struct tgt_store_info *info = &request->access->port->volume->store->info;

@@ -21,7 +21,7 @@ static const uint16_t transitions[TGT_REQUEST_STATES] = {
 				BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
 	[TGT_REQUEST_DATA_IN] =
 		BIT(TGT_REQUEST_STORING) | BIT(TGT_REQUEST_REPLYING) | BIT(TGT_REQUEST_FREE),
-	/* What was put off may need memory when its turn comes. */
+	/* A request that was put off may need memory when its turn comes. */
 	[TGT_REQUEST_STORING] = BIT(TGT_REQUEST_DATA_OUT) | BIT(TGT_REQUEST_REPLYING) |
 				BIT(TGT_REQUEST_FREE) | BIT(TGT_REQUEST_LIMITED) |
 				BIT(TGT_REQUEST_WAITING),

@@ -28,7 +28,7 @@
 #define TGT_GATHER_NS 1000000000ull
 #define TGT_GATHER_PERIOD_NS TGT_MEMORY_WAIT_NS
 
-/* What all sessions of a host hold together. */
+/* The memory that all sessions of a host hold together. */
 struct tgt_host_share {
 	uint64_t number; /* fixed: the same on all reactors; another host's only by chance */
 	uint64_t data_bytes, report_bytes; /* as below */
@@ -51,7 +51,10 @@ struct tgt_share {
 	unsigned int compares; /* COMPARE_AND_WRITEs from their claim on */
 };
 
-/* What the commands of a session for one volume hold, from its first handle to its last (serve/handle.c). */
+/*
+ * The memory that the commands of a session for one volume hold, from its first handle to its last
+ * (serve/handle.c).
+ */
 struct tgt_portion {
 	TAILQ_ENTRY(tgt_portion) link;	 /* turn->bounded, while commands wait */
 	struct tgt_request_list waiting; /* for this bound, in the order they came */

@@ -68,7 +68,7 @@ void tgt_transfer_flush(struct tgt_lane *lane)
 	struct ibv_send_wr *last_pool_read = NULL;
 
 	tgt_chain_begin(lane);
-	/* What finds no room stays in its list; the completion that makes room marks it dirty. */
+	/* A request that finds no room stays in its list; the completion that makes room marks it dirty. */
 	tgt_reply_add(lane);
 	transfer_fetch(lane, &last_pool_read);
 	if (last_pool_read)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a turn does with its lists: continue postponed requests, give memory to those that wait,
- * post.
+ * A turn goes through its lists: it continues postponed requests, gives memory to those that wait,
+ * and posts.
  */
 #include "target/io/work.h"
 
@@ -42,7 +42,7 @@ unsigned int tgt_work_resume(struct tgt_turn *turn)
 	return count;
 }
 
-/* What the session waits for: the memory of the oldest command of its next lane. */
+/* The memory that the session waits for: that of the oldest command of its next lane. */
 static uint32_t share_wants(const struct tgt_share *share)
 {
 	const struct tgt_lane *lane = TAILQ_FIRST(&share->starving);

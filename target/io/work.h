@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a turn does with its lists. serve/ calls these in the order of a turn. The reactor's thread
- * only.
+ * The steps of a turn with its lists. serve/ calls these in the order of a turn. The reactor's
+ * thread only.
  */
 #ifndef RBLK_TARGET_WORK_H
 #define RBLK_TARGET_WORK_H

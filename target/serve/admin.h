@@ -8,7 +8,7 @@
 
 #include "target/io/lane.h"
 
-/* What a queue of an ordinary session gives its lane. */
+/* The calls that a queue of an ordinary session gives its lane. */
 extern const struct tgt_lane_ops tgt_admin_lane_ops;
 
 /* The command, RECEIVED: it is answered or held. Parameters as in struct tgt_lane_ops. */

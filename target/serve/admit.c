@@ -29,7 +29,7 @@ static bool admit_secured(const struct tgt_session *session, const struct tgt_ru
 	return true;
 }
 
-/* What its name needs by these rules, it has proven. */
+/* The session has proven all that its name needs by these rules. */
 static bool admit_proven(const struct tgt_session *session, const struct tgt_rules *rules)
 {
 	const struct rblk_secrets *secrets =

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What access rules (rules.h) mean for logins and sessions: who may log in, join a session, open a
- * volume; and which sessions end when the rules change. The reactor's thread, at a session's home.
+ * The consequences of access rules (rules.h) for logins and sessions: who may log in, join a
+ * session, open a volume; and which sessions end when the rules change. The reactor's thread, at a
+ * session's home.
  */
 #ifndef RBLK_TARGET_ADMIT_H
 #define RBLK_TARGET_ADMIT_H
@@ -14,19 +15,22 @@
  */
 bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
 		     const struct tgt_session *session, uint32_t *why);
-/* What all connections of the session may do with a volume, by the rules in force. TGT_RIGHT_READ or more, or the OPEN is
- * answered and logged. */
+/*
+ * The right that all connections of the session have to a volume, by the rules in force.
+ * TGT_RIGHT_READ or more, or the OPEN is answered and logged.
+ */
 enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume);
 /* May the session have this name, or go on having another? Otherwise IDENTIFY is answered and logged. */
 bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *request,
 		    const char name[RBLK_NAME_BYTES]);
-/* Of the volumes that LIST shows to the session: as tgt_volume_list(). */
+/* Lists the volumes that LIST shows to the session, as tgt_volume_list() does. */
 unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int first,
 			    struct tgt_volume **list, unsigned int max, unsigned int *total);
 /*
- * What its session may do with the open volume now. If that is to write, and the handle is for reading because it was not
- * when it was opened, the initiator is told that it may open the volume again.
+ * Sets what its session may do with the open volume now. If that is to write, and the handle is for
+ * reading because it was not when it was opened, the initiator is told that it may open the volume
+ * again.
  */
 void tgt_admit_look(struct tgt_handle *handle, enum tgt_right right);
 /* Ends the session if it has a volume open that it may not have open, by its name of now. */

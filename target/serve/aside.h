@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a reactor has its own helper thread do: queue pairs are made and destroyed there, which takes a driver up to
+ * A reactor's own helper thread makes and destroys queue pairs, which takes a driver up to
  * milliseconds, while the reactor serves its other sessions.
  */
 #ifndef RBLK_TARGET_SERVE_ASIDE_H

@@ -56,7 +56,7 @@ static bool auth_count(struct tgt_session *session, const char name[RBLK_NAME_BY
 	return !err;
 }
 
-/* What follows for the session, at its home. Otherwise `why`, or 0: no memory. */
+/* Takes the proven name over for the session, at its home. Otherwise `why`, or 0: no memory. */
 static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_BYTES],
 			 const uint8_t secret_id[RBLK_SECRET_FINGERPRINT], uint32_t *why)
 {

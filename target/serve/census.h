@@ -31,7 +31,7 @@ struct tgt_census_session {
 	uint64_t commands;   /* session commands included */
 };
 
-/* What a session has done with a volume that it has open. */
+/* The operations of a session on a volume that it has open. */
 struct tgt_census_use {
 	unsigned int session; /* its number */
 	char volume[RBLK_NAME_BYTES];
@@ -41,7 +41,7 @@ struct tgt_census_use {
 	struct tgt_counts counts;
 };
 
-/* What handles to it have done that are not among the uses. */
+/* The counts of handles to it that are not among the uses. */
 struct tgt_census_volume {
 	char name[RBLK_NAME_BYTES];
 	struct tgt_counts counts;

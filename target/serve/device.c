@@ -63,7 +63,7 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	chunk.base = chunk.region->base;
 	chunk.lkey = fab_mr_lkey(device->mrs[index], fab_device);
 	tgt_receives_add(receives, &chunk, count < TGT_RECEIVES_CHUNK ? count : TGT_RECEIVES_CHUNK);
-	/* What cannot be posted now is tried again each turn. */
+	/* Buffers that cannot be posted now are tried again each turn. */
 	tgt_receives_post(receives);
 	return 0;
 }

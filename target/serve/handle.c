@@ -74,7 +74,7 @@ void tgt_handle_port_put(struct tgt_reactor *reactor, struct tgt_port *port)
 
 /* -- portions ---------------------------------------------------------------------------------- */
 
-/* Of the session's memory for the volume, which all its handles of it share. NULL: no memory. */
+/* The account of the session's memory for the volume, which all its handles of it share. NULL: no memory. */
 static struct tgt_portion *portion_get(const struct tgt_session *session, const struct tgt_port *port)
 {
 	struct tgt_portion *portion = NULL;
@@ -511,7 +511,7 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 				continue;
 			if (!session->home)
 				tgt_event_volume(handle, removed);
-			/* What is in flight finishes first: then handle_idle() releases it. */
+			/* Commands in flight finish first: then handle_idle() releases it. */
 			if (removed && !handle->access.users)
 				handle_release_port(handle);
 		}

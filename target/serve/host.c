@@ -38,7 +38,7 @@ static uint64_t number_of(const void *data, size_t size)
 	return number;
 }
 
-/* What reactors, each with its own record of the host, call it. */
+/* The name by which reactors, each with its own record of the host, call it. */
 static uint64_t host_number(const struct tgt_host_key *key)
 {
 	return number_of(key, sizeof(*key));

@@ -145,7 +145,7 @@ static bool login_place(struct tgt_login *login, struct tgt_session *session, ui
 
 /* -- deciding ---------------------------------------------------------------------------------- */
 
-/* What this target grants on that device. */
+/* The features that this target grants on that device. */
 static uint32_t login_features(const struct tgt_reactor *reactor, const struct fab_device *device)
 {
 	const struct fab_limits *limits = fab_device_limits(device);

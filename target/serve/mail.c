@@ -68,7 +68,7 @@ static void reactor_list_changed(struct tgt_reactor *reactor)
 	}
 }
 
-/* What the fault ends: only the connections, or the session's state, too. */
+/* Ends sessions' connections, or their state, too, as the fault says. */
 static void reactor_fault(struct tgt_reactor *reactor, const struct reactor_mail *mail)
 {
 	struct tgt_session *session, *following;

@@ -124,7 +124,7 @@ static void measure_free(struct tgt_queue *queue)
 	free(measure);
 }
 
-/* What is left of the arena needs the connection's protection domain. */
+/* The rest of the arena needs the connection's protection domain. */
 static int measure_register(struct tgt_measure *measure)
 {
 	struct tgt_queue *queue = &measure->queue;

@@ -168,7 +168,7 @@ static bool open_prepared(struct tgt_reactor *reactor, struct tgt_volume *volume
 	return open_pages(reactor, volume) && port && port->state == TGT_PORT_READY;
 }
 
-/* What there is to be prepared goes on. RBLK_E_BUSY: it has to be waited for. */
+/* Continues the preparation. RBLK_E_BUSY: it has to be waited for. */
 static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_open *open)
 {
 	if (!open->volume->store->info.direct)

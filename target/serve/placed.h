@@ -26,14 +26,14 @@ struct tgt_placed {
 	uint32_t incarnation, before; /* its own, and that of its place before it */
 	uint16_t index;
 
-	/* Of the login, which the other reactor answers. */
+	/* The login, which the other reactor answers. */
 	struct fab_request *request;
 	struct rblk_wire_login wire;
 	uint32_t features;
 	char initiator[RBLK_NAME_BYTES]; /* the session's name as it was then */
 	bool named, proven;
 
-	/* Of the home: sent once, to have the queue closed. */
+	/* The home sends this once, to have the queue closed. */
 	struct tgt_closing *closing;
 
 	/* The result. */

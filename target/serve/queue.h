@@ -38,7 +38,7 @@ struct tgt_queue {
 	TAILQ_ENTRY(tgt_queue) ended_link;
 };
 
-/* What a login has agreed. */
+/* The terms that a login has agreed. */
 struct tgt_queue_terms {
 	struct tgt_lane_terms lane;
 	uint32_t incarnation;

@@ -63,7 +63,7 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 
 static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 {
-	/* Of a closing queue: all that is posted is given back when it has drained. */
+	/* A closing queue waits: all that is posted is given back when it has drained. */
 	if (!queue || !queue->lane.open)
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {

@@ -150,7 +150,7 @@ static void keep_done(struct tgt_ring_op *op, int result, uint32_t flags)
 		keep_failed(change, RBLK_E_IO);
 		return;
 	}
-	/* What is in force is what a restart finds. The answer says that nobody knows of a crash. */
+	/* The state in force is what a restart finds. The answer says that nobody knows of a crash. */
 	change->replaced = result != 0;
 	tgt_reservations_kept(&change->volume->reservations, result != 0);
 	change_commit(change);

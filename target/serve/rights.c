@@ -9,7 +9,7 @@
 #include "target/serve/limits.h"
 #include "target/serve/queue.h"
 
-/* What the reservation of a port's volume refuses to a session: the same for all its handles. */
+/* The commands that the reservation of a port's volume refuses to a session: the same for all its handles. */
 struct rights {
 	uint8_t refused; /* a mask of tgt_refused */
 	bool registered;

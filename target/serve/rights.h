@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the reservations of volumes allow to the sessions of a reactor: looked up when a volume is
- * opened, when the session names itself, and when a reservation has changed. The reactor's thread
- * only.
+ * The rights that the reservations of volumes leave to the sessions of a reactor: looked up when a
+ * volume is opened, when the session names itself, and when a reservation has changed. The
+ * reactor's thread only.
  */
 #ifndef RBLK_TARGET_RIGHTS_H
 #define RBLK_TARGET_RIGHTS_H

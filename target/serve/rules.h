@@ -29,7 +29,7 @@ void tgt_origin_of(const struct sockaddr *address, struct tgt_origin *origin);
 
 /* -- the rulebook; any thread ------------------------------------------------------------------ */
 
-/* What the configuration says. NULL: no memory. */
+/* Makes rules of the configuration. NULL: no memory. */
 struct tgt_rules *tgt_rules_create(const struct tgt_config *config);
 /* Takes over the reference to `rules`. NULL: no memory, and they are freed. */
 struct tgt_rulebook *tgt_rulebook_create(struct tgt_rules *rules);

@@ -61,7 +61,7 @@ struct tgt_events {
 	unsigned int handle_events; /* handles with an event pending */
 };
 
-/* Of queues that have ended. */
+/* The sums of queues that have ended. */
 struct tgt_totals {
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 	struct fab_counters out;

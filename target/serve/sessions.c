@@ -19,7 +19,7 @@
 #include "target/serve/placed.h"
 #include "target/serve/queue.h"
 
-/* What a session and a part have in common. NULL: no memory. */
+/* Makes what a session and a part have in common. NULL: no memory. */
 static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 					 const struct rblk_wire_login *login, struct tgt_host *host)
 {

@@ -38,7 +38,7 @@ struct tgt_tally {
 	alignas(64) struct tgt_counts counts;
 };
 
-/* What an initiator's handles have left when they were closed. */
+/* The counts that an initiator's handles have left when they were closed. */
 struct tgt_initiator_tally {
 	char name[RBLK_NAME_BYTES]; /* "": of the others */
 	bool proven;
