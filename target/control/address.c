@@ -31,7 +31,7 @@ static const char *scheme_of(enum fab_kind kind)
 	return "";
 }
 
-/* What follows the scheme; NULL: no known scheme. */
+/* The text behind the scheme; NULL: no known scheme. */
 static const char *scheme_skip(const char *text, enum fab_kind *kind)
 {
 	for (unsigned int i = 0; i < SCHEMES; i++) {

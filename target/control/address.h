@@ -12,7 +12,7 @@
 
 #define TGT_ADDRESS_BYTES 160
 
-/* What an address looks like, for --help. */
+/* The form of an address, for --help. */
 #define TGT_ADDRESS_GRAMMAR "rblk://[HOST][:PORT] (RDMA) or rblk+tcp://[HOST][:PORT]"
 /* The error for an unknown scheme; the simulator's is not for users. */
 #define TGT_ADDRESS_UNKNOWN "it begins with neither rblk:// nor rblk+tcp://"

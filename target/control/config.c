@@ -216,7 +216,7 @@ static int file_failed(struct config_file *file)
 	return 0; /* as libinih's handler says no */
 }
 
-/* What follows `kind` and a blank in the section's name; NULL: it is of another kind. */
+/* The name behind `kind` and a blank in the section's heading; NULL: it is of another kind. */
 static const char *section_name(const char *text, const char *kind)
 {
 	size_t length = strlen(kind);

@@ -90,7 +90,10 @@ void tgt_cpus_leave(const struct tgt_cpus *cpus, const cpu_set_t *before)
 
 /* -- cgroups ----------------------------------------------------------------------------------- */
 
-/* Of one cgroup: "200000 100000" is two CPUs, "max 100000" all. 0: it does not say. */
+/*
+ * The CPUs that one cgroup's quota allows: "200000 100000" is two CPUs, "max 100000" all. 0: it
+ * does not say.
+ */
 static unsigned int quota_of(const char *root, const char *group)
 {
 	unsigned long long quota, period;

@@ -34,7 +34,7 @@ struct tgt_document {
 int tgt_document_read(struct tgt_document *document, const char *path, char *error);
 /* One file alone. */
 int tgt_document_read_file(struct tgt_document *document, const char *path, char *error);
-/* Of no file, for a daemon that has none; no effect if there is one. */
+/* Makes a text without a file, for a daemon that has none; no effect if there is one. */
 int tgt_document_make(struct tgt_document *document, char *error);
 int tgt_document_copy(struct tgt_document *to, const struct tgt_document *from, char *error);
 void tgt_document_fini(struct tgt_document *document);

@@ -157,7 +157,10 @@ static int edit_find(struct tgt_document *document, const char *section, char *e
 	return section_find(document, section, &place, error);
 }
 
-/* Of the empty lines before and behind a section one is enough: what is added and removed again leaves nothing. */
+/*
+ * One empty line before or behind a section is enough: a section that is added and removed again
+ * leaves nothing.
+ */
 static size_t section_begin(const struct place *place)
 {
 	const struct tgt_document_file *file = place->file;

@@ -78,7 +78,7 @@ struct tgt_listener {
 
 /* -- listening --------------------------------------------------------------------------------- */
 
-/* What an initiator of that name may prove by TLS; on this thread. */
+/* The secrets that an initiator of that name may prove by TLS; on this thread. */
 static struct rblk_secrets *find_secrets(void *arg, const char *name)
 {
 	struct tgt_rules *rules = tgt_rulebook_get(arg);

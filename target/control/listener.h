@@ -22,7 +22,10 @@ struct tgt_listener_options {
 	bool none_will_do; /* no address need be there, unless config->require_all; otherwise one has to be */
 };
 
-/* What is missing is tried again. error: TGT_ERROR_BYTES, "rblk://0.0.0.0:4430: address already in use". */
+/*
+ * Addresses that are missing are tried again. error: TGT_ERROR_BYTES, "rblk://0.0.0.0:4430: address
+ * already in use".
+ */
 int tgt_listener_create(const struct tgt_listener_options *options, struct tgt_listener **listener, char *error);
 void tgt_listener_destroy(struct tgt_listener *listener);
 

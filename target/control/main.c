@@ -520,7 +520,7 @@ static int daemon_run(struct daemon *daemon)
 
 static int check(const struct tgt_config *config)
 {
-	/* What a start would warn of, but not what it would only say. */
+	/* Prints the warnings of a start, but not what it would only say. */
 	if (tgt_log_get_level() > TGT_LOG_WARNING)
 		tgt_log_set_level(TGT_LOG_WARNING);
 	tgt_initiators_say(config);

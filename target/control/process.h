@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the process is given by whoever starts it: signals, which all come to one descriptor, and limits. Called by main.c
- * alone, on the control thread.
+ * The process gets these from whoever starts it: signals, which all come to one descriptor, and
+ * limits. Called by main.c alone, on the control thread.
  */
 #ifndef RBLK_TARGET_PROCESS_H
 #define RBLK_TARGET_PROCESS_H

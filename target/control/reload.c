@@ -141,7 +141,7 @@ static int step_judge_old(struct plan *plan, struct step *step, struct tgt_volum
 		step->kind = STEP_KEEP;
 	else
 		step->kind = path_is_let_go(plan, step->config->path) ? STEP_LATE : STEP_EARLY;
-	/* Of another file, the size is known when it is open. */
+	/* The size of another file is known when it is open. */
 	if (step->kind == STEP_EARLY)
 		return 0;
 	return shrink_refused(volume, tgt_volume_blocks_now(volume) * volume->block_bytes,
@@ -305,7 +305,7 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 		plan->added++;
 }
 
-/* Of a volume that stays as it is. */
+/* Looks at a volume that stays: its fence domain and its size may have changed. */
 static void step_refresh(const struct plan *plan, const struct step *step)
 {
 	struct tgt_volume *volume = tgt_volume_get(plan->reload->registry, step->config->name);

@@ -14,7 +14,7 @@
 struct tgt_rulebook;
 struct tgt_unserved;
 
-/* What a reload works on, and how it waits. Fixed. */
+/* The objects that a reload works on, and how it waits. Fixed. */
 struct tgt_reload {
 	struct tgt_registry *registry;
 	struct tgt_reactor **reactors;

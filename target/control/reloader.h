@@ -15,7 +15,7 @@
 struct tgt_document;
 struct tgt_reloader;
 
-/* What the reloader works on. It owns the volumes of *config until it is stopped. */
+/* The objects that the reloader works on. It owns the volumes of *config until it is stopped. */
 struct tgt_reloader_options {
 	int argc;
 	char **argv;

@@ -16,7 +16,7 @@
 
 #define CTL_SOCKET "/run/rblkd/control"
 
-/* What the program exits with; in the manual under EXIT STATUS. */
+/* The program's exit status; in the manual under EXIT STATUS. */
 enum ctl_exit { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
 
 /* The values of all options. */
@@ -133,8 +133,10 @@ struct ctl_rows {
 };
 
 #define CTL_SORTS "iops bytes p99 depth volume initiator"
-/* What was done from one answer to a later one. Rows whose volume or initiator has `filter` (NULL:
- * all), sorted. False: no memory. */
+/*
+ * The operations that were done from one answer to a later one. Rows whose volume or initiator has
+ * `filter` (NULL: all), sorted. False: no memory.
+ */
 bool ctl_rows_make(const json_t *before, const json_t *after, const char *filter, const char *sort,
 		   struct ctl_rows *rows);
 void ctl_rows_free(struct ctl_rows *rows);

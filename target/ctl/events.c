@@ -7,7 +7,7 @@
 
 #define FOLLOW_S 1
 
-/* What a peer is called never moves the cursor. */
+/* A peer's name never moves the cursor. */
 static void print_clean(const char *text)
 {
 	for (; text && *text; text++)
@@ -43,7 +43,7 @@ static bool events_print(const json_t *events, bool as_json)
 	return !fflush(stdout);
 }
 
-/* What has been read: up to the event with this number. */
+/* The events that have been read: up to the one with this number. */
 struct events_read {
 	uint64_t after;
 	bool all; /* nothing that was there at first is left to read */

@@ -12,7 +12,7 @@
 
 /* -- counts ------------------------------------------------------------------------------------ */
 
-/* What was done within the time, of one use. */
+/* The operations of one use within the time. */
 struct work {
 	double operations, reads, writes, read_bytes, written_bytes, stored_ns;
 	double limited, limited_ns;

@@ -105,7 +105,7 @@ static void names_join(const json_t *names, char *text, size_t bytes)
 						 json_string_value(name));
 }
 
-/* What its connections are: "TLS", "RDMA", "TCP"; "TLS 1, TCP 3" if they differ. */
+/* The kind of its connections: "TLS", "RDMA", "TCP"; "TLS 1, TCP 3" if they differ. */
 static void over_words(const json_t *session, char text[CTL_TEXT_BYTES])
 {
 	uint64_t all = ctl_integer(session, "connections");

@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-/* What is in front of an address of IPv4. */
+/* The prefix of an address of IPv4 that is mapped into IPv6. */
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 static bool is_ipv4(const uint8_t address[16])

@@ -16,7 +16,7 @@
 
 #define V4 0u
 #define V6 1u
-/* What waits at most while the thread does not read, the kernel's own part included. */
+/* The most bytes that wait while the thread does not read, the kernel's own part included. */
 #define RECEIVE_BYTES (64 << 10)
 
 /* -- sockets ----------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an answer to a query of discovery says: the target's name, and the addresses by which whoever
- * asked on this network interface may connect. Made when addresses change, not when someone asks.
+ * The content of an answer to a query of discovery: the target's name, and the addresses by which
+ * whoever asked on this network interface may connect. Made when addresses change, not when someone
+ * asks.
  */
 #ifndef RBLK_TARGET_WATCH_DISCOVERY_PORTALS_H
 #define RBLK_TARGET_WATCH_DISCOVERY_PORTALS_H
@@ -14,7 +15,7 @@
 
 struct ifaddrs;
 
-/* What the daemon listens on, as bound. */
+/* The addresses that the daemon listens on, as bound. */
 struct tgt_discovery_listen {
 	enum fab_kind kind;
 	struct sockaddr_storage address;

@@ -17,7 +17,7 @@
 #include "target/base/error.h"
 #include "target/watch/paths.h"
 
-/* Of one client: its request's head. */
+/* The memory for one client: its request's head. */
 #define CLIENT_MEMORY_BYTES 16384
 
 struct http_client {
@@ -226,7 +226,7 @@ static bool address_is_loopback(const union http_address *address)
 	return ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-/* Of the socket that listens: with the port that it has. */
+/* The URL of the socket that listens, with the port that it has. */
 static void http_url_make(struct tgt_http *http)
 {
 	union http_address address;

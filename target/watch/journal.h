@@ -19,8 +19,7 @@ struct tgt_journal {
 
 /* "none": they go nowhere. False: the path is too long. */
 bool tgt_journal_init(struct tgt_journal *journal, const char *path);
-/* What has happened since. False: the journal takes no more now, so that it should be called again.
- */
+/* Sends what has happened since. False: the journal takes no more now, so that it should be called again. */
 bool tgt_journal_step(struct tgt_journal *journal);
 void tgt_journal_fini(struct tgt_journal *journal);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each method does. Whoever may connect to the socket may call all of them. */
+/* The methods of the control socket. Whoever may connect to it may call all of them. */
 #include "target/watch/methods.h"
 
 #include <signal.h>

@@ -8,7 +8,7 @@
 #include "target/watch/rpc.h"
 #include "target/watch/view.h"
 
-/* What methods need. */
+/* The objects that methods need. */
 struct tgt_methods {
 	struct tgt_watch_source source;
 	const struct tgt_changer *changer; /* NULL: none */
@@ -27,7 +27,7 @@ extern const struct tgt_rpc_method tgt_methods[];
 /* A view that is not old; NULL: no memory. So the reactors answer no more often than ten times a
  * second, however many ask. */
 const struct tgt_view *tgt_methods_view(struct tgt_methods *methods);
-/* What the method status answers: a new reference, or NULL: no memory. */
+/* The answer of the method status: a new reference, or NULL: no memory. */
 json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view);
 void tgt_methods_fini(struct tgt_methods *methods);
 

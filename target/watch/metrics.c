@@ -367,7 +367,7 @@ static void initiator_begin(FILE *out, const char *name, const void *whose)
 	for (const struct tgt_view_initiator *initiator = (view)->initiators; \
 	     initiator < (view)->initiators + (view)->initiator_count; initiator++)
 
-/* What is 0 is left out: there may be many names. */
+/* Values of 0 are left out: there may be many names. */
 static void metrics_initiators(FILE *out, const struct tgt_view *view)
 {
 	family(out, "rblk_initiator_operations_total", "counter",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What reports and metrics call things: words of lower case, which programs may rely on. */
+/* The words by which reports and metrics call things: words of lower case, which programs may rely on. */
 #ifndef RBLK_TARGET_WATCH_NAMES_H
 #define RBLK_TARGET_WATCH_NAMES_H
 

@@ -6,7 +6,7 @@
 #include "target/base/notice.h"
 #include "target/watch/rpc.h"
 
-/* Of one answer. */
+/* The most events of one answer. */
 #define TGT_NOTICES_ANSWER 200u
 
 /* A new reference, or NULL: no memory. What is not known is left out. */

@@ -63,7 +63,7 @@ const char *tgt_page_policy(void)
 
 /* -- what it asks for -------------------------------------------------------------------------- */
 
-/* Of all stages together, without the zeroes at its end. */
+/* The latencies of all stages together, without the zeroes at the end. */
 static json_t *page_latency(const struct tgt_counts *counts)
 {
 	json_t *object = json_object();

@@ -9,7 +9,7 @@
 const char *tgt_page_text(void);
 /* Its Content-Security-Policy: nothing but its own script and style, and this server's answers. */
 const char *tgt_page_policy(void);
-/* What the daemon is, its sessions, and its volumes with their latencies. NULL: no memory. */
+/* A report of the daemon, its sessions, and its volumes with their latencies. NULL: no memory. */
 json_t *tgt_page_status(struct tgt_methods *methods);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is at each path of HTTP. No I/O. One thread. */
+/* The answer at each path of HTTP. No I/O. One thread. */
 #ifndef RBLK_TARGET_WATCH_PATHS_H
 #define RBLK_TARGET_WATCH_PATHS_H
 

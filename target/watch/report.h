@@ -10,7 +10,7 @@
 #include "target/watch/view.h"
 
 json_t *tgt_report_sessions(const struct tgt_view *view);
-/* What is configured and not served: [{"volume": or "address":, "reason":}] */
+/* The list of what is configured and not served: [{"volume": or "address":, "reason":}] */
 json_t *tgt_report_missing(const struct tgt_view *view, enum tgt_unserved_kind kind);
 json_t *tgt_report_volumes(const struct tgt_view *view);
 json_t *tgt_report_reactors(const struct tgt_view *view);

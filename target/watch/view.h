@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the daemon is and has done, at one time: the censuses of all reactors, added up by volume, by
- * session and by initiator. Reports (report.c) and metrics are made of it. The thread of the room's services.
+ * A view of the daemon and its counts, at one time: the censuses of all reactors, added up by
+ * volume, by session and by initiator. Reports (report.c) and metrics are made of it. The thread of
+ * the room's services.
  */
 #ifndef RBLK_TARGET_WATCH_VIEW_H
 #define RBLK_TARGET_WATCH_VIEW_H
@@ -10,7 +11,7 @@
 #include "target/serve/census.h"
 #include "target/store/volume.h"
 
-/* What to look at; all of it outlives the services. */
+/* The objects to look at; all of them outlive the services. */
 struct tgt_watch_source {
 	struct tgt_registry *registry;
 	struct tgt_reactor *const *reactors;
@@ -31,7 +32,7 @@ struct tgt_view_volume {
 	struct tgt_counts counts;
 };
 
-/* What an initiator has done since the daemon began, in all its sessions. */
+/* The counts of an initiator since the daemon began, in all its sessions. */
 struct tgt_view_initiator {
 	char name[RBLK_NAME_BYTES]; /* "": all that are not told apart (serve/tallies.h) */
 	bool proven;

@@ -185,7 +185,7 @@ static void watch_free(struct tgt_watch *watch)
 	free(watch);
 }
 
-/* What is opened at the start, or never. */
+/* Opens what is opened at the start, or never. */
 static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *options, char *error)
 {
 	int status;
