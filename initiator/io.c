@@ -165,7 +165,7 @@ static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 	segment->length = rblk_to_le32(io->report_bytes);
 }
 
-/* What to transfer, with the keys of the chosen queue. */
+/* Fills in the memory to transfer, with the keys of the chosen queue. */
 static int attach(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
 	/* Features are agreed for each queue. */

@@ -31,7 +31,7 @@ int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 b
 /* vector.c: the session's, when no command is left. */
 void ini_vectors_fini(struct rblk_session *session);
 
-/* What identifies a command to the program that started it (rblk_abort()). */
+/* A command's origin identifies it to the program that started it (rblk_abort()). */
 struct ini_origin {
 	const struct rblk_volume *volume;
 	rblk_callback done;

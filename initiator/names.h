@@ -25,7 +25,10 @@ bool ini_names_numeric(const char *name);
 
 /* A question on its way: its thread's and its owner's, freed by the last of the two. */
 struct ini_lookup;
-/* Of all sessions of a process, at a time: resolvers that hang cost no more than so many threads. */
+/*
+ * The most lookups of all sessions of a process at a time: resolvers that hang cost no more than so
+ * many threads.
+ */
 #define INI_LOOKUPS_MAX 64
 /* Without blocking. NULL: there is no thread for it now. */
 struct ini_lookup *ini_lookup_start(const char *name, const char *port);

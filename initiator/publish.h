@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a session publishes about itself while it lasts, if it was asked to: its page (page.h). Created and freed
- * with the session, used by its thread.
+ * The page (page.h) that a session publishes about itself while it lasts, if it was asked to.
+ * Created and freed with the session, used by its thread.
  */
 #ifndef RBLK_INITIATOR_PUBLISH_H
 #define RBLK_INITIATOR_PUBLISH_H
@@ -34,7 +34,7 @@ struct ini_publish_command {
 };
 void ini_publish_count(struct ini_page_volume *place, const struct ini_publish_command *command);
 
-/* What no command counts. */
+/* The numbers that no command counts. */
 void ini_publish_state(struct ini_publish *publish, enum rblk_session_state state);
 void ini_publish_outstanding(struct ini_page_volume *place, u32 count);
 

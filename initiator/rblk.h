@@ -183,8 +183,8 @@ RBLK_API struct rblk_session *rblk_session_start(const char *uri,
 RBLK_API void rblk_session_close(struct rblk_session *session);
 
 /*
- * What becomes of commands. librblk(3) says how these follow from the protocol's states (section 10 of the
- * specification), which sysfs and `rblk list --attached` show.
+ * A session's state says what becomes of commands. librblk(3) says how these follow from the
+ * protocol's states (section 10 of the specification), which sysfs and `rblk list --attached` show.
  */
 enum rblk_session_state {
 	RBLK_SESSION_CONNECTING,
@@ -315,8 +315,9 @@ RBLK_API int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_c
 				       void *arg);
 
 /*
- * What the target serves, in order of names. Blocks. *list is malloc()ed, the caller frees it;
- * returns how many. info_bytes: sizeof(struct rblk_volume_info), the step of the array.
+ * Lists the volumes that the target serves, in order of names. Blocks. *list is malloc()ed, the
+ * caller frees it; returns how many. info_bytes: sizeof(struct rblk_volume_info), the step of the
+ * array.
  */
 RBLK_API int rblk_list(struct rblk_session *session, struct rblk_volume_info **list,
 		       size_t info_bytes);

@@ -118,7 +118,7 @@ u64 ini_reopen_due_ns(const struct rblk_session *session)
 
 /* -- opening again ----------------------------------------------------------------------------- */
 
-/* What the answer means for the volume. -EXDEV: it is not at this target. */
+/* Applies the answer to the volume. -EXDEV: it is not at this target. */
 static int reopen_answered(struct rblk_volume *volume, const void *report, const struct rblk_result *result)
 {
 	u64 bytes = volume->info.bytes;

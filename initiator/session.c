@@ -519,7 +519,8 @@ void rblk_session_stop(struct rblk_session *session)
 	if (!core_session_over(&session->core)) {
 		ini_session_note(session, "%s: closed", ini_session_peer(session));
 		session->error = -ECANCELED;
-		/* What follows, callbacks too, is rblk_poll()'s: the caller may hold a lock that they take. */
+		/* All that follows, callbacks too, is rblk_poll()'s: the caller may hold a lock
+		 * that they take. */
 		core_session_stop(&session->core, session->now_ns);
 	}
 }

@@ -137,7 +137,10 @@ static int block(struct rblk_session *session)
 	return ini_sync_turn(session, UINT64_MAX) == -EINTR && session->options.interruptible ? -EINTR : 0;
 }
 
-/* What has begun and cannot be taken back ends with the session (F4, F5): the caller's memory is its own then. */
+/*
+ * A command that has begun and cannot be taken back ends with the session (F4, F5): the caller's
+ * memory is its own then.
+ */
 static void interrupt(struct rblk_session *session)
 {
 	ini_session_fail(session, -EINTR, "%s: interrupted by a signal", ini_session_peer(session));

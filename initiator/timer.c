@@ -43,7 +43,7 @@ static u64 slot_due_ns(const struct ini_slot *slot)
 		return slot->sent_ns + abort_ns(session);
 	if (!slot->overdue_ns)
 		return slot->sent_ns + command_ns(session);
-	/* What has begun takes as long as its store: other volumes use this connection, too. */
+	/* A command that has begun takes as long as its store: other volumes use this connection, too. */
 	if (!session->options.begun_timeout_ms)
 		return UINT64_MAX;
 	return slot->overdue_ns + session->options.begun_timeout_ms * MS_NS;

@@ -35,7 +35,7 @@ static const struct {
 	{"rblk+sim2://", FAB_SIM2},
 };
 
-/* What follows the scheme, or NULL. */
+/* The text behind the scheme, or NULL. */
 static const char *uri_scheme(const char *text, enum fab_kind *kind)
 {
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {

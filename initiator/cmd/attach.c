@@ -29,7 +29,7 @@ static const struct cmd_option options[] = {
 	CMD_OPTIONS_END,
 };
 
-/* What has been attached, in the order in which it was. */
+/* The disks that have been attached, in the order in which they were. */
 struct attach_done {
 	struct attached *list;
 	int count;

@@ -23,7 +23,7 @@ struct hosts {
 	char sources[ATTACH_LINE_BYTES]; /* of each of these hosts, by commas; "": as the routes say */
 };
 
-/* What the module says to each attempt; printed only if none worked. */
+/* The module's answer to each attempt; printed only if none worked. */
 struct refusals {
 	char lines[HOSTS_ADDRESSES_MAX][ATTACH_ANSWER_BYTES];
 };

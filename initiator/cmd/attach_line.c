@@ -111,7 +111,7 @@ static int line_check_names(const struct attach_options *o, char *reason)
 	return 0;
 }
 
-/* What is not said has the module's default, which knows the host's name, but not the machine's id. */
+/* A key that is left out has the module's default, which knows the host's name, but not the machine's id. */
 static void line_add_options(struct attach_line *line, const struct attach_options *o)
 {
 	char name[RBLK_NAME_BYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is attached, as the module shows it in /sys/block/rblkN/ and rblk/ below it. A device may be
- * removed while it is read: then it is not attached.
+ * The disks that are attached, as the module shows them in /sys/block/rblkN/ and rblk/ below it. A
+ * device may be removed while it is read: then it is not attached.
  */
 #include "initiator/cmd/attach.h"
 

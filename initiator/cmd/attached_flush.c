@@ -62,7 +62,7 @@ static int flush_entries(const char *folder, const char *begin, unsigned int dep
 	return first;
 }
 
-/* What is on a disk or partition comes first, then itself: data is written from top to bottom. */
+/* Whatever lies on a disk or partition is flushed before it: data is written from top to bottom. */
 static int flush_tree(const char *name, unsigned int depth)
 {
 	char folder[PATH_MAX];

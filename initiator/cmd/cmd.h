@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include "initiator/rblk.h"
 
-/* What the command exits with; in the manual under EXIT STATUS. */
+/* The command's exit status; in the manual under EXIT STATUS. */
 enum cmd_exit {
 	CMD_OK = 0,
 	CMD_FAILED = 1,
@@ -157,7 +157,7 @@ bool cmd_is_uri(const char *text);
 bool cmd_uri_needs_rdma(const char *text);
 /* CMD_OK, or CMD_USAGE after an error message about the URI; volume: it must name one. */
 int cmd_uri_check(const char *text, bool volume);
-/* What failed at a target, from a negative errno of librblk, as text. */
+/* The text for a failure at a target, from a negative errno of librblk. */
 const char *cmd_reason(int error);
 /* A connected session; NULL after an error message. */
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,

@@ -20,7 +20,7 @@ static bool takes_uri(const struct cmd_verb *verb)
 	return operand_is(verb, "TARGET") || operand_is(verb, "VOLUME") || operand_is(verb, "SOURCE");
 }
 
-/* What --kind of ping may be. */
+/* The values of ping's --kind. */
 static const char *ping_kinds(void)
 {
 	static char words[256];

@@ -58,7 +58,7 @@ struct copy_slot {
 	uint32_t write_bytes; /* in the destination's blocks */
 };
 
-/* What was copied, chunk by chunk in order and without gaps. */
+/* The copied data, chunk by chunk in order and without gaps. */
 struct copy_chunk {
 	uint32_t crc;	/* of the bytes that CHECKSUM will look at */
 	uint32_t bytes; /* of them */
@@ -107,12 +107,15 @@ int copy_end_open_source(struct copy_end *end, const char *path);
 int copy_end_open_destination(struct copy_end *end, const char *path);
 /* All checks are done: what the output had goes. Prints its error. 0 or negative errno. */
 int copy_end_clear(struct copy_end *end);
-/* Of an output: durable, where it can be. */
+/* Makes an output durable, where it can be. */
 int copy_end_sync(struct copy_end *end, uint64_t bytes);
 int copy_end_close(struct copy_end *end);
 /* Whole, but for the end of the file: how many bytes there were, or negative errno. */
 int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uint64_t offset);
-/* What a pipe has now, at most `bytes`: how many, 0 at its end, -EAGAIN if there is nothing yet. */
+/*
+ * Reads the data that a pipe has now, at most `bytes`: how many, 0 at its end, -EAGAIN if there is
+ * nothing yet.
+ */
 int64_t copy_end_read_pipe(struct copy_end *end, void *data, uint32_t bytes);
 int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, uint64_t offset);
 
@@ -121,7 +124,7 @@ int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, 
 /* If this end can tell. 0 or negative errno, after an error message. */
 int copy_holes_init(struct copy_end *end);
 void copy_holes_fini(struct copy_end *end);
-/* What is at `offset`, and up to where it is the same, `limit` at the most. Not known: data. */
+/* Tells whether there is data or a hole at `offset`, and up to where, `limit` at the most. Not known: data. */
 void copy_holes_at(struct copy_end *end, uint64_t offset, uint64_t limit, uint64_t *to, bool *zero);
 /* Ask again from here on: the end may have changed. */
 void copy_holes_forget(struct copy_end *end);
@@ -149,7 +152,7 @@ void copy_fail(struct copy *copy, const struct copy_end *end, const char *what, 
 struct copy_end *copy_verify_end(struct copy *copy);
 /* Compare. Returns how many ranges differ, or negative errno. */
 int64_t copy_verify(struct copy *copy);
-/* Of all that CHECKSUM looked at. */
+/* The CRC of all that CHECKSUM looked at. */
 uint32_t copy_verify_crc(const struct copy *copy, uint64_t *bytes);
 
 #endif

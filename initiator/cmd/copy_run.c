@@ -301,7 +301,7 @@ static int copy_fill_tail(struct copy *copy, struct copy_slot *slot)
 	return result;
 }
 
-/* What CHECKSUM will be asked for, and what it should answer. */
+/* Remembers the chunk that CHECKSUM will be asked for, and the answer that it should give. */
 static int copy_remember(struct copy *copy, const struct copy_slot *slot)
 {
 	struct copy_chunk *chunks = copy->chunks;

@@ -119,7 +119,7 @@ static bool verify_hole(struct verify *verify, struct verify_slot *next)
 	return true;
 }
 
-/* What is to be asked for next; it stays so until verify_start(). False: there is nothing more now. */
+/* The chunk to be asked for next; it stays so until verify_start(). False: there is nothing more now. */
 static bool verify_next(struct verify *verify, struct verify_slot *next)
 {
 	struct copy *copy = verify->copy;

@@ -106,7 +106,7 @@ static int discover_print_json(const struct discover_list *list)
 	return cmd_json_print(json_pack("{s:o}", "targets", targets));
 }
 
-/* Of enum discover_over, 0: by all ways; -1 after an error message. */
+/* A mask of enum discover_over, 0: by all ways; -1 after an error message. */
 static int over_parse(const char *text)
 {
 	if (!text)

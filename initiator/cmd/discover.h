@@ -24,7 +24,7 @@
 
 /* -- discover_list.c --------------------------------------------------------------------------- */
 
-/* What is kept, whoever answers: the rest is counted. */
+/* At most so many answers are kept, whoever sent them; the rest is counted. */
 #define DISCOVER_TARGETS_MAX 1024
 #define DISCOVER_PORTALS_MAX 32 /* of one target, over all networks */
 
@@ -126,7 +126,7 @@ int discover_uri_parse(const char *text, char name[RBLK_NAME_BYTES], char volume
 /* The answers of those who have the name, as one URI with hosts. 0, or -errno with `reason`. */
 int discover_uri_compose(const struct discover_list *list, const char *name, const char *volume,
 			 enum discover_fabric fabric, char uri[RBLK_URI_BYTES], char *reason);
-/* What this machine can use: TCP where it has no RDMA device. */
+/* The fabric that this machine can use: TCP where it has no RDMA device. */
 enum discover_fabric discover_fabric_here(void);
 /* Asks. 0, or -1 after an error message. */
 int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES]);

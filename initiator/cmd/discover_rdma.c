@@ -12,7 +12,7 @@
 #include <string.h>
 #include "initiator/cmd/cmd.h"
 
-/* What one turn takes from a group: others have a turn, too. */
+/* A turn takes at most so many datagrams from a group: others have a turn, too. */
 #define RECEIVES_MAX 64u
 
 void discover_rdma_join(struct discover_rdma *rdma, const char *interface, const struct sockaddr *local)

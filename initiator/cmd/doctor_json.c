@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What doctor found, as an object for programs. Pure: facts, problems and a connection in.
+ * The facts that doctor found, as an object for programs. Pure: facts, problems and a connection
+ * in.
  */
 #include "initiator/cmd/doctor.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of this process, which does one verb. */
+/* The object of this process, which does one verb. */
 static json_t *json_errors; /* NULL: JSON was not asked for */
 static FILE *json_out;
 static bool json_printed;

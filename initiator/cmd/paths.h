@@ -17,7 +17,7 @@ unsigned int cmd_paths_hosts(const char *uri);
 void cmd_paths_read(const struct rblk_session *session, struct cmd_paths *paths);
 /* How many have no connection. */
 unsigned int cmd_paths_down(const struct cmd_paths *paths);
-/* Of one of the session's connections. */
+/* The credits of one of the session's connections. */
 unsigned int cmd_paths_credits(const struct rblk_session *session, const struct cmd_paths *paths);
 /* A line for each, if there are several: `before`, "path" padded to `width`, and the path's
  * state. */

@@ -12,7 +12,7 @@
 
 #include "initiator/page.h"
 
-/* What one disk, or one volume of a session, has done so far. Texts are as others wrote them. */
+/* The counts of one disk, or of one volume of a session, so far. Texts are as others wrote them. */
 struct top_use {
 	char key[96]; /* recognises it in another look */
 	char user[48]; /* "rblk0", "fio[4711]" */
@@ -42,7 +42,7 @@ struct top_look {
 	bool cut; /* there were more */
 };
 #define TOP_USES_MAX 4096u
-/* Of one user, for root: who has very many leaves room for others'. */
+/* The most of one user, for root: a user who has very many leaves room for others. */
 #define TOP_USES_OF_USER_MAX 512u
 /* One more, zeroed; NULL: there is no room. */
 struct top_use *top_look_add(struct top_look *look);
@@ -68,7 +68,7 @@ int top_pages_look_usual(const char *root, struct top_look *look);
 /* Where a use has its volume: a disk's address, a session's URI. */
 const char *top_target(const struct top_use *use);
 
-/* What one use has done from one look to the next. */
+/* The counts of one use from one look to the next. */
 struct top_row {
 	const struct top_use *use; /* of the later look */
 	uint64_t reads, writes, others, failed, read_bytes, written_bytes;

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a folder: more are not read. */
+/* The most entries of a folder: more are not read. */
 #define ENTRIES_MAX 1024u
 /* 146 years: a longer time is no time, and would not be an integer of JSON. */
 #define TIME_MAX_NS (1ull << 62)

@@ -68,7 +68,7 @@ int engine_open(const struct thread_data *td, struct rblk_session **session,
 	return result;
 }
 
-/* What the child of engine_probe() tells its parent; smaller than a pipe's atomic write. */
+/* The child of engine_probe() tells its parent this; smaller than a pipe's atomic write. */
 struct engine_probe {
 	int result;
 	char error[RBLK_ERROR_BYTES];

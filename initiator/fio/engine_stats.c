@@ -71,7 +71,7 @@ static void engine_stats_merge(json_t *root, const struct engine_stats *stats)
 	engine_stats_sum(root, "latency_us_total", stats->latency_us_total);
 }
 
-/* What this run has written so far, or an empty object: never what an earlier run left. */
+/* The object that this run has written so far, or an empty one: never that of an earlier run. */
 static json_t *engine_stats_load(FILE *file)
 {
 	json_t *root = json_loadf(file, 0, NULL);

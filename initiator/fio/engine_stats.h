@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the engine counts, summed over all jobs of one run of fio, in a JSON file. Jobs are threads
- * or processes, so they share the file: each adds its numbers when it ends, under the file's lock.
+ * The engine's counts, summed over all jobs of one run of fio, in a JSON file. Jobs are threads or
+ * processes, so they share the file: each adds its numbers when it ends, under the file's lock.
  * Nothing here knows fio.
  */
 #ifndef RBLK_FIO_ENGINE_STATS_H

@@ -292,7 +292,7 @@ static int engine_invalidate(struct thread_data *td, struct fio_file *file)
 	return 0; /* nothing is cached on this side */
 }
 
-/* Of engine_options.c. */
+/* The table of engine_options.c. */
 extern struct fio_option engine_option_table[];
 
 /* fio finds it by this name. */
