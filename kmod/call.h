@@ -31,7 +31,7 @@ static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
 	return container_of(command, struct rblk_call, command);
 }
 
-/* Of one that was answered: where its report lies. */
+/* The report of a call that was answered. */
 const void *rblk_call_report(const struct rblk_call *call);
 /* It has been answered, or cannot be any more. Any context. */
 void rblk_call_finish(struct rblk_call *call);

@@ -73,7 +73,7 @@ void rblk_io_complete(struct request *rq)
 	blk_mq_end_request(rq, rblk_io_finish(rq));
 }
 
-/* Of requests that have all succeeded: none of them is ended alone. */
+/* Ends a batch of requests that have all succeeded: none of them is ended alone. */
 static void rblk_io_complete_batch(struct io_comp_batch *batch)
 {
 	struct request *rq;

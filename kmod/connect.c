@@ -77,7 +77,7 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 	return 0;
 }
 
-/* What is left of the attempt's time, in milliseconds, at least one. */
+/* The rest of the attempt's time, in milliseconds, at least one. */
 static unsigned int rblk_connect_left_ms(const struct rblk_queue *queue)
 {
 	unsigned long now = jiffies;

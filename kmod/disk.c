@@ -44,7 +44,7 @@ static u32 rblk_disk_hint(const struct rblk_disk *disk, u32 bytes, u32 most)
 	return clamp(is_power_of_2(bytes) ? bytes : 0, disk->block_bytes, most);
 }
 
-/* What may go in one discard or one writing of zeroes; blk-mq counts its bytes in 32 bits. */
+/* The most sectors of one discard or one writing of zeroes; blk-mq counts its bytes in 32 bits. */
 static u32 rblk_disk_discard_sectors(const struct rblk_disk *disk)
 {
 	u32 shift = disk->block_shift - SECTOR_SHIFT;

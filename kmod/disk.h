@@ -153,7 +153,7 @@ int rblk_disk_create(struct rblk_disk *disk);
 int rblk_disk_add(struct rblk_disk *disk);
 void rblk_disk_remove(struct rblk_disk *disk);  /* invisible; waits for its I/O */
 void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of add */
-/* What the target says of the open volume: its size; whether it takes writes. opens_lock is held. */
+/* Takes over what the target says of the open volume: its size; whether it takes writes. opens_lock is held. */
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
 void rblk_disk_permit(struct rblk_disk *disk, bool writes);
 

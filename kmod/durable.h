@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is durable of each volume that this host has attached (F7, core/durable.h): all disks of one
- * volume share it, over whatever session, because a FLUSH on one of them speaks for all. A disk has
- * a part in it, which is told of a loss while somebody has the disk open.
+ * A record of what is durable for each volume that this host has attached (F7, core/durable.h): all
+ * disks of one volume share it, over whatever session, because a FLUSH on one of them speaks for
+ * all. A disk has a part in it, which is told of a loss while somebody has the disk open.
  *
  * Each has a lock of its own, the innermost: session->core_lock may be held around it. I/O takes it
  * only for a FLUSH, and for the first write that succeeds behind one.

@@ -15,7 +15,7 @@ struct rblk_queue;
 /* A slot's size, and with it the largest I/O that is copied: module parameter slot_bytes. */
 #define RBLK_SLOT_BYTES_MIN 4096u
 #define RBLK_SLOT_BYTES_MAX 65536u
-/* What the parameter is now, to be asked once per session. */
+/* The parameter's value now, to be asked once per session. */
 u32 rblk_memory_slot_bytes(void);
 /* Pages of 4 KiB that the RDMA device must be able to register at once. */
 u32 rblk_memory_pages_needed(u32 slot_bytes);
@@ -41,7 +41,7 @@ int rblk_memory_map(struct rblk_io *io);
  * any context. Idempotent.
  */
 void rblk_memory_unmap(struct rblk_io *io);
-/* Of that, only pages that were registered: the device has no more to do with them. */
+/* Unmaps only pages that were registered: the device has no more to do with them. */
 void rblk_memory_unmap_pages(struct rblk_io *io);
 /* A read that went through its slot: copy it to the request's pages. */
 void rblk_memory_copy_out(struct rblk_io *io);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the module's files share: its version, its work queue, its control device. */
+/* The names that the module's files share: its version, its work queue, its control device. */
 #ifndef RBLK_KMOD_MODULE_H
 #define RBLK_KMOD_MODULE_H
 

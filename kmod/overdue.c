@@ -103,7 +103,7 @@ enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
 	return BLK_EH_RESET_TIMER;
 }
 
-/* Of one of those to be dropped; false: there is none. */
+/* The sequence number of a command that is to be dropped; false: there is none. */
 static bool rblk_overdue_next(struct rblk_queue *queue, u32 *sequence)
 {
 	bool found;

@@ -349,7 +349,7 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 		sent[i] = queue->commands[m->tags[i]];
 	spin_lock_irqsave(&queue->lock, flags);
 	list_add(&m->free, &queue->free_messages);
-	/* What was held back goes before anything else. */
+	/* Commands that were held back go before anything else. */
 	if (core_clock_completed(&queue->clock) && !queue->down)
 		error = rblk_queue_post_locked(queue, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);

@@ -57,8 +57,8 @@ struct rblk_receive {
 };
 
 /*
- * What is known of the command that has a tag, without looking at the command: only queue->lock is held, and it may end
- * meanwhile, be another disk's, or be freed.
+ * The facts that are known of the command with a tag, without looking at the command: only
+ * queue->lock is held, and it may end meanwhile, be another disk's, or be freed.
  */
 struct rblk_owner {
 	const struct rblk_disk *disk; /* only compared; NULL: one of the session's own */
@@ -194,7 +194,7 @@ void rblk_queue_release_hardware(struct rblk_queue *queue);
 
 /* The portal that it is at, or was last tried at, for messages. */
 const char *rblk_queue_peer(const struct rblk_queue *queue);
-/* What a message of this queue may be; after login. */
+/* The limits of a message of this queue; after login. */
 struct core_batch_limits rblk_queue_limits(const struct rblk_queue *queue);
 
 /*

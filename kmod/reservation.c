@@ -155,7 +155,8 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 		} else if (sc->status) {
 			return error;
 		}
-		/* What was refused did nothing: as a retry, a PREEMPT would succeed that another one has overtaken. */
+		/* A refused command did nothing: as a retry, a PREEMPT would succeed that another
+		 * one has overtaken. */
 		if (lost >= 0)
 			sc->flags = RBLK_CMD_RETRY;
 		schedule_timeout_killable(msecs_to_jiffies(rblk_waiting_pause_ms(++times)));

@@ -65,7 +65,7 @@ struct rblk_session_options {
 	unsigned int ack_timeout;   /* a packet is repeated after 4.096 us * 2^this; 0: the device's */
 };
 
-/* What becomes of a request that no queue takes; the higher the worse. */
+/* The fate of a request that no queue takes; the higher the worse. */
 enum rblk_gate {
 	RBLK_GATE_HOLD,      /* it waits */
 	RBLK_GATE_FAIL_FAST, /* it waits, unless it is to fail fast */

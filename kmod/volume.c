@@ -121,7 +121,7 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	return error;
 }
 
-/* What may change while it is the same volume, as when its target's machine boots. No command of the disk is being prepared. */
+/* Takes over what may change in the same volume, as when its machine boots. No command of the disk is being prepared. */
 static void rblk_volume_take_limits(struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
 	WRITE_ONCE(disk->volume_flags, rblk_le32(v->flags));

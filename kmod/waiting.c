@@ -246,7 +246,10 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
 	}
 }
 
-/* What is LOST of this queue is READY: what is fenced, all of it or of one volume (0: all), or what needs no fence. */
+/*
+ * Requests that are LOST with this queue become READY: those that are fenced, all or those of one
+ * volume (0: all), or those that need no fence.
+ */
 static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue, bool fenced, u32 handle)
 {
 	struct rblk_io *io;
@@ -301,7 +304,8 @@ void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queu
 	bool owes;
 
 	spin_lock_irq(&session->waiting_lock);
-	/* What is lost of a later incarnation is not on the list before the machine knows that incarnation. */
+	/* Requests that are lost with a later incarnation are not on the list before the machine
+	 * knows that incarnation. */
 	spin_lock(&session->core_lock);
 	owes = core_session_owes_fence(&session->core, queue, epoch, incarnation);
 	spin_unlock(&session->core_lock);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What connects a queue, closes it, moves it to another portal and fences what it lost, asks whether the target is
- * there, and names the initiator; see works.h. Each is a work of its own: it runs once at a time, and drive.c has
- * written what it reads.
+ * The works that connect a queue, close it, move it to another portal and fence what it lost, ask
+ * whether the target is there, and name the initiator; see works.h. Each is a work of its own: it
+ * runs once at a time, and drive.c has written what it reads.
  */
 #include <linux/jiffies.h>
 #include <linux/sched/mm.h>
@@ -34,7 +34,7 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 		rblk_tell_attempt(queue,
 				  "the target is not that of the other queues (or was restarted)");
 	rblk_tell_mended(session);
-	/* What came before is confirmed now: nothing was to be sent before the target had proven itself. */
+	/* All that came before is confirmed now: nothing was to be sent before the target had proven itself. */
 	if (!queue->index && READ_ONCE(session->event_seen))
 		queue_work(rblk_calls, &queue->probe_work);
 }
