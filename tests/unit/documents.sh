@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: documents stay short, plain and right. Method: documents.list has each document's budget, and phrases that none may have;
-# links lead to a file and to a heading in it; paths, tests, mutants and manuals that documents name exist.
+# links lead to a file and to a heading in it; paths, tests, mutants and manuals that documents name exist. Comments of the product
+# begin with a subject.
 #   documents.sh FOLDER      the project's
 set -euo pipefail
 list=$(dirname "$(realpath "$0")")/documents.list
@@ -102,6 +103,20 @@ for document in */man/*.scd; do
 	while read -r name; do test_exists "$document" "$name"; done < <(prose "$document" | grep -oE '_lab\.[a-z0-9.-]*[a-z0-9]_' | tr -d _ || true)
 done
 
+# check_comments FILE...: no comment begins with "What" or "Of", and so without a subject.
+check_comments() {
+	local found
+	found=$(awk '
+		FNR == 1 { begins = 0 }
+		begins && /^[[:space:]]*\* (What|Of) / { print FILENAME ":" FNR ":" $0 }
+		{ begins = /\/\*\*?[[:space:]]*$/ }
+		/\/\*\*? ?(What|Of) / { print FILENAME ":" FNR ": " $0 }' "$@")
+	[ -z "$found" ] || wrong "a comment without a subject: $found"
+}
+mapfile -t sources < <(find proto target initiator kmod \( -name build -o -name .git \) -prune -o -name '*.[ch]' -print)
+[ "${#sources[@]}" -ge 500 ] || wrong "only ${#sources[@]} sources found"
+check_comments "${sources[@]}"
+
 # Would mistakes be found?
 probe() {
 	(failed=0; "$@" > "$scratch/found"; exit $failed) && wrong "nothing was found in: $(tr '\n' ' ' < "$scratch/probe.md")"
@@ -116,6 +131,9 @@ for mistake in '`proto/nothing.c`' '`unit.unheard_of`' 'lab.unheard-of-6.1' 'mut
 done
 for mistake in 'It ends. What waits is held.' '- Of two queues one is lost.' 'A robust daemon.' 'This is a TODO.'; do
 	echo "$mistake" > "$scratch/probe.md" && probe check_phrases "$scratch/probe.md"
+done
+for mistake in '/* What waits is held. */' '\tint a; /* Of two, one. */' '/*\n * What waits is held.'; do
+	echo -e "$mistake" > "$scratch/probe.md" && probe check_comments "$scratch/probe.md"
 done
 echo "${#documents[@]} documents"
 exit $failed
