@@ -162,7 +162,7 @@ int attach_hosts(const char *name, const struct ini_uri *uri, int control, const
 			snprintf(device, bytes, "%.*s", (int)bytes - 1, refusals.lines[tries]);
 		tries++;
 		/* A wrong line is wrong for every address. */
-		if (!err || err == -EINVAL || err == -ERANGE)
+		if (!err || err == -EINVAL || err == -ERANGE || err == -E2BIG)
 			break;
 	}
 	for (unsigned int i = 0; err && i < tries; i++)

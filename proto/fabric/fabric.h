@@ -114,7 +114,7 @@ struct fab_conn_options {
 	uint8_t private_bytes;    /* at most RBLK_PRIVATE_DATA_MAX */
 	uint32_t timeout_ms;   /* connecting only: address, route, handshake together */
 	struct rblk_tls_context *tls; /* connecting, FAB_TCP: by TLS; outlives that. NULL: without */
-	const struct sockaddr *source; /* connecting only: from this address; copied. NULL: as the routes say */
+	const struct sockaddr *source; /* connecting only: from this address, read during the call. NULL: as the routes say */
 	uint8_t tos;           /* connecting only: IP's TOS or traffic class; 0: the system's */
 	uint8_t ack_timeout;   /* connecting only, FAB_VERBS: 4.096 us * 2^this, at most 31, until a packet is repeated; 0: the
 				  device's */

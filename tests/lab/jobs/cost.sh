@@ -9,7 +9,7 @@
 [ "$LAB_ACCEL" = count ] || lab_fail "the clock does not count instructions: boot -e"
 BENCH_MB=128
 
-# measure SYSTEM WORKLOAD RW SIZE DEPTH: fio's own clock says how long it took. The first I/Os are not counted.
+# measure SYSTEM WORKLOAD RW SIZE DEPTH: fio's own clock says how long it took.
 measure() {
 	local number=10000
 	[ "$4" = 4k ] || number=2000
