@@ -55,7 +55,7 @@ static const struct refusal {
 	  RBLK_REJECT_MALFORMED, 0 },
 	{ "its first incarnation is not 1", FIELD(incarnation), 2, WHOLE, RBLK_REJECT_NONE, 0 },
 	{ "the fewest credits", FIELD(credits), RBLK_CREDITS_MIN, WHOLE, RBLK_REJECT_NONE, 0 },
-	{ "unknown features", FIELD(features), 0xffffff80, WHOLE, RBLK_REJECT_NONE, 0 },
+	{ "unknown features", FIELD(features), ~(uint32_t)RBLK_FEATURES_ALL, WHOLE, RBLK_REJECT_NONE, 0 },
 	{ "the shortest replies", FIELD(reply_bytes), RBLK_REPLY_BYTES_MIN, WHOLE, RBLK_REJECT_NONE, 0 },
 };
 /* clang-format on */
