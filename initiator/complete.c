@@ -8,6 +8,7 @@
 #include "initiator/queue.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <limits.h>
 #include "initiator/durable.h"
 #include "initiator/parked.h"
@@ -41,6 +42,7 @@ void ini_slot_finish(struct ini_slot *slot)
 
 void ini_slot_fail(struct ini_slot *slot, int error)
 {
+	assert(error);
 	slot->result.error = error;
 	ini_slot_finish(slot);
 }
