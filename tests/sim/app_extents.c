@@ -4,6 +4,7 @@
  * zero is held against the model.
  */
 #include <string.h>
+#include "initiator/reopen.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
 #include "proto/wire/wire.h"
@@ -51,7 +52,7 @@ void sim_app_ask_extents(struct sim_app *app)
 		return;
 	}
 	if (err != -EAGAIN && err != -ENOTCONN &&
-	    !(err == -EIO && app->session->core.failing_fast) &&
+	    !(err == -EIO && (app->session->core.failing_fast || ini_reopen_ready(mount->rblk) == -EIO)) &&
 	    !(err == -ENODEV && mount->rblk->gone))
 		sim_fail("%s: EXTENTS is refused: %s", app->actor.name, strerror(-err));
 	sim_model_end(app->look, SIM_OUTCOME_NOTHING, NULL);

@@ -175,7 +175,8 @@ void sim_mounts_refresh(struct sim_app *app)
 	for (unsigned int i = 0; i < app->mount_count; i++) {
 		struct sim_mount *mount = &app->mounts[i];
 
-		if (!mount->rblk)
+		/* Late: it will be opened anew beside the others' I/O. */
+		if (!mount->rblk || mount->rblk->late_ns)
 			continue;
 		if (mount->rblk->gone)
 			app->gone = true;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include "initiator/durable.h"
+#include "initiator/reopen.h"
 #include "initiator/volume.h"
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
@@ -355,7 +356,7 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 		op_loss_known(app, (struct sim_mount *)mount);
 		return -EAGAIN;
 	}
-	if (err == -EIO && app->session->core.failing_fast) {
+	if (err == -EIO && (app->session->core.failing_fast || ini_reopen_ready(mount->rblk) == -EIO)) {
 		sim_reached("application", "is refused at once, without a connection", NULL);
 		return -EAGAIN;
 	}
