@@ -156,14 +156,18 @@ enum core_retry core_queue_after_loss(struct core_session *session, u16 index, u
 
 /* -- actions ----------------------------------------------------------------------------------- */
 
-/* In this order: actions that end something come before those that begin something. */
+/*
+ * In this order: actions that end something come before those that begin something. A queue that was accepted may be lost
+ * again before its actions are taken: then RELEASE is of the loss before, and comes before CLOSE, which lets commands of the
+ * next loss be found that are not fenced (F5).
+ */
 static const struct {
 	u8 todo;
 	u8 kind;
 } queue_actions[] = {
-	{QUEUE_CLOSE, CORE_ACTION_CLOSE},
 	{QUEUE_RELEASE, CORE_ACTION_RELEASE},
 	{QUEUE_RELEASE_HARMLESS, CORE_ACTION_RELEASE_HARMLESS},
+	{QUEUE_CLOSE, CORE_ACTION_CLOSE},
 	{QUEUE_FENCE, CORE_ACTION_FENCE},
 	{QUEUE_LEAVE, CORE_ACTION_LEAVE},
 	{QUEUE_CONNECT, CORE_ACTION_CONNECT},

@@ -84,6 +84,23 @@ static void test_reads_wait_for_no_fence(void **state)
 	want_none();
 }
 
+/* F5: an acceptance is of the loss before it, also if the next loss comes before anybody has acted on it. */
+static void test_lost_again_before_the_release(void **state)
+{
+	(void)state;
+	live(2, 2);
+	core_session_lost(&session, 1, 20000 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	want(CORE_ACTION_FENCE, 1);
+	core_session_drained(&session, 1, 20001 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	want(CORE_ACTION_CONNECT, 1);
+	core_session_accepted(&session, 1, INSTANCE, 5000, 20002 * MS);
+	core_session_lost(&session, 1, 20002 * MS);
+	want(CORE_ACTION_RELEASE, 1);
+	want(CORE_ACTION_CLOSE, 1);
+}
+
 static void test_fence_refused_is_sent_again(void **state)
 {
 	(void)state;
@@ -513,6 +530,7 @@ int main(void)
 		cmocka_unit_test(test_fence_by_another_queue),
 		cmocka_unit_test(test_fence_refused_is_sent_again),
 		cmocka_unit_test(test_reads_wait_for_no_fence),
+		cmocka_unit_test(test_lost_again_before_the_release),
 		cmocka_unit_test(test_answer_without_fence),
 		cmocka_unit_test(test_fence_carrier_is_lost),
 		cmocka_unit_test(test_fences_leave_tags),
