@@ -67,8 +67,8 @@ struct rblk_disk {
 	struct core_domain domain; /* F10: where it was opened last; core_lock */
 	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
 	/*
-	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume. session->waiting_lock
-	 * owns it for writing.
+	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume, until they are fenced,
+	 * for the volume or all. session->waiting_lock owns it for writing.
 	 */
 	unsigned long unfenced;
 	bool endures;              /* it waits for a lost session: its attach has succeeded */

@@ -33,7 +33,8 @@ u64 rblk_drive_now(void)
 
 /*
  * Which queue takes the requests of a hardware context: its own, or the next one that has interrupts. So lost queues'
- * requests are spread over the others, which have few tags for them.
+ * requests are spread over the others, which have few tags for them. The machine would hold all of them for what has
+ * failed (F5): here waiting.c holds those of its volume.
  */
 static u8 rblk_drive_route(const struct rblk_session *session, unsigned int home)
 {
@@ -41,7 +42,7 @@ static u8 rblk_drive_route(const struct rblk_session *session, unsigned int home
 
 	for (i = 0; i < session->queue_count; i++) {
 		queue = (home + i) % session->queue_count;
-		if (core_session_open(&session->core, queue) && (!i || !session->queues[queue]->polled))
+		if (core_session_carries(&session->core, queue) && (!i || !session->queues[queue]->polled))
 			return queue;
 	}
 	return RBLK_NO_ROUTE;

@@ -143,7 +143,7 @@ struct rblk_session {
 
 	spinlock_t waiting_lock;              /* waiting.c; outside of core_lock alone */
 	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */
-	unsigned long unfenced; /* bitmap, waiting_lock: queues whose LOST commands have ended with errors */
+	unsigned long unfenced; /* bitmap, waiting_lock: queues whose LOST commands have ended with errors, until they are fenced for all */
 	bool waiting_armed;                   /* the work will run; waiting_lock */
 	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
 	struct delayed_work waiting_work;

@@ -64,6 +64,18 @@ static bool rblk_waiting_needs_fence(struct rblk_io *io)
 	return core_lost_needs_fence(io->command.wire.opcode);
 }
 
+/* All disks of that volume owe the fences of these queues, or do not owe those any more. */
+static void rblk_waiting_mark(struct rblk_session *session, const u8 uuid[16], unsigned long owed, unsigned long fenced)
+{
+	struct rblk_disk *disk;
+
+	lockdep_assert_held(&session->waiting_lock);
+	lockdep_assert_held(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (smp_load_acquire(&disk->opened) && !memcmp(disk->uuid, uuid, sizeof(disk->uuid)))
+			WRITE_ONCE(disk->unfenced, (disk->unfenced | owed) & ~fenced);
+}
+
 /*
  * The request ends, and is not sent again; the target may still carry it out. F5: no disk of the same volume sends
  * anything before its fence is acknowledged.
@@ -72,17 +84,13 @@ static void rblk_waiting_note_unfenced(struct rblk_session *session, struct rblk
 {
 	const struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
 	unsigned long queue = 1ul << io->lost_queue;
-	struct rblk_disk *other;
 
 	lockdep_assert_held(&session->waiting_lock);
 	if (!rblk_waiting_needs_fence(io) || disk->unfenced & queue)
 		return;
 	session->unfenced |= queue;
 	spin_lock(&session->core_lock);
-	list_for_each_entry(other, &session->disks, peer)
-		if (smp_load_acquire(&other->opened) &&
-		    !memcmp(other->uuid, disk->uuid, sizeof(disk->uuid)))
-			WRITE_ONCE(other->unfenced, other->unfenced | queue);
+	rblk_waiting_mark(session, disk->uuid, queue, 0);
 	spin_unlock(&session->core_lock);
 }
 
@@ -282,21 +290,60 @@ void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int qu
 	spin_unlock_irq(&session->waiting_lock);
 }
 
+/* By which the disk's volume is open in this epoch; 0: by none. */
+static u32 rblk_waiting_handle(const struct rblk_disk *disk)
+{
+	lockdep_assert_held(&disk->session->core_lock);
+	return disk->epoch == disk->session->core.epoch ? disk->handle : 0;
+}
+
+static u32 rblk_waiting_nearer(u32 next, u32 handle, u32 other)
+{
+	return other > handle && (!next || other < next) ? other : next;
+}
+
 u32 rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 handle)
 {
+	const struct rblk_disk *disk;
 	struct rblk_io *io;
 	u32 next = 0;
 
 	spin_lock_irq(&session->waiting_lock);
-	list_for_each_entry(io, &session->waiting, command.entry) {
-		u32 its = rblk_le32(io->command.wire.volume);
-
-		if (io->wait == RBLK_WAIT_LOST && io->lost_queue == queue && rblk_waiting_needs_fence(io) &&
-		    its > handle && (!next || its < next))
-			next = its;
-	}
+	list_for_each_entry(io, &session->waiting, command.entry)
+		if (io->wait == RBLK_WAIT_LOST && io->lost_queue == queue && rblk_waiting_needs_fence(io))
+			next = rblk_waiting_nearer(next, handle, rblk_le32(io->command.wire.volume));
+	spin_lock(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (disk->unfenced & 1ul << queue)
+			next = rblk_waiting_nearer(next, handle, rblk_waiting_handle(disk));
+	spin_unlock(&session->core_lock);
 	spin_unlock_irq(&session->waiting_lock);
 	return next;
+}
+
+bool rblk_waiting_owes_volume(struct rblk_session *session, unsigned int queue)
+{
+	const struct rblk_disk *disk;
+	bool owes = false;
+
+	spin_lock_irq(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer)
+		owes |= READ_ONCE(disk->unfenced) & 1ul << queue;
+	spin_unlock_irq(&session->core_lock);
+	return owes;
+}
+
+/*
+ * A volume that was replaced since is another one to the target; but that is served only when nothing holds the store
+ * of the one before any more (F6).
+ */
+static void rblk_waiting_note_volume(struct rblk_session *session, unsigned int queue, u32 handle)
+{
+	const struct rblk_disk *disk;
+
+	list_for_each_entry(disk, &session->disks, peer)
+		if (rblk_waiting_handle(disk) == handle)
+			rblk_waiting_mark(session, disk->uuid, 0, 1ul << queue);
 }
 
 void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle, u64 epoch, u32 incarnation)
@@ -308,6 +355,8 @@ void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queu
 	 * knows that incarnation. */
 	spin_lock(&session->core_lock);
 	owes = core_session_owes_fence(&session->core, queue, epoch, incarnation);
+	if (owes)
+		rblk_waiting_note_volume(session, queue, handle);
 	spin_unlock(&session->core_lock);
 	if (owes)
 		rblk_waiting_let_go(session, queue, true, handle);

@@ -31,9 +31,17 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io);
 bool rblk_waiting_refused(struct rblk_io *io);
 /* No queue takes it: it is READY, or ended at once if nothing is to wait any more. Any context. */
 void rblk_waiting_hold(struct rblk_io *io);
-/* The lowest handle above `handle` with which commands were lost that wait for the fence of the queue; 0: none. */
+/*
+ * The lowest handle above `handle` of a volume that waits for the fence of the queue, with commands that were lost or for
+ * those that have failed (F5); 0: none.
+ */
 u32 rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 handle);
-/* They may be sent again: this incarnation is fenced for that volume. No effect if it is no longer what is waited for. */
+/* Does a disk wait for the fence of what has failed? Its volume may not be open now. */
+bool rblk_waiting_owes_volume(struct rblk_session *session, unsigned int queue);
+/*
+ * Its commands may be sent, and those that were lost again: this incarnation is fenced for that volume. No effect if it
+ * is no longer what is waited for.
+ */
 void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle, u64 epoch, u32 incarnation);
 /* The queue that takes it now; RBLK_NO_ROUTE: none does, its volume is not open, or a fence is owed. Any context. */
 u8 rblk_waiting_route(struct rblk_io *io);

@@ -229,7 +229,7 @@ static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session
 
 /*
  * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked for each volume that
- * has lost some, again and again, until none has or the whole queue is fenced.
+ * has lost some, also for those that have failed since, again and again, until none has or the whole queue is fenced.
  */
 static void rblk_works_volumes_run(struct work_struct *work)
 {
@@ -237,7 +237,7 @@ static void rblk_works_volumes_run(struct work_struct *work)
 	struct rblk_session *session = queue->session;
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
-	bool owes, left = false;
+	bool owes, left = false, able = true;
 	u32 handle = 0;
 	int error;
 
@@ -249,10 +249,13 @@ static void rblk_works_volumes_run(struct work_struct *work)
 	while (owes && (handle = rblk_waiting_next_volume(session, queue->index, handle))) {
 		sc.volume = handle;
 		error = rblk_works_fence_volume(queue, &sc);
-		left |= error && error != -EOPNOTSUPP;
+		able &= error != -EOPNOTSUPP;
+		left |= error != 0;
 		if (!error)
 			rblk_waiting_release_volume(session, queue->index, handle, sc.epoch, (u32)sc.argument);
 	}
+	/* A disk whose volume is not open now is asked about when it is. */
+	left = owes && able && (left || rblk_waiting_owes_volume(session, queue->index));
 	queue->part_rounds = left ? queue->part_rounds + 1 : 0;
 	if (left)
 		queue_delayed_work(rblk_calls, &queue->volumes_work,

@@ -137,7 +137,7 @@ struct core_session {
 	bool dead;	   /* since dead_ns no queue takes commands */
 	bool failing_fast; /* new commands fail at once, too */
 	bool failed_all;
-	bool held;	   /* no command is sent: one failed by FAIL_FAST is not fenced yet (F5) */
+	bool held;	   /* one failed by FAIL_FAST is not fenced yet (F5): no command is sent, or none to its volume */
 	bool leaves;	   /* the target has sent DRAINING: perhaps a restart */
 	bool acts; /* there may be actions to take */
 	u16 reject_reason; /* of the last rejection: enum rblk_reject_reason */

@@ -64,6 +64,8 @@ void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct s
 	uint64_t now_ns = sim_now_ns();
 	bool read = command->kind == SIM_COMMAND_READ;
 
+	if (!sim_hung_is(disk) && !done && hung.broken && hangs_now())
+		sim_reached("hung disk", "others fail fast", read ? NULL : "and may still be carried out");
 	if (!hung.disk || sim_hung_is(disk) || !done || now_ns < hung.from_ns || begun_ns >= hung.until_ns)
 		return;
 	if (now_ns - begun_ns > LIMIT_NS && (!hung.broken || read || module || begun_ns > hung.broken_ns + SETTLED_NS))

@@ -199,11 +199,14 @@ static uint32_t kill_rate(const struct sim_module *module)
 	return changes || view.fence_late ? 10 * module->kill : module->kill;
 }
 
-/* A connection that has commands of the disk that hangs, and of the one that is well. */
+/*
+ * A connection that has commands of the disk that hangs, and of the one that is well. Where some requests are to fail
+ * fast, they do: the session loses all its connections, and those without a command of the disk that hangs come back.
+ */
 static void hung_break(const struct sim_module *module)
 {
 	if (sim_hung_may_break(module->hung_breaks) &&
-	    sim_disk_kill_shared(module->disks[0].disk, module->disks[1].disk))
+	    sim_disk_kill_shared(module->disks[0].disk, module->disks[1].disk, module->fail_fast))
 		sim_hung_broken();
 }
 
@@ -414,6 +417,7 @@ void sim_module_start(struct sim_module *module, unsigned int number)
 	module->actor.wake = module_wake;
 	module->actor.digests = module->attach.digest;
 	module->interrupt = (struct sim_event){.run = on_interrupt, .arg = module};
+	sim_fences_reset();
 	sim_kernel_start(&module->actor);
 	sim_rdma_start();
 	sim_guard_init(&module->guard, module->actor.name);

@@ -310,6 +310,15 @@ static bool is_durable(const struct sim_command *command, const struct sim_disk_
 	return command->kind == SIM_COMMAND_WRITE || command->kind == SIM_COMMAND_ZEROES;
 }
 
+/* Where all connections are to be lost while a disk hangs, its requests keep to the last, so that the others come back. */
+static unsigned int context_for(const struct sim_module *module, const struct sim_module_disk *disk,
+				const struct sim_disk_view *view)
+{
+	if (module->hung_breaks && module->fail_fast && sim_hung_is(module->host->disks[disk->volume]))
+		return view->contexts - 1;
+	return (unsigned int)sim_below(view->contexts);
+}
+
 bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		       struct sim_command command, bool last)
 {
@@ -340,7 +349,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	op->reservation = sim_reserver_moment(module->host, disk->volume);
 	op->begun_ns = sim_now_ns();
 	op->number = ++module->op_number;
-	op->context = (unsigned int)sim_below(view.contexts);
+	op->context = context_for(module, disk, &view);
 	op->polled = op->context >= view.contexts - view.polled;
 	op->command = sim_model_begin(&command);
 	sim_trace(module->actor.name, "#%u %s%s %llu+%llu id %llu on context %u", op->number,

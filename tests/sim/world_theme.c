@@ -411,11 +411,12 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 	module->attach.credits = sim_chance(500000) ? 16 : 32;
 	module->attach.command_ms = (unsigned int)sim_between(100, 300);
 	module->attach.give_up_ms = (unsigned int)sim_between(500, 1000);
-	module->attach.fail_fast_ms = sim_chance(500000) ? 0 : 200;
+	module->attach.fail_fast_ms = sim_chance(500000) ? 0 : breaks ? 1 : 200;
 	module->load.ops_left = (unsigned int)sim_between(200, 400);
 	module->load.depth = 12;
 	module->think_ns = 100 * SIM_MS;
-	module->abandon = module->kill = module->fail_fast = 0;
+	module->abandon = module->kill = 0;
+	module->fail_fast = breaks && module->attach.fail_fast_ms ? 400000 : 0;
 	sim_disk_kill_sending = sim_disk_open_late = sim_disk_starve = sim_blk_fake_timeouts = 0;
 	module->hung_breaks = breaks;
 	module->benign = true;

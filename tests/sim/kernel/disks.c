@@ -151,7 +151,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.write_cache = disk->gendisk->queue->write_cache,
 		.lost = rblk_durable_lost(disk),
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
-		.goes_on = session->core.state == CORE_SESSION_LIVE && !session->core.held && !disk->unfenced,
+		.goes_on = session->core.state == CORE_SESSION_LIVE && !disk->unfenced,
 		.unfenced = unfenced(disk),
 		.fence_late = late_fence(session) >= 0,
 		.contexts = session->hw_queues,
@@ -253,20 +253,31 @@ void sim_disk_kill_connection(struct rblk_disk *disk)
 	rblk_queue_lost(session->queues[queue], "killed by its user");
 }
 
-bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other)
+/* One that is up, has commands of the disk or none, and some of the other, if that is given. */
+static struct rblk_queue *queue_of(const struct rblk_session *session, const struct rblk_disk *disk, bool serves,
+				   const struct rblk_disk *other)
 {
-	const struct rblk_session *session = disk->session;
-
 	for (unsigned int i = 0; i < session->queue_count; i++) {
 		struct rblk_queue *queue = session->queues[i];
 
-		if (session->core.queue[i].state != CORE_QUEUE_LIVE || !rblk_queue_serves(queue, disk) ||
-		    !rblk_queue_serves(queue, other))
-			continue;
-		rblk_queue_lost(queue, "killed by its user");
-		return true;
+		if (session->core.queue[i].state == CORE_QUEUE_LIVE && rblk_queue_serves(queue, disk) == serves &&
+		    (!other || rblk_queue_serves(queue, other)))
+			return queue;
 	}
-	return false;
+	return NULL;
+}
+
+bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other, bool all)
+{
+	const struct rblk_session *session = disk->session;
+	struct rblk_queue *shared = queue_of(session, disk, true, other);
+
+	if (!shared || (all && !queue_of(session, disk, false, NULL)))
+		return false;
+	for (unsigned int i = 0; i < session->queue_count; i++)
+		if (all || session->queues[i] == shared)
+			rblk_queue_lost(session->queues[i], "killed by its user");
+	return true;
 }
 
 /* -- session commands --------------------------------------------------------------------------------- */
@@ -365,6 +376,8 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		open_ended(queue, sc, error);
 	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->was_left && error != -EBUSY)
 		sim_reached("module", "a CLOSE is lost", NULL);
+	if (sc->opcode == RBLK_OP_FENCE && sc->volume && !error)
+		sim_fence_answered(queue->session, sc);
 	/* Whoever waits for the answer is late. */
 	if (sc->opcode == RBLK_OP_FENCE && sim_chance(300000))
 		sim_fiber_sleep(sim_below(10 * SIM_MS));
@@ -471,18 +484,6 @@ void __wrap_core_tag_send(struct core_tag *tag, u32 sequence)
 		sim_fail("the kernel: opcode %u is sent to a target that has not proven itself (section 6.3)",
 			 command->wire.opcode);
 	__real_core_tag_send(tag, sequence);
-}
-
-bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
-{
-	const struct core_session *core = &disk->session->core;
-	const struct core_lost *owed = &core->queue[lost->queue].lost;
-
-	/* A machine's next session counts its epochs and incarnations anew. */
-	return lost->lost &&
-	       !memcmp(disk->session->session_id, lost->session_id, sizeof(lost->session_id)) &&
-	       core->epoch == lost->epoch && owed->waits && !owed->fenced &&
-	       owed->incarnation == lost->incarnation;
 }
 
 /*

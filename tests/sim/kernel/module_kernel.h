@@ -86,8 +86,11 @@ unsigned int sim_disk_opens_lost(const struct rblk_disk *disk);
 void sim_disk_sample(const struct rblk_disk *disk);
 /* Any one of its session's. */
 void sim_disk_kill_connection(struct rblk_disk *disk);
-/* One that has commands of two disks of one session; false: there is none. */
-bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other);
+/*
+ * One that has commands of two disks of one session, or `all` if there is another one without any of the first; false:
+ * there is none.
+ */
+bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other, bool all);
 /* Of a million requests, and CLOSEs: how often a connection is killed while one is being sent on it. */
 extern uint32_t sim_disk_kill_sending;
 /* Of a million mappings of a request's pages for the device: how many fail. */
@@ -129,8 +132,13 @@ struct sim_disk_lost {
 	uint64_t epoch;
 	uint8_t session_id[16];
 };
-/* Has the module yet to learn that the target has fenced it, and is that its business still (F5)? */
+/* fences.c: has the module yet to learn that the target has fenced it, and is that its business still (F5)? */
 bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
+/* FENCE of a volume was answered with success. */
+struct rblk_session;
+struct rblk_session_command;
+void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command);
+void sim_fences_reset(void);
 
 /* How a request has ended. */
 struct sim_disk_result {

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which fences the target has acknowledged to the module (F5): of all volumes, as its session's machine knows, and of one,
+ * as disks.c has seen the answers.
+ */
+#include "tests/sim/kernel/module_kernel.h"
+
+#include "kmod/call.h"
+#include "kmod/disk.h"
+
+/* FENCEs of volumes that were answered with success, the last ones. */
+#define FENCES 64u
+static struct {
+	struct sim_disk_lost lost;
+	u8 uuid[16];
+} fences[FENCES];
+static unsigned int fence_count;
+
+void sim_fences_reset(void)
+{
+	memset(fences, 0, sizeof(fences));
+	fence_count = 0;
+}
+
+void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command)
+{
+	struct sim_disk_lost lost = { .lost = true, .queue = (unsigned int)command->lba, .epoch = command->epoch,
+				      .incarnation = (u32)command->argument };
+	const struct rblk_disk *disk;
+
+	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
+	list_for_each_entry(disk, &session->disks, peer) {
+		if (disk->handle != command->volume || disk->epoch != command->epoch)
+			continue;
+		fences[fence_count % FENCES].lost = lost;
+		memcpy(fences[fence_count++ % FENCES].uuid, disk->uuid, sizeof(disk->uuid));
+	}
+}
+
+static bool volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
+{
+	for (unsigned int i = 0; i < FENCES; i++)
+		if (fences[i].lost.queue == lost->queue && fences[i].lost.incarnation == lost->incarnation &&
+		    fences[i].lost.epoch == lost->epoch && !memcmp(fences[i].uuid, disk->uuid, sizeof(disk->uuid)) &&
+		    !memcmp(fences[i].lost.session_id, lost->session_id, sizeof(lost->session_id)))
+			return true;
+	return false;
+}
+
+bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
+{
+	const struct core_session *core = &disk->session->core;
+	const struct core_lost *owed = &core->queue[lost->queue].lost;
+
+	/* A machine's next session counts its epochs and incarnations anew. */
+	return lost->lost &&
+	       !memcmp(disk->session->session_id, lost->session_id, sizeof(lost->session_id)) &&
+	       core->epoch == lost->epoch && owed->waits && !owed->fenced &&
+	       owed->incarnation == lost->incarnation && !volume_is_fenced(disk, lost);
+}
