@@ -129,7 +129,13 @@ bool ini_control_again(struct rblk_session *session, struct ini_again *again,
 		return false;
 	again->next = session->again;
 	session->again = again;
+	session->again_due = true;
 	return true;
+}
+
+bool ini_control_due(const struct rblk_session *session)
+{
+	return session->again && session->again_due && session->core.state == CORE_SESSION_LIVE;
 }
 
 void ini_control_resume(struct rblk_session *session)
@@ -146,6 +152,7 @@ void ini_control_resume(struct rblk_session *session)
 		again->run(again);
 		again = next;
 	}
+	session->again_due = false; /* what is there again waits for an answer */
 }
 
 /* -- IDENTIFY, SCRATCH ------------------------------------------------------------------------- */

@@ -21,14 +21,11 @@ void ini_parked_remove(struct ini_parking *parking, struct ini_parked *parked)
 
 static u32 parked_late(const struct rblk_session *session)
 {
-	const struct rblk_volume *volume = session->volumes;
-	const struct ini_parked *parked;
 	u32 count = 0;
 
-	while (volume && !volume->late_ns)
-		volume = volume->next;
-	for (parked = session->parking.waiting; volume && parked; parked = parked->next)
-		count += parked->volume->late_ns != 0;
+	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		if (volume->late_ns)
+			count += volume->parked;
 	return count;
 }
 
@@ -54,6 +51,7 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 	parked = ini_parking_take(parking);
 	assert(parked);
 	parked->volume = volume;
+	parked->counted = &volume->parked;
 	parked->io = *io;
 	parked->buffer = buffer;
 	if (buffer)
@@ -102,6 +100,7 @@ static void park_slot(struct ini_slot *slot)
 	/* No new command was accepted beyond the capacity. */
 	assert(parked);
 	parked->volume = slot->volume;
+	parked->counted = &slot->volume->parked;
 	parked->io = io_of(slot);
 	if (slot->gather)
 		slot->gather->device = NULL; /* another may have its address when it is sent again */

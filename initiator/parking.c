@@ -48,6 +48,7 @@ void ini_parking_wait(struct ini_parking *parking, struct ini_parked *parked,
 	parked->next = NULL;
 	*parking->waiting_end = parked;
 	parking->waiting_end = &parked->next;
+	++*parked->counted;
 	if (state == INI_PARKED_READY)
 		parking->ready++;
 }
@@ -59,6 +60,7 @@ struct ini_parked *ini_parking_unlink(struct ini_parking *parking, struct ini_pa
 	*link = parked->next;
 	if (!parked->next)
 		parking->waiting_end = link;
+	--*parked->counted;
 	if (parked->state == INI_PARKED_READY)
 		parking->ready--;
 	return parked;

@@ -41,6 +41,7 @@ enum ini_parked_state {
 struct ini_parked {
 	struct ini_parked *next;
 	struct rblk_volume *volume; /* counts it as in flight */
+	u32 *counted; /* how many of them are LOST or READY: the volume's */
 	struct ini_io io;
 	struct ini_buffer *buffer; /* held; NULL: none */
 	struct rblk_result result; /* DONE */

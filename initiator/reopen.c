@@ -11,14 +11,15 @@
 #define LATE_NS (100 * MS_NS)
 #define LATE_DOUBLINGS_MAX 4
 
-/* An OPEN, of all volumes one after the other, or of a late one. */
+/* OPENs at a time: KEEPALIVE needs a reserved tag, and the program's session commands do. */
+#define OPENS_MAX 2u
+
+/* An outstanding OPEN. */
 struct ini_reopen {
 	struct rblk_volume *volume; /* NULL: it was freed, with its session over */
 	const void *report;
-	bool late;
+	u64 epoch;
 };
-
-static void reopen_next(struct rblk_session *session, struct rblk_volume *volume);
 
 /* Time, or the target's operator, may resolve these errors. */
 static bool may_pass(u16 status)
@@ -50,13 +51,7 @@ static void volume_gone(struct rblk_volume *volume)
 
 static void volume_late(struct rblk_volume *volume)
 {
-	u64 now_ns = volume->session->now_ns;
-
-	if (!volume->late_ns) {
-		volume->late_ns = now_ns;
-		volume->tries = 0;
-	}
-	volume->again_ns = now_ns + (LATE_NS << volume->tries);
+	volume->again_ns = volume->session->now_ns + (LATE_NS << volume->tries);
 	if (volume->tries < LATE_DOUBLINGS_MAX)
 		volume->tries++;
 }
@@ -64,6 +59,11 @@ static void volume_late(struct rblk_volume *volume)
 static u64 limit_ns(const struct rblk_volume *volume, u32 limit_ms)
 {
 	return limit_ms ? volume->late_ns + limit_ms * MS_NS : UINT64_MAX;
+}
+
+static bool is_given_up(const struct rblk_volume *volume)
+{
+	return volume->session->now_ns >= limit_ns(volume, volume->session->options.give_up_ms);
 }
 
 int ini_reopen_ready(const struct rblk_volume *volume)
@@ -77,45 +77,6 @@ int ini_reopen_ready(const struct rblk_volume *volume)
 	return session->now_ns >= limit_ns(volume, session->options.fail_fast_ms) ? -EIO : -EBUSY;
 }
 
-static int reopen_start(struct rblk_volume *volume, bool late);
-
-/* It waits for another OPEN. */
-static bool is_waiting(const struct rblk_volume *volume)
-{
-	return volume->late_ns && !volume->reopen && !volume->changing;
-}
-
-void ini_reopen_run(struct rblk_session *session)
-{
-	if (session->core.state != CORE_SESSION_LIVE)
-		return;
-	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
-		if (!is_waiting(volume))
-			continue;
-		if (session->now_ns >= limit_ns(volume, session->options.give_up_ms))
-			volume_gone(volume); /* the words are why it was refused last */
-		else if (session->now_ns >= volume->again_ns && reopen_start(volume, true))
-			volume_late(volume); /* no tag is free */
-	}
-}
-
-u64 ini_reopen_due_ns(const struct rblk_session *session)
-{
-	u64 due_ns = UINT64_MAX;
-
-	if (session->core.state != CORE_SESSION_LIVE)
-		return due_ns;
-	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
-		u64 fail_ns = limit_ns(volume, session->options.fail_fast_ms);
-
-		if (is_waiting(volume) && volume->again_ns < due_ns)
-			due_ns = volume->again_ns;
-		if (is_waiting(volume) && fail_ns < due_ns && fail_ns > session->now_ns)
-			due_ns = fail_ns;
-	}
-	return due_ns;
-}
-
 /* -- opening again ----------------------------------------------------------------------------- */
 
 /* Applies the answer to the volume. -EXDEV: it is not at this target. */
@@ -126,7 +87,6 @@ static int reopen_answered(struct rblk_volume *volume, const void *report, const
 	int err = result->error;
 	u32 handle = 0;
 
-	volume->handle = 0; /* the old one went with its epoch, and its number may be another volume's by now */
 	memcpy(name, volume->info.name, sizeof(name));
 	if (result->status == RBLK_E_DENIED)
 		volume->denied = (u32)result->value;
@@ -146,13 +106,15 @@ static int reopen_answered(struct rblk_volume *volume, const void *report, const
 		volume_late(volume);
 		return 0;
 	}
-	if (may_be_elsewhere(volume, err)) {
+	if (may_be_elsewhere(volume, err) && !is_given_up(volume)) {
 		volume->denied = 0;
 		return -EXDEV;
 	}
 	volume_gone(volume);
 	return 0;
 }
+
+static void go_on(struct rblk_session *session);
 
 static void reopen_done(void *arg, const struct rblk_result *result)
 {
@@ -165,13 +127,14 @@ static void reopen_done(void *arg, const struct rblk_result *result)
 		return;
 	session = volume->session;
 	volume->reopen = NULL;
-	if (result->error && !result->status)
-		return; /* the connection is lost: the next one begins again */
+	/* The connection is lost, or left by what another answer said: the next one begins again. */
+	if ((result->error && !result->status) || reopen.epoch != session->core.epoch)
+		return;
 	if (reopen_answered(volume, reopen.report, result)) {
 		ini_portal_failed(&session->queues[0], -EXDEV);
 		core_session_misled(&session->core, session->now_ns);
-	} else if (!reopen.late) {
-		reopen_next(session, volume->next);
+	} else {
+		go_on(session);
 	}
 }
 
@@ -180,14 +143,16 @@ bool ini_reopen_is(rblk_callback done)
 	return done == reopen_done;
 }
 
-static int reopen_start(struct rblk_volume *volume, bool late)
+static int reopen_start(struct rblk_volume *volume)
 {
 	struct ini_reopen *reopen = malloc(sizeof(*reopen));
 	int err;
 
+	/* If it does not start, it is not refused: the pause does not grow. */
+	volume->again_ns = volume->session->now_ns + LATE_NS;
 	if (!reopen)
 		return -ENOMEM;
-	*reopen = (struct ini_reopen){.volume = volume, .late = late};
+	*reopen = (struct ini_reopen){.volume = volume, .epoch = volume->session->core.epoch};
 	err = ini_volume_send_open(volume, volume->info.name, reopen_done, reopen, &reopen->report);
 	if (err)
 		free(reopen);
@@ -196,18 +161,109 @@ static int reopen_start(struct rblk_volume *volume, bool late)
 	return err;
 }
 
-static void reopen_next(struct rblk_session *session, struct rblk_volume *volume)
+/* -- in turn ----------------------------------------------------------------------------------- */
+
+/* It waits for another OPEN. One that is being refreshed is opened by that. */
+static bool is_waiting(const struct rblk_volume *volume)
 {
-	/* In this epoch some may be open: the connection was lost before all were. */
-	while (volume && (volume->gone || volume->changing || volume->epoch == session->core.epoch))
-		volume = volume->next;
-	if (!volume)
-		core_session_named(&session->core, true, session->now_ns);
-	else if (reopen_start(volume, false))
-		core_session_named(&session->core, false, session->now_ns);
+	return volume->late_ns && !volume->reopen && !volume->changing && !volume->refreshing;
+}
+
+/* One more OPEN leaves a tag for KEEPALIVE. */
+static bool may_open(const struct rblk_session *session)
+{
+	u32 count = 0;
+
+	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		count += volume->reopen != NULL;
+	return count < OPENS_MAX && session->queues[0].tags.taken_reserved < RBLK_RESERVED_TAGS - 1;
+}
+
+/* The one that is due first; NULL: none waits. */
+static struct rblk_volume *first_waiting(const struct rblk_session *session)
+{
+	struct rblk_volume *first = NULL;
+
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		if (is_waiting(volume) && (!first || volume->again_ns < first->again_ns))
+			first = volume;
+	return first;
+}
+
+static int open_due(struct rblk_session *session)
+{
+	struct rblk_volume *volume;
+	int err = 0;
+
+	while (!err && may_open(session) && (volume = first_waiting(session)) && volume->again_ns <= session->now_ns)
+		err = reopen_start(volume);
+	return err;
+}
+
+/* The first of them that is open says that the session's volumes are at this target (F10); or no answer is to come. */
+static bool is_known(const struct rblk_session *session)
+{
+	bool unanswered = false;
+
+	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
+		if (volume->handle && !volume->gone && volume->epoch == session->core.epoch)
+			return true;
+		unanswered |= (is_waiting(volume) || volume->reopen) && !volume->tries;
+	}
+	return !unanswered;
+}
+
+/* After an answer: the next ones are asked for. */
+static void go_on(struct rblk_session *session)
+{
+	int err = open_due(session);
+
+	if (!session->core.named && (err || is_known(session)))
+		core_session_named(&session->core, !err, session->now_ns);
 }
 
 void ini_reopen(struct rblk_session *session)
 {
-	reopen_next(session, session->volumes);
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
+		/* In this epoch some may be open: the connection was lost before the session was named. */
+		if (volume->epoch == session->core.epoch)
+			continue;
+		volume->handle = 0; /* it went with its epoch, and its number may be another volume's by now */
+		if (volume->gone || volume->changing)
+			continue;
+		if (!volume->late_ns)
+			volume->late_ns = session->now_ns;
+		volume->again_ns = session->now_ns;
+		volume->tries = 0;
+	}
+	go_on(session);
+}
+
+void ini_reopen_run(struct rblk_session *session)
+{
+	if (session->core.state != CORE_SESSION_LIVE)
+		return;
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		if (is_waiting(volume) && volume->tries && is_given_up(volume))
+			volume_gone(volume); /* the words are why it was refused last */
+	open_due(session);
+}
+
+u64 ini_reopen_due_ns(const struct rblk_session *session)
+{
+	const struct rblk_volume *first = may_open(session) ? first_waiting(session) : NULL;
+	u64 due_ns = first ? first->again_ns : UINT64_MAX;
+
+	if (session->core.state != CORE_SESSION_LIVE)
+		return UINT64_MAX;
+	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
+		u64 fail_ns = limit_ns(volume, session->options.fail_fast_ms);
+		u64 end_ns = limit_ns(volume, session->options.give_up_ms);
+
+		if (volume->late_ns && fail_ns < due_ns && fail_ns > session->now_ns)
+			due_ns = fail_ns;
+		if (is_waiting(volume) && volume->tries && end_ns < due_ns)
+			due_ns = end_ns;
+	}
+	return due_ns;
 }

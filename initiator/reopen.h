@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A session's volumes in a new epoch, which has none of the old one's handles: all are opened again before it is LIVE. One
- * that the target cannot serve for now is late: it is asked for again beside the others' I/O, and only its own commands
- * wait. After give_up_ms it is gone.
+ * A session's volumes in a new epoch, which has none of the old one's handles: each is late until it is open again, and
+ * only its own commands wait. A few are asked for at a time, the one that has waited longest first; one that the target
+ * cannot serve for now is asked for again, until it is gone after give_up_ms. The session is LIVE when the first of them
+ * is open, or when all have an answer.
  */
 #ifndef RBLK_INITIATOR_REOPEN_H
 #define RBLK_INITIATOR_REOPEN_H

@@ -123,6 +123,7 @@ struct rblk_session {
 
 	struct ini_control *control;
 	struct ini_again *again; /* session commands that wait for a connection */
+	bool again_due;          /* of these, some were not tried yet */
 	size_t control_bytes;
 	struct ini_mr control_mr;
 	struct ini_vector *vectors; /* free ones, of vector.c */
@@ -273,6 +274,8 @@ void ini_authenticate(struct ini_queue *queue);
  */
 bool ini_control_again(struct rblk_session *session, struct ini_again *again,
 		       const struct rblk_result *result);
+/* One was added since the last turn's ini_control_resume(), and can run. */
+bool ini_control_due(const struct rblk_session *session);
 /* Run what waits for it. */
 void ini_control_resume(struct rblk_session *session);
 

@@ -67,7 +67,7 @@ static bool something_to_come(const struct rblk_session *session)
 		return true;
 	if (!session->ready || (core_session_over(&session->core) && !session->ended))
 		return true;
-	if (session->parking.used)
+	if (session->parking.used || session->again)
 		return true;
 	/* Session commands; a KEEPALIVE among them is answered soon. */
 	if (session->queues[0].tags.taken_reserved)
@@ -112,9 +112,10 @@ int rblk_arm(struct rblk_session *session)
 		ini_session_publish(session);
 	/*
 	 * `told`: events that followed from the callbacks of the last rblk_poll(), which it did not count. Actions are
-	 * due if rblk_session_stop(), or a queue that rblk_submit() has lost, came after it.
+	 * due if rblk_session_stop(), or a queue that rblk_submit() has lost, came after it; a session command, if there
+	 * is nothing to send for it.
 	 */
-	if (session->done.head || session->parking.done || session->told || session->ended ||
+	if (session->done.head || ini_control_due(session) || session->parking.done || session->told || session->ended ||
 	    core_session_acts(&session->core))
 		return 1;
 	armed = ini_fabs_arm(&session->fabs);

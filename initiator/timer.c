@@ -176,7 +176,7 @@ int ini_timer_next_ms(const struct rblk_session *session)
 
 	if (session->ended)
 		return -1;
-	if (event_untold(session))
+	if (event_untold(session) || ini_control_due(session))
 		due_ns = now_ns;
 	due_ns = earlier(due_ns, core_session_next_ns(&session->core));
 	due_ns = earlier(due_ns, ini_reopen_due_ns(session));

@@ -56,6 +56,7 @@ struct ini_open {
 	struct rblk_volume *volume;
 	char name[RBLK_NAME_BYTES];
 	bool fresh; /* not among the session's yet */
+	u64 epoch;  /* that it was sent in */
 	const void *report; /* where it arrives: ini_volume_take() copies it */
 	u32 handle;	    /* that it says */
 	rblk_volume_callback done;
@@ -220,6 +221,7 @@ static int close_handle(struct rblk_session *session, u32 handle, rblk_callback 
 
 static void open_done(void *arg, const struct rblk_result *result)
 {
+	const struct rblk_result lost = {.error = -ECONNRESET};
 	struct ini_open *open = arg;
 	struct rblk_volume *volume = open->volume;
 	struct rblk_session *session = volume->session;
@@ -227,7 +229,8 @@ static void open_done(void *arg, const struct rblk_result *result)
 	int err = result->error;
 	u32 handle;
 
-	if (ini_control_again(session, &open->again, result))
+	/* In another epoch, its handle may be another volume's. */
+	if (ini_control_again(session, &open->again, open->epoch == session->core.epoch ? result : &lost))
 		return;
 	if (err && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
@@ -263,13 +266,19 @@ int ini_volume_send_open(struct rblk_volume *volume, const char name[RBLK_NAME_B
 				 sizeof(struct rblk_wire_volume), done, arg, report);
 }
 
+static int open_send(struct ini_open *open)
+{
+	open->epoch = open->volume->session->core.epoch;
+	return ini_volume_send_open(open->volume, open->name, open_done, open, &open->report);
+}
+
 /* Its answer is unknown: it may leave a handle at the target, which ends with the session. */
 static void open_again(struct ini_again *again)
 {
 	struct ini_open *open = (struct ini_open *)again; /* its first member */
 	struct rblk_session *session = open->volume->session;
 	const struct rblk_result lost = {.error = -ECONNRESET};
-	int err = ini_volume_send_open(open->volume, open->name, open_done, open, &open->report);
+	int err = open_send(open);
 
 	if (err && !ini_control_again(session, again, &lost))
 		open_finish(open, session->error);
@@ -289,7 +298,7 @@ static int open_start(struct rblk_volume *volume, const char name[RBLK_NAME_BYTE
 				  .done = done,
 				  .arg = arg};
 	memcpy(open->name, name, sizeof(open->name));
-	err = ini_volume_send_open(volume, name, open_done, open, &open->report);
+	err = open_send(open);
 	if (err)
 		free(open);
 	else if (fresh)

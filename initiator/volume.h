@@ -27,11 +27,12 @@ struct rblk_volume {
 	bool changing;  /* OPEN or CLOSE of it is outstanding: no I/O is started */
 	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
 	bool gone;      /* the target no longer serves it, or serves another in its place */
+	u32 parked;     /* commands of inflight that wait for a connection, or for the volume (parking.h) */
 	/* reopen.c; late_ns, 0: it is open, or gone */
 	struct rblk_volume **reopen; /* names this one in the OPEN of a new epoch that is outstanding; NULL: none */
-	u64 late_ns;  /* since then the target cannot serve it for now: its commands wait */
+	u64 late_ns;  /* since then it is to be opened again: its commands wait */
 	u64 again_ns; /* late: OPEN is sent again */
-	u32 tries;    /* late: OPENs that were refused */
+	u32 tries;    /* late: OPENs that were refused in this epoch */
 	u32 denied;     /* enum rblk_denied: why it could not be opened again; 0: that was not it */
 	struct core_domain domain;   /* F10: where it was opened last */
 	struct ini_durable *durable; /* F7: shared by all opens of the volume in the process, once it is open */

@@ -2,8 +2,8 @@
 /*
  * Goal: a volume that a target cannot serve after its restart keeps nobody else waiting. Its own commands wait, in places
  * of their own, until it is served, or is given up; it can be closed meanwhile, and no other volume's handle is taken for
- * its old one. Method: a scripted target (fake_target.h) that forgets the session, and answers BUSY to the OPENs of one of
- * two volumes from then on.
+ * its old one. Nor does a target that is slow to answer OPENs. Method: a scripted target (fake_target.h) that forgets the
+ * session, and answers BUSY to the OPENs of one of two volumes from then on, or holds some.
  */
 #include "tests/unit/unit.h"
 
@@ -52,6 +52,13 @@ static struct rblk_volume *begin(struct fixture *f, u32 give_up_ms)
 	assert_int_equal(rblk_fsync(f->volume), 0);
 	assert_true(forgot && busy_opens > 0);
 	return late;
+}
+
+static void on_volume(void *arg, struct rblk_volume *volume, int error)
+{
+	(void)volume;
+	assert_int_equal(error, 0);
+	++*(unsigned int *)arg;
 }
 
 static void others_go_on(void **state)
@@ -139,12 +146,133 @@ static void it_is_given_up(void **state)
 	lib_close(&f);
 }
 
+/* In a program's own loop nothing else would call for the next turn. */
+static void its_close_is_called_back(void **state)
+{
+	struct fixture f = {.volume = NULL};
+	struct rblk_volume *late = begin(&f, 0);
+	unsigned int closed = 0;
+	int err;
+
+	(void)state;
+	while ((err = rblk_volume_close_start(late, on_volume, &closed)) == -EAGAIN)
+		assert_true(rblk_wait(f.session, -1) >= 0);
+	assert_int_equal(err, 0);
+	assert_int_equal(rblk_arm(f.session), 1);
+	assert_int_equal(rblk_timeout_ms(f.session), 0);
+	rblk_poll(f.session, 0);
+	assert_int_equal(closed, 1);
+	lib_close(&f);
+}
+
+/* -- OPENs that are not answered at once ------------------------------------------------------- */
+
+#define LATE 4
+
+static atomic_uint opens;
+
+static void begin_opens(struct fixture *f, unsigned int late)
+{
+	forgot = false;
+	opens = 0;
+	f->options = fake_target_options();
+	f->options.no_reconnect = false;
+	f->options.command_timeout_ms = 5000;
+	lib_open(f);
+	while (late--)
+		assert_non_null(rblk_volume_open(f->session, NULL, 0));
+}
+
+static void keepalive_soon(struct rblk_wire_accept *accept)
+{
+	accept->keepalive_ms = rblk_to_le32(1000);
+}
+
+/* The late ones are refused at first in the new epoch, and their next OPENs are held. */
+static enum fake_answer answer_none_then(struct fake_target *fake, const struct rblk_wire_command *command,
+					 struct rblk_wire_completion *completion)
+{
+	if (command->opcode != RBLK_OP_OPEN)
+		return answer(fake, command, completion);
+	opens++;
+	if (opens <= LATE + 1 || opens == 2 * (LATE + 1))
+		return FAKE_REPLY;
+	completion->status = rblk_to_le16(RBLK_E_BUSY);
+	return opens < 2 * (LATE + 1) ? FAKE_REPLY : FAKE_SILENT;
+}
+
+static void the_connection_stays_alive(void **state)
+{
+	struct fixture f = {.script.command = answer_none_then, .script.accept = keepalive_soon};
+
+	(void)state;
+	begin_opens(&f, LATE);
+	assert_int_equal(rblk_fsync(f.volume), 0);
+	/* Another connection would begin with other OPENs. */
+	while (fake_target_seen(f.fake, RBLK_OP_KEEPALIVE) < 3) {
+		assert_true(rblk_wait(f.session, 100) >= 0);
+		assert_in_range(opens, 2 * (LATE + 1), 2 * (LATE + 1) + 2);
+	}
+	assert_int_equal(rblk_pread(f.volume, f.data, 512, 0), 0);
+	lib_close(&f);
+}
+
+/* The first OPEN of the new epoch is held. */
+static enum fake_answer answer_one_of_two(struct fake_target *fake, const struct rblk_wire_command *command,
+					  struct rblk_wire_completion *completion)
+{
+	if (command->opcode == RBLK_OP_OPEN)
+		return ++opens == 3 ? FAKE_SILENT : FAKE_REPLY;
+	return answer_none_then(fake, command, completion);
+}
+
+static void others_do_not_wait_for_its_answer(void **state)
+{
+	struct fixture f = {.script.command = answer_one_of_two};
+
+	(void)state;
+	begin_opens(&f, 1);
+	assert_int_equal(rblk_fsync(f.volume), 0);
+	assert_int_equal(opens, 4);
+	lib_close(&f);
+}
+
+static enum fake_answer answer_refresh(struct fake_target *fake, const struct rblk_wire_command *command,
+				       struct rblk_wire_completion *completion)
+{
+	(void)completion;
+	if (command->opcode != RBLK_OP_OPEN || ++opens != 2)
+		return FAKE_REPLY;
+	fake_target_forget(fake);
+	return FAKE_CLOSE;
+}
+
+/* A refresh that is lost with its epoch opens the volume in the next one: a second OPEN could leave a handle behind. */
+static void a_refresh_is_the_only_open(void **state)
+{
+	struct fixture f = {.script.command = answer_refresh};
+	unsigned int refreshed = 0;
+
+	(void)state;
+	begin_opens(&f, 0);
+	assert_int_equal(rblk_volume_refresh_start(f.volume, on_volume, &refreshed), 0);
+	while (!refreshed)
+		assert_true(rblk_wait(f.session, -1) >= 0);
+	assert_int_equal(rblk_pread(f.volume, f.data, 512, 0), 0);
+	assert_int_equal(opens, 3);
+	lib_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(others_go_on),
 		cmocka_unit_test(it_can_be_closed),
 		cmocka_unit_test(it_is_given_up),
+		cmocka_unit_test(its_close_is_called_back),
+		cmocka_unit_test(the_connection_stays_alive),
+		cmocka_unit_test(others_do_not_wait_for_its_answer),
+		cmocka_unit_test(a_refresh_is_the_only_open),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

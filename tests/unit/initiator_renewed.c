@@ -11,11 +11,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static struct rblk_volume volume;
+
 static struct ini_parked *waits(struct rblk_session *session, u8 opcode, u8 flags)
 {
 	struct ini_parked *parked = ini_parking_take(&session->parking);
 
 	assert_non_null(parked);
+	parked->counted = &volume.parked;
 	parked->io.opcode = opcode;
 	parked->io.flags = flags;
 	ini_parking_wait(&session->parking, parked, INI_PARKED_READY);
@@ -43,6 +46,7 @@ static void what_may_be_done_is_not_done_twice(void **state)
 	assert_int_equal(once->state, INI_PARKED_READY);
 	assert_int_equal(write->state, INI_PARKED_READY);
 	assert_int_equal(session->parking.ready, 2);
+	assert_int_equal(volume.parked, 2);
 	ini_parking_fini(&session->parking);
 	free(session);
 }
