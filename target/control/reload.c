@@ -35,6 +35,7 @@ struct step {
 	struct tgt_volume_config *config;    /* of the wanted configuration */
 	const struct tgt_volume_config *old; /* of the present one; NULL: the name is new */
 	bool moved;			     /* only the path is another file now */
+	bool missing;			     /* it was not served before, and is wanted as it was */
 	struct tgt_volume *opened;	     /* STEP_EARLY: not published yet */
 	/* STEP_LATE, while it is tried: */
 	bool settled;  /* nothing more is to be tried in this reload */
@@ -156,7 +157,8 @@ static int step_judge(struct plan *plan, struct step *step, char *error)
 	step->old = volume_find(plan->current, step->config->name);
 	volume = step->old ? tgt_volume_get(plan->reload->registry, step->config->name) : NULL;
 	if (!volume) {
-		/* One that an earlier reload could not open is tried again, and fails alone. */
+		/* One that could not be opened before is tried again, and fails alone. */
+		step->missing = step->old && volume_same(step->old, step->config);
 		step->kind = step->old || path_is_let_go(plan, step->config->path) ? STEP_LATE
 										   : STEP_EARLY;
 		return 0;
@@ -413,11 +415,22 @@ static void step_left(struct plan *plan, const struct step *step)
 	plan_left(plan, step->error, "not served yet, trying again");
 }
 
+/* It is no part of what was asked for, which neither fails nor waits because of it. */
+static void step_still_missing(struct plan *plan, struct step *step)
+{
+	step->settled = true;
+	tgt_unserved_add(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name, step->error);
+}
+
 /* One attempt. The wanted configuration gets the old settings if only those can be served. */
 static void step_open_late(struct plan *plan, struct step *step)
 {
 	int status = late_add(plan->reload, step->config, step->error);
 
+	if (status < 0 && step->missing) {
+		step_still_missing(plan, step);
+		return;
+	}
 	if (status < 0 && status != -EBUSY && status != -EAGAIN && step->old && !step->reverted) {
 		tgt_log(TGT_LOG_ERROR, "reload: %s; serving it as before", step->error);
 		plan_left(plan, step->error, "serving it as before");

@@ -46,6 +46,11 @@ asked events
 json_is '[.events[] | select(.event == "volume_missing" and .volume == "b" and .level == "error")] | length == 1'
 metric 'rblk_volume_missing{volume="a"} 0'
 metric 'rblk_volume_missing{volume="b"} 1'
+# Others come and go meanwhile.
+expect 0 "$RBLKCTL" add volume c store=memory size=1M --socket "$socket"
+asked volumes
+json_is '[.volumes[].volume] == ["a", "c"] and [.missing[].volume] == ["b"]'
+expect 0 "$RBLKCTL" remove volume c --socket "$socket"
 truncate -s 2M "$gone"
 comes '[.volumes[].volume] == ["a", "b"] and .missing == []' volumes
 metric 'rblk_volume_missing{volume="b"} 0'
