@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#define WORD_BYTES 128
+/* The longest is an NVMe namespace's that has neither UUID nor EUI: 140 characters, the namespace at the end. */
+#define WORD_BYTES 192
 
 /* The first line of a file of the device's folder, without blanks at its ends; false: it is not there, or empty. */
 static bool device_word(const char *folder, const char *file_name, char word[WORD_BYTES])

@@ -183,6 +183,20 @@ static void devices(void **state)
 	assert_string_equal(first, words);
 }
 
+/* NVMe's, where there is neither UUID nor EUI: vendor, serial number, model and, at the end, the namespace. */
+static void namespaces_with_long_names(void **state)
+{
+	char first[TGT_DEVICE_BYTES], second[TGT_DEVICE_BYTES], text[256];
+
+	snprintf(text, sizeof(text), "nvme.1344-%040d-%080d-%08x\n", 1, 2, 1);
+	put("/sys/dev/block/259:1/wwid", text);
+	snprintf(text, sizeof(text), "nvme.1344-%040d-%080d-%08x\n", 1, 2, 2);
+	put("/sys/dev/block/259:2/wwid", text);
+	assert_true(tgt_device_name(root, makedev(259, 1), first));
+	assert_true(tgt_device_name(root, makedev(259, 2), second));
+	assert_string_not_equal(first, second);
+}
+
 static void partitions(void **state)
 {
 	char disk[TGT_DEVICE_BYTES], first[TGT_DEVICE_BYTES], second[TGT_DEVICE_BYTES];
@@ -238,6 +252,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(container_without_an_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(devices, setup, teardown),
+		cmocka_unit_test_setup_teardown(namespaces_with_long_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(partitions, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_the_boot, setup, teardown),
 		cmocka_unit_test(stores),
