@@ -3,7 +3,7 @@
  * sim: run seeds.
  *   sim --seeds FIRST COUNT     those; the usual way (COUNT 0: until stopped)
  *   sim --seed N [--trace]      one; with all that happens
- *   sim --same FIRST COUNT      each twice: a seed must do the same every time
+ *   sim --same FIRST COUNT      each twice, behind others: a seed must do the same every time
  *   sim --digest FIRST COUNT    those, and a digest of what each has done: the same whatever it is built with
  *   sim --coverage FIRST COUNT [FLOOR]   those, and what they have reached (coverage.h)
  *   sim --sends FIRST COUNT HUNDREDTHS   those, in which the module may send at most so many SENDs for a hundred commands
@@ -27,15 +27,21 @@ static int usage(void)
 	return 2;
 }
 
-static void run_same(uint64_t seed)
+/* Up and down: behind other seeds, which must leave nothing. */
+static void run_same(uint64_t first, uint64_t count)
 {
-	uint64_t first;
+	uint64_t *hashes = calloc(count, sizeof(*hashes));
 
-	sim_world_run(seed);
-	first = sim_trace_hash();
-	sim_world_run(seed);
-	if (sim_trace_hash() != first)
-		sim_fail("it did not do the same when it ran again");
+	for (uint64_t i = 0; i < count; i++) {
+		sim_world_run(first + i);
+		hashes[i] = sim_trace_hash();
+	}
+	for (uint64_t i = count; i--;) {
+		sim_world_run(first + i);
+		if (sim_trace_hash() != hashes[i])
+			sim_fail("it did not do the same when it ran again");
+	}
+	free(hashes);
 }
 
 static void report(void)
@@ -80,11 +86,10 @@ int main(int argc, char **argv)
 	first = strtoull(argv[2], NULL, 0);
 	count = one ? 1 : strtoull(argv[3], NULL, 0);
 	sim_trace_init(mode, argv[0]);
-	for (uint64_t seed = first; !count || seed - first < count; seed++) {
-		if (same)
-			run_same(seed);
-		else
-			sim_world_run(seed);
+	if (same)
+		run_same(first, count);
+	for (uint64_t seed = first; !same && (!count || seed - first < count); seed++) {
+		sim_world_run(seed);
 		if (digest)
 			printf("seed %" PRIu64 ": %016" PRIx64 "\n", seed, sim_trace_hash());
 		if (!count && sim_totals.seeds % 10000 == 0)

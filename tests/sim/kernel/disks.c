@@ -363,6 +363,7 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 {
 	const struct rblk_wire_open *open = sc->payload;
 	const struct rblk_wire_volume *volume = sc->report;
+	bool strangers = is_strangers(queue); /* it may be connected elsewhere by the time of an answer that is late */
 	int error;
 
 	if (sc->opcode == RBLK_OP_OPEN)
@@ -385,7 +386,7 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		sim_fiber_sleep(sim_below(20 * SIM_MS));
 	if (sc->opcode == RBLK_OP_OPEN)
 		open_slowly(queue->session, open->name);
-	if (sc->opcode == RBLK_OP_OPEN && !error && !is_strangers(queue))
+	if (sc->opcode == RBLK_OP_OPEN && !error && !strangers)
 		sim_module_opened(open->name, volume->cache_epoch);
 	if (sc->was_left)
 		sim_reached("module", rblk_opcode_name(sc->opcode), error == -EINTR ? "is left by who is killed" : "is left");
