@@ -7,7 +7,7 @@
 
 LAB_ONCE=/sys/kernel/tracing/instances/once
 
-# lab_once_begin: from here on every request is counted. The events are enabled once: that patches the running
+# lab_once_begin: from here on every request is counted, so none may be under way. The events are enabled once: that patches the running
 # kernel, which QEMU before 8.1 does not always survive (see lab_emulator_fault).
 lab_once_begin() {
 	if [ ! -e $LAB_ONCE ]; then
@@ -20,6 +20,7 @@ lab_once_begin() {
 	fi
 	: > $LAB_ONCE/trace
 	echo 1 > $LAB_ONCE/tracing_on
+	! grep -Hv '^ *0 *0$' /sys/block/rblk*/inflight 2> /dev/null || lab_fail "counting begins while requests are under way"
 }
 
 # lab_once_end: no request is under way any more. Fails if one has ended twice, or never. LAB_ONCE_UNBEGUN is how many
