@@ -31,18 +31,6 @@ struct tgt_access {
 	void (*idle)(struct tgt_access *access); /* called after the last user has ended; fixed */
 };
 
-/* Is this block command refused by a reservation? */
-static inline bool tgt_access_refuses(const struct tgt_access *access, uint8_t opcode)
-{
-	bool reads = opcode == RBLK_OP_READ || opcode == RBLK_OP_CHECKSUM ||
-		     opcode == RBLK_OP_EXTENTS;
-
-	/* Without a reservation this is the only check of a command. */
-	if (!access->refused)
-		return false;
-	return access->refused & (reads ? TGT_REFUSED_READ : TGT_REFUSED_WRITE);
-}
-
 static inline void tgt_access_get(struct tgt_access *access)
 {
 	access->users++;

@@ -13,28 +13,28 @@
 /* The most that one turn of a reactor digests of one command. */
 #define DIGEST_PIECE (256u << 10)
 
-static const struct tgt_volume *checksum_volume(const struct tgt_request *request)
-{
-	return request->access->port->volume;
-}
-
-static uint64_t checksum_bytes(const struct tgt_request *request)
-{
-	return (uint64_t)request->blocks * checksum_volume(request)->block_bytes;
-}
-
 static bool checksum_is_direct(const struct tgt_request *request)
 {
-	return checksum_volume(request)->store->info.direct != NULL;
+	return tgt_request_volume(request)->store->info.direct != NULL;
 }
 
 uint64_t tgt_checksum_piece(const struct tgt_request *request)
 {
-	uint64_t left = checksum_bytes(request) - request->done_bytes, most = DIGEST_PIECE;
+	uint64_t left = tgt_request_bytes(request) - request->done_bytes, most = DIGEST_PIECE;
 
 	if (!checksum_is_direct(request) && most > request->lane->turn->max_io_bytes)
 		most = request->lane->turn->max_io_bytes;
 	return left < most ? left : most;
+}
+
+/* A piece is in memory: the digest goes on, and another turn does the next piece. */
+static void checksum_add(struct tgt_request *request)
+{
+	request->result = rblk_digest((uint32_t)request->result, request->data, request->io.bytes);
+	request->done_bytes += request->io.bytes;
+	if (!request->aborted && request->access->limited && tgt_checksum_piece(request) && !tgt_limited_pass(request, false))
+		return;
+	tgt_request_put_off(request);
 }
 
 void tgt_checksum_begin(struct tgt_request *request)
@@ -49,7 +49,6 @@ void tgt_checksum_begin(struct tgt_request *request)
 
 void tgt_checksum_next(struct tgt_request *request)
 {
-	const struct tgt_volume *volume = checksum_volume(request);
 	uint64_t bytes = tgt_checksum_piece(request);
 	struct tgt_io *io = &request->io;
 
@@ -66,22 +65,25 @@ void tgt_checksum_next(struct tgt_request *request)
 		return;
 	io->kind = TGT_IO_READ;
 	io->flags = 0;
-	io->offset = request->lba * volume->block_bytes + request->done_bytes;
+	io->offset = tgt_request_offset(request) + request->done_bytes;
 	io->bytes = bytes;
 	if (request->home == TGT_HOME_DIRECT) {
-		request->data = (char *)volume->store->info.direct + io->offset;
-		tgt_checksum_stored(request);
+		request->data = (char *)tgt_request_volume(request)->store->info.direct + io->offset;
+		checksum_add(request);
 		return;
 	}
 	tgt_request_submit(request, request->data);
 }
 
-void tgt_checksum_stored(struct tgt_request *request)
+void tgt_checksum_stored(struct tgt_request *request, int error)
 {
-	request->result = rblk_digest((uint32_t)request->result, request->data, request->io.bytes);
-	request->done_bytes += request->io.bytes;
-	if (request->lane->open && !request->aborted && request->access->limited &&
-	    tgt_checksum_piece(request) && !tgt_limited_pass(request, false))
-		return;
-	tgt_request_put_off(request);
+	if (error || !request->lane->open)
+		tgt_request_ended(request, error);
+	else
+		checksum_add(request);
+}
+
+bool tgt_checksum_may_abort(const struct tgt_request *request)
+{
+	return true;
 }

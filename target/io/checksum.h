@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * CHECKSUM: the CRC32C of a range, read piece by piece through one block of the pool, or directly
- * in the store's own memory. Called by request.c.
+ * in the store's own memory. Named by command.c.
  */
 #ifndef RBLK_TARGET_CHECKSUM_H
 #define RBLK_TARGET_CHECKSUM_H
@@ -15,6 +15,8 @@ void tgt_checksum_begin(struct tgt_request *request);
 /* It has its memory, or its turn has come again: the next piece, or the answer. */
 void tgt_checksum_next(struct tgt_request *request);
 /* A piece has been read. */
-void tgt_checksum_stored(struct tgt_request *request);
+void tgt_checksum_stored(struct tgt_request *request, int error);
+/* Before its next piece. */
+bool tgt_checksum_may_abort(const struct tgt_request *request);
 
 #endif

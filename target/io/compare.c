@@ -29,21 +29,6 @@ struct tgt_compare {
 	bool writing;	   /* handed to the store: it runs on */
 };
 
-static const struct tgt_volume *compare_volume(const struct tgt_request *request)
-{
-	return request->access->port->volume;
-}
-
-static uint32_t compare_bytes(const struct tgt_request *request)
-{
-	return request->blocks * compare_volume(request)->block_bytes;
-}
-
-static uint64_t compare_offset(const struct tgt_request *request)
-{
-	return request->lba * compare_volume(request)->block_bytes;
-}
-
 /* -- the end ----------------------------------------------------------------------------------- */
 
 static void piece_free(struct tgt_request *request, const struct tgt_compare *compare)
@@ -81,13 +66,19 @@ static void compare_finish(struct tgt_request *request, enum rblk_status status)
 
 /* -- data in ----------------------------------------------------------------------------------- */
 
-void tgt_compare_begin(struct tgt_request *request, bool capsule)
+void tgt_compare_begin(struct tgt_request *request)
 {
-	if (capsule) {
-		request->holds_capsule = true;
-		tgt_receives_hold(request->lane->receives, request->capsule_buffer);
-	}
+	if (request->data)
+		tgt_request_hold_capsule(request);
 	tgt_request_get_memory(request, request->length);
+}
+
+void tgt_compare_with_memory(struct tgt_request *request)
+{
+	if (tgt_request_move_capsule(request))
+		tgt_request_data_in(request);
+	else
+		tgt_request_fetch(request);
 }
 
 static void compare_granted(struct tgt_claim *claim);
@@ -96,7 +87,7 @@ static void compare_granted(struct tgt_claim *claim);
 static struct tgt_compare *compare_create(struct tgt_request *request)
 {
 	struct tgt_share *share = request->lane->share;
-	uint32_t bytes = compare_bytes(request);
+	uint32_t bytes = (uint32_t)tgt_request_bytes(request);
 	struct tgt_compare *compare;
 
 	if (share->compares == TGT_COMPARES_PER_SESSION) {
@@ -112,7 +103,7 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 	request->compare = compare;
 	compare->request = request;
 	compare->claim.grant = compare_granted;
-	if (compare_volume(request)->store->info.direct)
+	if (tgt_request_volume(request)->store->info.direct)
 		return compare;
 	compare->piece_bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
 	compare->piece = tgt_share_alloc(request->lane, request->access->portion, compare->piece_bytes);
@@ -136,7 +127,7 @@ static void compare_submit(struct tgt_request *request, enum tgt_io_kind kind, u
 
 	io->kind = kind;
 	io->flags = flags;
-	io->offset = compare_offset(request) + done;
+	io->offset = tgt_request_offset(request) + done;
 	io->bytes = bytes;
 	tgt_request_submit(request, buffer);
 }
@@ -144,8 +135,8 @@ static void compare_submit(struct tgt_request *request, enum tgt_io_kind kind, u
 static void compare_write(struct tgt_request *request)
 {
 	uint32_t flags = TGT_IO_CLAIMED | (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0);
-	uint32_t alignment = compare_volume(request)->store->info.alignment;
-	uint32_t bytes = compare_bytes(request);
+	uint32_t alignment = tgt_request_volume(request)->store->info.alignment;
+	uint32_t bytes = (uint32_t)tgt_request_bytes(request);
 	char *data = request->data + bytes;
 
 	/* The expected data is no longer needed. Some devices need memory aligned to more than a
@@ -176,11 +167,11 @@ static bool compare_piece(struct tgt_request *request, const char *found, uint32
 
 static void compare_next(struct tgt_request *request)
 {
-	const char *direct = compare_volume(request)->store->info.direct;
+	const char *direct = tgt_request_volume(request)->store->info.direct;
 	struct tgt_compare *compare = request->compare;
-	uint32_t left = compare_bytes(request) - compare->compared;
+	uint32_t left = (uint32_t)tgt_request_bytes(request) - compare->compared;
 
-	if (direct && !compare_piece(request, direct + compare_offset(request), left))
+	if (direct && !compare_piece(request, direct + tgt_request_offset(request), left))
 		return;
 	if (direct || !left) {
 		compare_write(request);
@@ -204,8 +195,8 @@ void tgt_compare_data_in(struct tgt_request *request)
 	if (!compare || !tgt_request_begin_storing(request))
 		return;
 	held = tgt_claim_begin(&request->access->port->claims, &compare->claim,
-			       request->lane->share->host->number, compare_offset(request),
-			       compare_bytes(request));
+			       request->lane->share->host->number, tgt_request_offset(request),
+			       (uint32_t)tgt_request_bytes(request));
 	if (held < 0)
 		compare_finish(request, RBLK_E_BUSY);
 	else if (held)

@@ -2,8 +2,8 @@
 /*
  * COMPARE_AND_WRITE. It gets all of its data from the initiator first, then claims its range
  * (store/claim.h), reads, compares, and writes. The claim makes that one step: no other writing
- * command of the volume runs on that range meanwhile, of any session, on any reactor. request.c
- * calls it; the reactor's thread only.
+ * command of the volume runs on that range meanwhile, of any session, on any reactor. command.c
+ * names it; the reactor's thread only.
  */
 #ifndef RBLK_TARGET_COMPARE_H
 #define RBLK_TARGET_COMPARE_H
@@ -15,7 +15,8 @@
 #define TGT_COMPARES_PER_SESSION 16u
 
 /* From RECEIVED. capsule: its data, or NULL. */
-void tgt_compare_begin(struct tgt_request *request, bool capsule);
+void tgt_compare_begin(struct tgt_request *request);
+void tgt_compare_with_memory(struct tgt_request *request);
 /* Its data has arrived and matches its digest. */
 void tgt_compare_data_in(struct tgt_request *request);
 /* The store is done with request->io. */

@@ -11,11 +11,6 @@
 static_assert(sizeof(struct tgt_extent) == sizeof(struct rblk_wire_extent),
 	      "one is written where the other was");
 
-static const struct tgt_volume *extents_volume(const struct tgt_request *request)
-{
-	return request->access->port->volume;
-}
-
 void tgt_extents_begin(struct tgt_request *request)
 {
 	uint32_t room = request->length / (uint32_t)sizeof(struct rblk_wire_extent);
@@ -35,7 +30,7 @@ static struct rblk_wire_extent extents_wire(struct tgt_extent extent, uint32_t b
 
 void tgt_extents_next(struct tgt_request *request)
 {
-	const struct tgt_volume *volume = extents_volume(request);
+	const struct tgt_volume *volume = tgt_request_volume(request);
 	struct tgt_share *share = request->lane->share;
 	struct tgt_io *io = &request->io;
 
@@ -57,8 +52,8 @@ void tgt_extents_next(struct tgt_request *request)
 		return;
 	io->kind = TGT_IO_EXTENTS;
 	io->flags = 0;
-	io->offset = request->lba * volume->block_bytes;
-	io->bytes = (uint64_t)request->blocks * volume->block_bytes;
+	io->offset = tgt_request_offset(request);
+	io->bytes = tgt_request_bytes(request);
 	io->extent_room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
 	io->extent_unit = volume->block_bytes;
 	share->extents++;
@@ -70,10 +65,15 @@ void tgt_extents_left(struct tgt_request *request)
 	request->lane->share->extents--;
 }
 
-void tgt_extents_stored(struct tgt_request *request)
+void tgt_extents_stored(struct tgt_request *request, int error)
 {
 	uint32_t room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
 
+	tgt_extents_left(request);
+	if (error || !request->lane->open) {
+		tgt_request_ended(request, error);
+		return;
+	}
 	for (request->result = 0; request->result < room; request->result++) {
 		char *place = request->data + request->result * sizeof(struct tgt_extent);
 		struct rblk_wire_extent wire;
@@ -82,7 +82,7 @@ void tgt_extents_stored(struct tgt_request *request)
 		memcpy(&extent, place, sizeof(extent));
 		if (!extent.bytes)
 			break;
-		wire = extents_wire(extent, extents_volume(request)->block_bytes);
+		wire = extents_wire(extent, tgt_request_volume(request)->block_bytes);
 		memcpy(place, &wire, sizeof(wire));
 	}
 	tgt_request_report(request);

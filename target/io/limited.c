@@ -5,28 +5,7 @@
  */
 #include "target/io/limited.h"
 
-#include "target/io/checksum.h"
 #include "target/io/lane.h"
-
-/* The bytes that it moves to or from the store. */
-static uint64_t request_bytes(const struct tgt_request *request)
-{
-	switch (request->opcode) {
-	case RBLK_OP_READ:
-	case RBLK_OP_WRITE:
-		return request->length;
-	case RBLK_OP_WRITE_ZEROES:
-		if (!request->access->port->volume->store->info.writes_zeroes)
-			return 0;
-		return (uint64_t)request->blocks * request->access->port->volume->block_bytes;
-	case RBLK_OP_CHECKSUM:
-		return tgt_checksum_piece(request);
-	case RBLK_OP_COMPARE_AND_WRITE:
-		return (uint64_t)request->blocks * request->access->port->volume->block_bytes;
-	default:
-		return 0;
-	}
-}
 
 /* The limit that it waits for; NULL: it may begin. */
 static struct tgt_seat *request_blocker(const struct tgt_request *request)
@@ -45,9 +24,11 @@ static struct tgt_seat *request_blocker(const struct tgt_request *request)
 
 static void request_use(const struct tgt_request *request)
 {
+	uint64_t (*bytes)(const struct tgt_request *) = tgt_command_of(request)->bytes;
+
 	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++)
 		if (request->access->seats[i])
-			tgt_seat_use(request->access->seats[i], request_bytes(request));
+			tgt_seat_use(request->access->seats[i], bytes ? bytes(request) : 0);
 }
 
 /* A command is counted once, however often it waits: a CHECKSUM may wait before each of its pieces. */
@@ -90,10 +71,8 @@ bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 	}
 	if (!tgt_request_set_state(request, TGT_REQUEST_LIMITED))
 		return false;
-	if (has_capsule) {
-		request->holds_capsule = true;
-		tgt_receives_hold(request->lane->receives, request->capsule_buffer);
-	}
+	if (has_capsule)
+		tgt_request_hold_capsule(request);
 	request_await(request);
 	TAILQ_INSERT_TAIL(&request->lane->turn->limited, request, link);
 	turn_await(request->lane->turn, seat);

@@ -3,8 +3,8 @@
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. request_state.c has the allowed steps, request_check.c the checks, request_memory.c
  * the memory, request_abort.c how one ends early, request_end.c how each ends, request_operation.c
- * its number (F8); transfer.c moves bytes, reply.c packs completions, checksum.c has CHECKSUM,
- * extents.c EXTENTS and compare.c COMPARE_AND_WRITE; commands that are not block I/O go to the upper
+ * its number (F8); transfer.c moves bytes, reply.c packs completions. What is a block command's own is in
+ * its row of command.c; commands that are not block I/O go to the upper
  * room. Nothing here waits: each function takes a request as far as possible and leaves it in a
  * list, with the store or with the fabric, as its state says.
  */
@@ -13,35 +13,14 @@
 #include <errno.h>
 #include <string.h>
 #include "proto/digest/digest.h"
-#include "target/io/answers.h"
-#include "target/io/checksum.h"
 #include "target/io/compare.h"
-#include "target/io/extents.h"
 #include "target/io/lane.h"
 #include "target/io/limited.h"
-#include "target/io/share.h"
 #include "target/store/submit.h"
 
 static struct tgt_turn *request_turn(const struct tgt_request *request)
 {
 	return request->lane->turn;
-}
-
-static const struct tgt_volume *request_volume(const struct tgt_request *request)
-{
-	return request->access->port->volume;
-}
-
-static uint32_t request_block_bytes(const struct tgt_request *request)
-{
-	return request_volume(request)->block_bytes;
-}
-
-/* The store's own memory, as the lane's device knows it. */
-static uint32_t request_port_lkey(const struct tgt_request *request)
-{
-	return tgt_port_lkey(request->access->port, request->lane->fabric,
-			     fab_conn_device(request->lane->conn));
 }
 
 /* -- received ---------------------------------------------------------------------------------- */
@@ -85,11 +64,9 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->submitted_ns = request->received_ns;
 }
 
-static void request_store(struct tgt_request *request, enum tgt_io_kind kind);
-
 /* -- data in ----------------------------------------------------------------------------------- */
 
-static void request_fetch(struct tgt_request *request)
+void tgt_request_fetch(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
 		return;
@@ -97,109 +74,26 @@ static void request_fetch(struct tgt_request *request)
 	tgt_lane_mark_dirty(request->lane);
 }
 
-static bool digest_matches(const struct tgt_request *request, const char *data)
+bool tgt_request_digest_matches(const struct tgt_request *request)
 {
 	return !(request->flags & RBLK_CMD_DIGEST) ||
-	       rblk_digest(0, data, request->length) == request->digest;
+	       rblk_digest(0, request->data, request->length) == request->digest;
 }
 
 /* F2: all of it is here before the store sees any of it. */
 void tgt_request_data_in(struct tgt_request *request)
 {
-	if (!digest_matches(request, request->data))
+	if (!tgt_request_digest_matches(request))
 		tgt_request_complete(request, RBLK_E_DIGEST);
-	else if (tgt_access_refuses(request->access, request->opcode))
+	else if (tgt_request_refused(request))
 		tgt_request_complete(request, RBLK_E_RESERVED); /* since its data was on the way */
-	else if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
-		tgt_compare_data_in(request);
 	else
-		request_store(request, TGT_IO_WRITE);
+		tgt_command_of(request)->data_in(request);
 }
 
-/*
- * The data goes directly into the store's own memory, without the store. That is not possible while
- * the volume has a claim, which might have to block it. It is in flight from now on.
- */
-static bool request_write_direct(struct tgt_request *request)
-{
-	return tgt_write_begin_now(&request->access->port->claims, &request->io.write,
-				   request->lba * request_block_bytes(request), request->length);
-}
-
-static void request_write_capsule(struct tgt_request *request, char *capsule)
-{
-	const struct tgt_store_info *info = &request_volume(request)->store->info;
-	uint64_t offset = request->lba * request_block_bytes(request);
-
-	if (!digest_matches(request, capsule)) {
-		tgt_request_complete(request, RBLK_E_DIGEST);
-		return;
-	}
-	if (info->direct && !tgt_claims_any(&request->access->port->claims)) {
-		memcpy((char *)info->direct + offset, capsule, request->length);
-		tgt_request_complete(request, RBLK_OK);
-		return;
-	}
-	request->holds_capsule = true;
-	tgt_receives_hold(request->lane->receives, request->capsule_buffer);
-	request->data = capsule;
-	if ((uintptr_t)capsule % (info->alignment ? info->alignment : 1)) {
-		tgt_request_get_memory(request, request->length);
-		return;
-	}
-	request->home = TGT_HOME_CAPSULE;
-	request->data_bytes = request->length;
-	request_store(request, TGT_IO_WRITE);
-}
-
-static void request_write(struct tgt_request *request)
-{
-	const struct tgt_volume *volume = request_volume(request);
-	const struct tgt_store_info *info = &volume->store->info;
-
-	/* A digest is checked before anything is stored, so not in the store's own memory. */
-	if (!info->direct || request->flags & RBLK_CMD_DIGEST || !request_write_direct(request)) {
-		tgt_request_get_memory(request, request->length);
-		return;
-	}
-	request->home = TGT_HOME_DIRECT;
-	request->data = (char *)info->direct + request->lba * volume->block_bytes;
-	request->data_bytes = request->length;
-	request->lkey = request_port_lkey(request);
-	request_fetch(request);
-}
-
-/* The capsule's bytes are moved there and their receive buffer is released. */
 void tgt_request_with_memory(struct tgt_request *request)
 {
-	switch (request->opcode) {
-	case RBLK_OP_READ:
-		request_store(request, TGT_IO_READ);
-		break;
-	case RBLK_OP_WRITE:
-	case RBLK_OP_COMPARE_AND_WRITE:
-		if (!request->holds_capsule) {
-			request_fetch(request);
-			break;
-		}
-		memcpy(request->data,
-		       tgt_receives_buffer(request->lane->receives, request->capsule_buffer) +
-			       request->address,
-		       request->length);
-		tgt_request_release_capsule(request);
-		/* For a WRITE in the capsule it was checked before. */
-		if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
-			tgt_request_data_in(request);
-		else
-			request_store(request, TGT_IO_WRITE);
-		break;
-	case RBLK_OP_EXTENTS:
-		tgt_extents_next(request);
-		break;
-	default:
-		tgt_checksum_next(request);
-		break;
-	}
+	tgt_command_of(request)->with_memory(request);
 }
 
 /* -- stored ------------------------------------------------------------------------------------ */
@@ -236,38 +130,27 @@ static uint32_t microseconds(uint64_t from_ns, uint64_t to_ns)
 	return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
 }
 
-void tgt_request_stored(struct tgt_request *request, int error)
+void tgt_request_ended(struct tgt_request *request, int error)
 {
-	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
-	if (request->opcode == RBLK_OP_EXTENTS)
-		tgt_extents_left(request);
-	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE) {
-		tgt_compare_stored(request, error);
-		return;
-	}
 	/* The connection was lost meanwhile: F5 waited for this. */
 	if (!request->lane->open) {
 		tgt_request_drop(request);
 		return;
 	}
-	if (!error && request->opcode == RBLK_OP_CHECKSUM) {
-		tgt_checksum_stored(request);
-		return;
-	}
-	if (!error && request->opcode == RBLK_OP_EXTENTS) {
-		tgt_extents_stored(request);
-		return;
-	}
-	if (!error && request->opcode == RBLK_OP_READ && request->flags & RBLK_CMD_DIGEST)
-		request->digest = rblk_digest(0, request->data, request->length);
 	/* The answer of an ABORT holds, whatever the store's error. */
 	tgt_request_complete(request, error && request->aborted ? RBLK_E_ABORTED
 								: tgt_status_of_errno(error));
 }
 
+static void request_stored(struct tgt_request *request, int error)
+{
+	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
+	tgt_command_of(request)->stored(request, error);
+}
+
 static void request_io_done(struct tgt_io *io, int error)
 {
-	tgt_request_stored((struct tgt_request *)io, error);
+	request_stored((struct tgt_request *)io, error);
 }
 
 static int request_buffer_index(const struct tgt_request *request, const char *buffer)
@@ -294,7 +177,7 @@ void tgt_request_submit(struct tgt_request *request, char *buffer)
 	io->waiter.owner = request->lane->owner;
 	result = tgt_volume_submit(port->volume, port, io);
 	if (result)
-		tgt_request_stored(request, result > 0 ? 0 : result);
+		request_stored(request, result > 0 ? 0 : result);
 }
 
 bool tgt_request_begin_storing(struct tgt_request *request)
@@ -306,7 +189,7 @@ bool tgt_request_begin_storing(struct tgt_request *request)
 	return true;
 }
 
-static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
+void tgt_request_store(struct tgt_request *request, enum tgt_io_kind kind)
 {
 	struct tgt_io *io = &request->io;
 
@@ -315,12 +198,12 @@ static void request_store(struct tgt_request *request, enum tgt_io_kind kind)
 	io->kind = kind;
 	io->flags = (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0) |
 		    (request->flags & RBLK_CMD_NO_UNMAP ? TGT_IO_NO_UNMAP : 0);
-	io->offset = request->lba * request_block_bytes(request);
-	io->bytes = (uint64_t)request->blocks * request_block_bytes(request);
+	io->offset = tgt_request_offset(request);
+	io->bytes = tgt_request_bytes(request);
 	tgt_request_submit(request, request->data);
 }
 
-/* -- where each command goes after the checks -------------------------------------------------- */
+/* -- put off, limited -------------------------------------------------------------------------- */
 
 void tgt_request_put_off(struct tgt_request *request)
 {
@@ -328,39 +211,6 @@ void tgt_request_put_off(struct tgt_request *request)
 		return;
 	request->put_off = true;
 	TAILQ_INSERT_TAIL(&request_turn(request)->resumed, request, link);
-}
-
-static void request_read(struct tgt_request *request)
-{
-	const struct tgt_volume *volume = request_volume(request);
-	char *direct = volume->store->info.direct;
-
-	if (direct && tgt_share_over_budget(request->lane->share, request->length)) {
-		tgt_request_put_off(request);
-		return;
-	}
-	/* In the store's own memory a write may come between the digest and the transfer. */
-	if (!direct || request->flags & RBLK_CMD_DIGEST) {
-		tgt_request_get_memory(request, request->length);
-		return;
-	}
-	request->home = TGT_HOME_DIRECT;
-	request->data = direct + request->lba * volume->block_bytes;
-	request->data_bytes = request->length;
-	request->lkey = request_port_lkey(request);
-	tgt_request_complete(request, RBLK_OK);
-}
-
-static void request_zero(struct tgt_request *request)
-{
-	uint64_t bytes = (uint64_t)request->blocks * request_block_bytes(request);
-
-	/* The store zeroes its own memory during the call. */
-	if (request_volume(request)->store->info.direct &&
-	    tgt_share_over_budget(request->lane->share, bytes))
-		tgt_request_put_off(request);
-	else
-		request_store(request, TGT_IO_WRITE_ZEROES);
 }
 
 void tgt_request_resume(struct tgt_request *request)
@@ -371,47 +221,8 @@ void tgt_request_resume(struct tgt_request *request)
 		tgt_request_drop(request);
 	else if (request->aborted)
 		tgt_request_complete(request, RBLK_E_ABORTED);
-	else if (request->opcode == RBLK_OP_READ)
-		request_read(request);
-	else if (request->opcode == RBLK_OP_WRITE_ZEROES)
-		request_zero(request);
 	else
-		tgt_checksum_next(request);
-}
-
-static void request_go(struct tgt_request *request, char *capsule)
-{
-	switch (request->opcode) {
-	case RBLK_OP_READ:
-		request_read(request);
-		break;
-	case RBLK_OP_WRITE:
-		if (capsule)
-			request_write_capsule(request, capsule);
-		else
-			request_write(request);
-		break;
-	case RBLK_OP_COMPARE_AND_WRITE:
-		tgt_compare_begin(request, capsule != NULL);
-		break;
-	case RBLK_OP_FLUSH:
-		/* The whole volume: what was acknowledged before is durable when this succeeds. */
-		request->lba = 0;
-		request_store(request, TGT_IO_FLUSH);
-		break;
-	case RBLK_OP_DISCARD:
-		request_store(request, TGT_IO_DISCARD);
-		break;
-	case RBLK_OP_WRITE_ZEROES:
-		request_zero(request);
-		break;
-	case RBLK_OP_CHECKSUM:
-		tgt_checksum_begin(request);
-		break;
-	case RBLK_OP_EXTENTS:
-		tgt_extents_begin(request);
-		break;
-	}
+		tgt_command_of(request)->resume(request);
 }
 
 void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
@@ -430,41 +241,35 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 		return;
 	}
 	request->capsule_buffer = buffer;
+	request->data = capsule;
 	status = tgt_request_find(request, rblk_le32(command->volume));
 	/* F8: the connection may name the volume, so it may ask what became of the number. Only then may the command be
 	 * refused: what was done is not to be denied to its retry. */
-	if (!status && request->opcode == RBLK_OP_COMPARE_AND_WRITE && !tgt_request_begin_operation(request))
+	if (!status && tgt_command_of(request)->numbered && !tgt_request_begin_operation(request))
 		return;
 	if (!status)
 		status = tgt_request_check(request);
 	if (status)
 		tgt_request_complete(request, status);
 	else if (!request->access->limited || tgt_limited_pass(request, capsule != NULL))
-		request_go(request, capsule);
+		tgt_command_of(request)->begin(request);
 }
 
 void tgt_request_unlimited(struct tgt_request *request)
 {
-	struct tgt_receives *receives = request->lane->receives;
-	uint32_t buffer = request->capsule_buffer;
-	bool held = request->holds_capsule, begun = request->done_bytes > 0;
+	const struct tgt_command *command = tgt_command_of(request);
+	bool begun = request->done_bytes > 0;
 	enum rblk_status status;
 
 	if (!tgt_request_set_state(request, begun ? TGT_REQUEST_STORING : TGT_REQUEST_RECEIVED))
 		return;
 	status = tgt_request_check_volume(request);
-	if (status) {
+	if (status)
 		tgt_request_complete(request, status);
-		return;
-	}
-	if (begun) {
-		tgt_checksum_next(request);
-		return;
-	}
-	request->holds_capsule = false;
-	request_go(request, held ? tgt_receives_buffer(receives, buffer) + request->address : NULL);
-	if (held)
-		tgt_receives_release(receives, buffer);
+	else if (begun)
+		command->resume(request);
+	else
+		command->begin(request);
 }
 
 /* -- data out, replied ------------------------------------------------------------------------- */
@@ -484,6 +289,7 @@ static bool request_queue_reply(struct tgt_request *request, enum tgt_request_st
 static void request_account(struct tgt_request *request)
 {
 	struct tgt_lane *lane = request->lane;
+	const struct tgt_command *command;
 	struct tgt_counts *counts;
 	uint32_t bytes;
 
@@ -499,14 +305,14 @@ static void request_account(struct tgt_request *request)
 	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
 	lane->queued_us += request->queued_us;
 	lane->stored_us += request->stored_us;
+	command = tgt_command_of(request);
 	if (request->status != RBLK_OK) {
 		counts->errors[request->status]++;
-	} else if (request->opcode == RBLK_OP_READ) {
+	} else if (command->data && !command->writes) {
 		lane->bytes_read += request->length;
 		counts->bytes_read += request->length;
-	} else if (request->opcode == RBLK_OP_WRITE ||
-		   request->opcode == RBLK_OP_COMPARE_AND_WRITE) {
-		bytes = request->opcode == RBLK_OP_WRITE ? request->length : request->length / 2;
+	} else if (command->data) {
+		bytes = request->length / command->data;
 		lane->bytes_written += bytes;
 		counts->bytes_written += bytes;
 	}

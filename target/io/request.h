@@ -8,7 +8,30 @@
 #define RBLK_TARGET_REQUEST_H
 
 #include "proto/wire/message.h"
+#include "target/io/command.h"
 #include "target/io/lane.h"
+
+/* The row of a block command. */
+static inline const struct tgt_command *tgt_command_of(const struct tgt_request *request)
+{
+	return &tgt_commands[request->opcode];
+}
+
+static inline const struct tgt_volume *tgt_request_volume(const struct tgt_request *request)
+{
+	return request->access->port->volume;
+}
+
+/* Its range in the volume. */
+static inline uint64_t tgt_request_offset(const struct tgt_request *request)
+{
+	return request->lba * tgt_request_volume(request)->block_bytes;
+}
+
+static inline uint64_t tgt_request_bytes(const struct tgt_request *request)
+{
+	return (uint64_t)request->blocks * tgt_request_volume(request)->block_bytes;
+}
 
 /* -- request_state.c --------------------------------------------------------------------------- */
 
@@ -30,11 +53,10 @@ enum rblk_status tgt_request_check(const struct tgt_request *request);
 /* The part of it that may have changed since, for one that has waited. */
 enum rblk_status tgt_request_check_volume(const struct tgt_request *request);
 
-/* It changes what a volume holds. */
-static inline bool tgt_opcode_writes(uint8_t opcode)
+/* Does a reservation refuse this block command? Without a reservation this is the only check of a command. */
+static inline bool tgt_request_refused(const struct tgt_request *request)
 {
-	return opcode == RBLK_OP_WRITE || opcode == RBLK_OP_DISCARD ||
-	       opcode == RBLK_OP_WRITE_ZEROES || opcode == RBLK_OP_COMPARE_AND_WRITE;
+	return request->access->refused && request->access->refused & tgt_command_of(request)->refused;
 }
 
 /* -- request_memory.c -------------------------------------------------------------------------- */
@@ -54,6 +76,10 @@ void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
 /* Release the block; the receive buffer. No effect if there is none. */
 void tgt_request_free_data(struct tgt_request *request);
 void tgt_request_release_capsule(struct tgt_request *request);
+/* Its data in the receive buffer stays there until it is released. Idempotent. */
+void tgt_request_hold_capsule(struct tgt_request *request);
+/* If it holds its data in the receive buffer: that is moved to its memory, and the buffer released. */
+bool tgt_request_move_capsule(struct tgt_request *request);
 
 /* -- request_abort.c --------------------------------------------------------------------------- */
 
@@ -125,7 +151,7 @@ void tgt_request_end_orphan(struct tgt_request *request);
 /* The connection is lost: release everything. Not while a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
 
-/* -- between request.c and checksum.c ---------------------------------------------------------- */
+/* -- for the steps of commands (command.h) ---------------------------------------------------------- */
 
 /* The turn has done enough of this kind: tgt_request_resume() continues in the next. */
 void tgt_request_put_off(struct tgt_request *request);
@@ -134,7 +160,12 @@ bool tgt_request_begin_storing(struct tgt_request *request);
 /* Gives request->io to the store; its kind, flags, offset and bytes are set. buffer: the
  * request's data, or the pool's buffer for it. */
 void tgt_request_submit(struct tgt_request *request, char *buffer);
-/* The store is done with request->io. */
-void tgt_request_stored(struct tgt_request *request, int error);
+/* The same for the whole command, with its range and its flags. */
+void tgt_request_store(struct tgt_request *request, enum tgt_io_kind kind);
+/* Its data is to be fetched by RDMA READs, to request->data. */
+void tgt_request_fetch(struct tgt_request *request);
+bool tgt_request_digest_matches(const struct tgt_request *request);
+/* The store is done with the whole of it. */
+void tgt_request_ended(struct tgt_request *request, int error);
 
 #endif

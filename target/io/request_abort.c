@@ -29,9 +29,9 @@ bool tgt_request_withdraw(struct tgt_request *request)
 /* STORING, and the store has it: does it check whether it was aborted before it goes on? */
 static bool request_may_abort(const struct tgt_request *request)
 {
-	if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
-		return tgt_compare_may_abort(request);
-	return request->opcode == RBLK_OP_CHECKSUM || request->put_off;
+	bool (*may_abort)(const struct tgt_request *) = tgt_command_of(request)->may_abort;
+
+	return request->put_off || (may_abort && may_abort(request));
 }
 
 bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status)

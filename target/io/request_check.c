@@ -12,16 +12,14 @@
 /* Checks what the volume and its store allow. */
 static enum rblk_status check_ability(const struct tgt_request *request)
 {
-	const struct tgt_store_info *info = &request->access->port->volume->store->info;
+	const struct tgt_store_info *info = &tgt_request_volume(request)->store->info;
+	const struct tgt_command *command = tgt_command_of(request);
 
-	if (tgt_opcode_writes(request->opcode) && request->access->read_only)
+	if (command->writes && request->access->read_only)
 		return RBLK_E_READ_ONLY;
 	if (request->flags & RBLK_CMD_FUA && !info->can_fua)
 		return RBLK_E_UNSUPPORTED;
-	if ((request->opcode == RBLK_OP_FLUSH && !info->can_flush) ||
-	    (request->opcode == RBLK_OP_DISCARD && !info->can_discard) ||
-	    (request->opcode == RBLK_OP_WRITE_ZEROES && !info->can_write_zeroes) ||
-	    (request->opcode == RBLK_OP_COMPARE_AND_WRITE && !info->can_compare))
+	if (command->needs && !*(const bool *)((const char *)info + command->needs))
 		return RBLK_E_UNSUPPORTED;
 	return RBLK_OK;
 }
@@ -29,33 +27,21 @@ static enum rblk_status check_ability(const struct tgt_request *request)
 /* Where the range lies, and whether the data is as long as the range. */
 static enum rblk_status check_range(const struct tgt_request *request)
 {
-	const struct tgt_volume *volume = request->access->port->volume;
+	const struct tgt_command *command = tgt_command_of(request);
+	const struct tgt_volume *volume = tgt_request_volume(request);
 	uint64_t blocks = atomic_load_explicit(&volume->blocks, memory_order_relaxed);
-	uint64_t bytes = (uint64_t)request->blocks * volume->block_bytes;
+	uint64_t bytes = tgt_request_bytes(request);
 	uint64_t most = volume->store->info.max_discard_bytes;
 
 	if (request->blocks > blocks || request->lba > blocks - request->blocks)
 		return RBLK_E_RANGE;
-	switch (request->opcode) {
-	case RBLK_OP_READ:
-	case RBLK_OP_WRITE:
-	case RBLK_OP_COMPARE_AND_WRITE:
-		/* The expected data, and then the new data. */
-		if (request->opcode == RBLK_OP_COMPARE_AND_WRITE)
-			bytes *= 2;
-		if (bytes > request->lane->turn->max_io_bytes || bytes != request->length)
-			return RBLK_E_INVALID;
-		if (request->flags & RBLK_CMD_CAPSULE && bytes > TGT_CAPSULE_BYTES)
-			return RBLK_E_INVALID;
-		break;
-	case RBLK_OP_DISCARD:
-	case RBLK_OP_WRITE_ZEROES:
-		if (most && bytes > most)
-			return RBLK_E_INVALID;
-		break;
-	default:
-		break;
-	}
+	if (command->data && (bytes * command->data > request->lane->turn->max_io_bytes ||
+			      bytes * command->data != request->length))
+		return RBLK_E_INVALID;
+	if (command->data && request->flags & RBLK_CMD_CAPSULE && request->length > TGT_CAPSULE_BYTES)
+		return RBLK_E_INVALID;
+	if (command->discards && most && bytes > most)
+		return RBLK_E_INVALID;
 	return RBLK_OK;
 }
 
@@ -63,9 +49,9 @@ enum rblk_status tgt_request_check_volume(const struct tgt_request *request)
 {
 	enum rblk_status status = check_ability(request);
 
-	if (!status && request->opcode != RBLK_OP_FLUSH)
+	if (!status && !tgt_command_of(request)->whole)
 		status = check_range(request);
-	if (!status && tgt_access_refuses(request->access, request->opcode))
+	if (!status && tgt_request_refused(request))
 		status = RBLK_E_RESERVED;
 	return status;
 }
@@ -75,19 +61,8 @@ enum rblk_status tgt_request_find(struct tgt_request *request, uint32_t handle)
 	struct tgt_access *access;
 	enum rblk_status status;
 
-	switch (request->opcode) {
-	case RBLK_OP_READ:
-	case RBLK_OP_WRITE:
-	case RBLK_OP_FLUSH:
-	case RBLK_OP_DISCARD:
-	case RBLK_OP_WRITE_ZEROES:
-	case RBLK_OP_COMPARE_AND_WRITE:
-	case RBLK_OP_CHECKSUM:
-	case RBLK_OP_EXTENTS:
-		break;
-	default:
+	if (!tgt_command_of(request)->begin)
 		return RBLK_E_UNSUPPORTED;
-	}
 	access = request->lane->ops->find(request->lane, handle, &status);
 	if (!access)
 		return status;

@@ -43,7 +43,7 @@ void tgt_request_finish(struct tgt_request *request)
 
 void tgt_request_orphan(struct tgt_request *request)
 {
-	if (tgt_opcode_writes(request->opcode))
+	if (tgt_command_of(request)->writes)
 		tgt_request_count_orphan(request);
 }
 

@@ -159,3 +159,22 @@ void tgt_request_release_capsule(struct tgt_request *request)
 	request->holds_capsule = false;
 	tgt_receives_release(request->lane->receives, request->capsule_buffer);
 }
+
+void tgt_request_hold_capsule(struct tgt_request *request)
+{
+	if (request->holds_capsule)
+		return;
+	request->holds_capsule = true;
+	tgt_receives_hold(request->lane->receives, request->capsule_buffer);
+}
+
+bool tgt_request_move_capsule(struct tgt_request *request)
+{
+	if (!request->holds_capsule)
+		return false;
+	memcpy(request->data,
+	       tgt_receives_buffer(request->lane->receives, request->capsule_buffer) + request->address,
+	       request->length);
+	tgt_request_release_capsule(request);
+	return true;
+}

@@ -9,17 +9,17 @@
 
 static void revoke_request(struct tgt_request *request, bool aborts)
 {
-	bool refused = tgt_access_refuses(request->access, request->opcode);
+	bool refused;
 
 	/* In other states the volume no longer has it, or it is a session command. */
 	if (request->state != TGT_REQUEST_WAITING && request->state != TGT_REQUEST_DATA_IN &&
 	    request->state != TGT_REQUEST_STORING && request->state != TGT_REQUEST_LIMITED)
 		return;
+	refused = tgt_request_refused(request);
 	/* Data that is arriving now is not stored if it is refused then (request.c). */
 	if ((refused || aborts) && !tgt_request_cut_short(request))
 		tgt_request_end_early(request, refused ? RBLK_E_RESERVED : RBLK_E_ABORTED);
-	if (request->state == TGT_REQUEST_STORING &&
-	    (aborts || tgt_opcode_writes(request->opcode)))
+	if (request->state == TGT_REQUEST_STORING && (aborts || tgt_command_of(request)->writes))
 		tgt_request_count_orphan(request);
 }
 

@@ -3,20 +3,11 @@
 #include "target/watch/names.h"
 
 #include <stddef.h>
+#include "target/io/command.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const opcodes[] = {
-	[RBLK_OP_READ] = "read",
-	[RBLK_OP_WRITE] = "write",
-	[RBLK_OP_FLUSH] = "flush",
-	[RBLK_OP_DISCARD] = "discard",
-	[RBLK_OP_WRITE_ZEROES] = "write_zeroes",
-	[RBLK_OP_COMPARE_AND_WRITE] = "compare_and_write",
-	[RBLK_OP_CHECKSUM] = "checksum",
-	[RBLK_OP_EXTENTS] = "extents",
-};
-static_assert(COUNT(opcodes) == TGT_COUNT_OPCODES, "every block command has a name");
+static_assert(TGT_COUNT_OPCODES <= COUNT(tgt_commands), "every block command has a name");
 
 static const char *const errors[] = {
 	[RBLK_OK] = "none",
@@ -64,7 +55,7 @@ static_assert(COUNT(ends) == TGT_ENDS, "every reason has a name");
 
 const char *tgt_name_opcode(unsigned int opcode)
 {
-	return opcode < COUNT(opcodes) ? opcodes[opcode] : NULL;
+	return opcode < COUNT(tgt_commands) ? tgt_commands[opcode].name : NULL;
 }
 
 const char *tgt_name_error(unsigned int status)
