@@ -150,6 +150,8 @@ static int set_tls(struct rblk_session *session, char *error)
 static int set_connecting(struct rblk_session *session, char *error)
 {
 	struct rblk_options *set = &session->options;
+	const char *fault;
+	char text[64];
 
 	if (set->device) {
 		if (strlen(set->device) >= sizeof(session->device_name))
@@ -157,8 +159,11 @@ static int set_connecting(struct rblk_session *session, char *error)
 		memcpy(session->device_name, set->device, strlen(set->device));
 		set->device = session->device_name;
 	}
-	if (set->source && !ini_source_parse(set->source, &session->sources))
-		return option_fault(error, "source is no address, nor several by commas");
+	fault = set->source ? ini_source_parse(set->source, session->uri.host_count, &session->sources) : NULL;
+	if (fault) {
+		snprintf(text, sizeof(text), "source %s", fault);
+		return option_fault(error, text);
+	}
 	set->source = NULL;
 	if (set->tos > TOS_MAX)
 		return option_fault(error, "tos must be from 0 to 255");

@@ -23,16 +23,18 @@ static bool source_add(const char *from, size_t length, struct ini_addresses *fo
 	return true;
 }
 
-bool ini_source_parse(const char *text, struct ini_addresses *found)
+const char *ini_source_parse(const char *text, u16 hosts, struct ini_addresses *found)
 {
 	memset(found, 0, sizeof(*found));
 	for (;;) {
 		size_t length = strcspn(text, ",");
 
 		if (!length || !source_add(text, length, found))
-			return false;
+			return "is no address, nor several by commas";
+		if (found->count > hosts)
+			return "has more addresses than there are hosts";
 		if (!text[length])
-			return true;
+			return NULL;
 		text += length + 1;
 	}
 }

@@ -8,8 +8,8 @@
 
 #include "initiator/names.h"
 
-/* False: it is not one to INI_ADDRESSES_MAX addresses. */
-bool ini_source_parse(const char *text, struct ini_addresses *found);
+/* NULL, and the addresses of a URI with so many hosts; or what is wrong: "is no ...", "has more ...". */
+const char *ini_source_parse(const char *text, u16 hosts, struct ini_addresses *found);
 /* The one of the URI's host `host`, from 0; NULL: none was asked for. */
 const struct sockaddr *ini_source_of(const struct ini_addresses *sources, u16 host);
 

@@ -202,6 +202,7 @@ static int rblk_control_source(struct rblk_portal *portal, const char *source, c
 static int rblk_control_sources(struct rblk_session_options *o, const char *sources, char *text)
 {
 	const char *at = sources;
+	bool surplus = false;
 	char source[64];
 	unsigned int i;
 	int error = 0;
@@ -212,8 +213,12 @@ static int rblk_control_sources(struct rblk_session_options *o, const char *sour
 		strscpy(source, at, min(length + 1, sizeof(source)));
 		error = rblk_control_source(&o->portals[i], source, text);
 		at = at[length] ? at + length + 1 : sources;
+		surplus = at != sources;
 	}
-	return error;
+	if (error || !surplus)
+		return error;
+	scnprintf(text, RBLK_TEXT_BYTES, "attach: more sources than addresses");
+	return -EINVAL;
 }
 
 static int rblk_control_list(char *list, size_t bytes, const substring_t *value, const char *word, char *text)

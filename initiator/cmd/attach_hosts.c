@@ -75,7 +75,7 @@ static void hosts_resolve(struct hosts *hosts, const struct ini_uri *uri, const 
 	struct ini_addresses sources = { .count = 0 };
 
 	/* A wrong one is left for the line to say. */
-	if (source && !ini_source_parse(source, &sources))
+	if (source && ini_source_parse(source, uri->host_count, &sources))
 		sources.count = 0;
 	hosts->uri = *uri;
 	hosts->uri.host_count = 0;

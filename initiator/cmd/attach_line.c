@@ -88,9 +88,10 @@ static bool line_name_valid(const char *name)
 	return rblk_name_valid(padded);
 }
 
-static int line_check_names(const struct attach_options *o, char *reason)
+static int line_check_names(const struct attach_options *o, u16 hosts, char *reason)
 {
 	struct ini_addresses sources;
+	const char *fault;
 
 	if (o->initiator && !line_name_valid(o->initiator)) {
 		snprintf(reason, ATTACH_REASON_BYTES,
@@ -104,8 +105,9 @@ static int line_check_names(const struct attach_options *o, char *reason)
 			 "without blanks", o->key, RBLK_NAME_BYTES - 1);
 		return -EINVAL;
 	}
-	if (o->source && !ini_source_parse(o->source, &sources)) {
-		snprintf(reason, ATTACH_REASON_BYTES, "source \"%.64s\": no address, nor several by commas", o->source);
+	fault = o->source ? ini_source_parse(o->source, hosts, &sources) : NULL;
+	if (fault) {
+		snprintf(reason, ATTACH_REASON_BYTES, "source \"%.64s\" %s", o->source, fault);
 		return -EINVAL;
 	}
 	return 0;
@@ -158,7 +160,7 @@ int attach_line_compose(const struct ini_uri *uri, const char *address,
 			const struct attach_options *o, char *text, char *reason)
 {
 	struct attach_line line = { text, 0 };
-	int error = line_check_names(o, reason);
+	int error = line_check_names(o, (u16)uri->host_count, reason);
 
 	if (error)
 		return error;

@@ -116,6 +116,9 @@ static void wrong_ones_are_refused(void **state)
 		assert_null(open_from(bad[i], 1));
 		assert_string_equal(error, "options: source is no address, nor several by commas");
 	}
+	snprintf(uri, sizeof(uri), "rblk+tcp://%s", server.host);
+	assert_null(open_from("127.0.0.2,127.0.0.3", 1));
+	assert_string_equal(error, "options: source has more addresses than there are hosts");
 	options.tos = 256;
 	assert_null(rblk_session_start(uri, &options, error));
 	assert_string_equal(error, "options: tos must be from 0 to 255");

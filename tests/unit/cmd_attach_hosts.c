@@ -176,6 +176,15 @@ static void each_host_has_its_source(void **state)
 	assert_string_equal(sent[0], "attach address=10.0.0.3,fd00::2 port=4430,4430 volume=v source=10.0.0.8,fd00::9");
 }
 
+/* Also if a host that is unknown now is left out, or would have had the one too many. */
+static void surplus_sources_are_refused(void **state)
+{
+	works = "10.0.0.3";
+	source = "10.0.0.7,10.0.0.8,10.0.0.9";
+	assert_int_equal(run("rblk://nobody,three/v"), -EINVAL);
+	assert_int_equal(sent_count, 0);
+}
+
 static void a_wrong_line_is_not_sent_again(void **state)
 {
 	refusal = -EINVAL;
@@ -191,6 +200,7 @@ int main(void)
 		cmocka_unit_test_setup(what_has_no_route_comes_last, setup),
 		cmocka_unit_test_setup(an_unknown_host_is_left_out, setup),
 		cmocka_unit_test_setup(each_host_has_its_source, setup),
+		cmocka_unit_test_setup(surplus_sources_are_refused, setup),
 		cmocka_unit_test_setup(a_wrong_line_is_not_sent_again, setup),
 	};
 

@@ -51,8 +51,8 @@ static void everything_can_be_said(void **state)
 		.digest = true,
 	};
 
-	compose("rblk://h/v", "::1", &all);
-	assert_string_equal(line, "attach address=::1 port=4430 volume=v queues=4 poll_queues=2 credits=32 "
+	compose("rblk://h,i/v", "::1,::3", &all);
+	assert_string_equal(line, "attach address=::1,::3 port=4430,4430 volume=v queues=4 poll_queues=2 credits=32 "
 				  "initiator=me key=/etc/rblk/key connect_ms=100 command_ms=2000 reconnect_ms=300 "
 				  "fail_fast_ms=0 give_up_ms=0 source=fe80::1%eth0,::2 tos=104 ack_timeout=18 "
 				  "read_only volatile own_session digest");
@@ -95,6 +95,9 @@ static void a_source_is_addresses(void **state)
 		assert_int_equal(attach_line_compose(&uri, "::1", &options, line, reason), -EINVAL);
 		assert_non_null(strstr(reason, "no address"));
 	}
+	options.source = "10.0.0.1,10.0.0.2";
+	assert_int_equal(attach_line_compose(&uri, "::1", &options, line, reason), -EINVAL);
+	assert_non_null(strstr(reason, "more addresses than there are hosts"));
 }
 
 static void other_uris_are_refused(void **state)

@@ -34,6 +34,7 @@ refused "attach address=$LAB_ADDR volume=disk ack_timeout=32" 'ack_timeout=32: m
 for source in host ::1 1.2.3.4,; do
 	refused "attach address=$LAB_ADDR,$LAB_ADDR volume=disk source=$source" "no numeric address of the family of $LAB_ADDR:4430"
 done
+refused "attach address=$LAB_ADDR volume=disk source=$LAB_ADDR,$LAB_ADDR" "more sources than addresses"
 # Of another machine: no connection is made from an address that was not asked for.
 refused "attach address=$LAB_ADDR volume=disk source=192.0.2.1 connect_ms=1000" "$LAB_ADDR:4430"
 lab_attach disk source=$LAB_ADDR tos=104 ack_timeout=18
