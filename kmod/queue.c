@@ -19,14 +19,16 @@
 #include "proto/wire/wire_names.h"
 
 /*
- * A bit of `borrowed` for the disk, or `borrow`. A disk never has more of them than are left then: what hangs keeps to
- * half of them, two of what hangs to three quarters, and others find one.
+ * A bit of `borrowed` for the disk, or `borrow`. If there are others, a disk never has more of them than are left then: one
+ * that hangs keeps to half of them, two that hang to three quarters, and others find one.
  */
 static unsigned int rblk_queue_free_bit(const struct rblk_queue *queue, const struct rblk_disk *disk, unsigned int borrow)
 {
 	unsigned int bit, own = 0, used = 0;
 
 	lockdep_assert_held(&queue->lock);
+	if (!READ_ONCE(queue->session->tags_shared))
+		return find_first_zero_bit(queue->borrowed, borrow);
 	for_each_set_bit(bit, queue->borrowed, borrow) {
 		own += queue->owners[queue->home_tags + bit].disk == disk;
 		used++;

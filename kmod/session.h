@@ -134,6 +134,7 @@ struct rblk_session {
 	struct blk_mq_tag_set tag_set;
 	bool tag_set_ready;
 	struct request_queue *placeholder; /* tagset.c */
+	bool tags_shared; /* between several disks: no single one has all; lifecycle, for writing */
 	unsigned int credits; /* the fewest of a queue, when tag_set was made */
 	u32 disk_bytes;       /* the longest command that blk-mq was told of, over all disks; core_lock */
 

@@ -285,6 +285,7 @@ void rblk_tagset_share(struct rblk_session *session)
 	unsigned int i;
 
 	lockdep_assert_held(&session->lifecycle);
+	WRITE_ONCE(session->tags_shared, true); /* of those that queues lend (queue.c) */
 	blk_sync_queue(session->placeholder); /* the timer that rblk_tagset_unshare() has set */
 	for (i = 0; i < session->hw_queues; i++) {
 		rq = blk_mq_alloc_request_hctx(session->placeholder, REQ_OP_DRV_OUT,
@@ -304,6 +305,7 @@ void rblk_tagset_unshare(struct rblk_session *session)
 	struct request *rq;
 
 	lockdep_assert_held(&session->lifecycle);
+	WRITE_ONCE(session->tags_shared, false);
 	if (!session->tag_set_ready)
 		return;
 	rq = blk_mq_alloc_request(session->placeholder, REQ_OP_DRV_OUT,

@@ -438,15 +438,40 @@ static void dispatch_slowly(struct rblk_queue *queue)
 	sim_fiber_sleep(sim_below(5 * SIM_MS));
 }
 
-/* What hangs would keep them, and the others' requests of lost queues find none. */
-static void borrows_all(const struct rblk_queue *queue, const struct rblk_disk *disk)
+/* Disks of the session that may send I/O. */
+static unsigned int disks_made(const struct rblk_session *session)
 {
+	const struct rblk_disk *disk;
+	unsigned int made = 0;
+
+	list_for_each_entry(disk, &session->disks, peer)
+		made += disk->gendisk != NULL;
+	return made;
+}
+
+/*
+ * A disk that hangs would keep all lent tags, and the others' requests of lost queues find none. A session's only disk may
+ * have all of them.
+ */
+bool __real_rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io);
+bool __wrap_rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io);
+bool __wrap_rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io)
+{
+	const struct rblk_session *session = queue->session;
 	unsigned int bit, own = 0, borrow = queue->credits - queue->home_tags;
+	bool lends = find_first_zero_bit(queue->borrowed, borrow) < borrow;
+	bool taken = __real_rblk_queue_take_tag(queue, io);
 
 	for_each_set_bit(bit, queue->borrowed, borrow)
-		own += queue->owners[queue->home_tags + bit].disk == disk;
-	if (own == borrow)
+		own += queue->owners[queue->home_tags + bit].disk == rblk_disk_of(rblk_io_rq(io));
+	if (taken && io->borrowed && own == borrow && disks_made(session) > 1)
 		sim_fail("the kernel: one disk has all tags that a queue lends");
+	/* While one joins or leaves it is not yet, or still, so. */
+	if (!taken && lends && list_is_singular(&session->disks) && !session->lifecycle.owner)
+		sim_fail("the kernel: a session's only disk finds no tag, and a queue has some to lend");
+	if (taken && io->borrowed && own == borrow)
+		sim_reached("module", "a session's only disk has all tags that a queue lends", NULL);
+	return taken;
 }
 
 blk_status_t __real_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
@@ -462,8 +487,6 @@ blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 	if (!queue->memory || queue->incarnation != incarnation)
 		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
 	sim_module_sends(user->arg);
-	if (io->borrowed)
-		borrows_all(queue, rblk_disk_of(rblk_io_rq(io)));
 	if (io->borrowed && session->route[home] == home)
 		sim_reached("module", "a large request goes to the queue that has the fewest", NULL);
 	return __real_rblk_io_send(io, queue);
