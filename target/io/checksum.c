@@ -72,7 +72,7 @@ void tgt_checksum_next(struct tgt_request *request)
 		checksum_add(request);
 		return;
 	}
-	tgt_request_submit(request, request->data);
+	tgt_request_submit(request, request->data, tgt_request_withdraw);
 }
 
 void tgt_checksum_stored(struct tgt_request *request, int error)

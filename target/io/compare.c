@@ -129,7 +129,7 @@ static void compare_submit(struct tgt_request *request, enum tgt_io_kind kind, u
 	io->flags = flags;
 	io->offset = tgt_request_offset(request) + done;
 	io->bytes = bytes;
-	tgt_request_submit(request, buffer);
+	tgt_request_submit(request, buffer, tgt_request_withdraw);
 }
 
 static void compare_write(struct tgt_request *request)
@@ -187,6 +187,12 @@ static void compare_granted(struct tgt_claim *claim)
 	compare_next(((struct tgt_compare *)claim)->request);
 }
 
+/* It waits for its claim, which ends when the request is answered or released. */
+static bool claim_leave(struct tgt_request *request)
+{
+	return true;
+}
+
 void tgt_compare_data_in(struct tgt_request *request)
 {
 	struct tgt_compare *compare = compare_create(request);
@@ -194,6 +200,7 @@ void tgt_compare_data_in(struct tgt_request *request)
 
 	if (!compare || !tgt_request_begin_storing(request))
 		return;
+	request->leave = claim_leave;
 	held = tgt_claim_begin(&request->access->port->claims, &compare->claim,
 			       request->lane->share->host->number, tgt_request_offset(request),
 			       (uint32_t)tgt_request_bytes(request));
@@ -225,13 +232,6 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 }
 
 /* -- ending it early --------------------------------------------------------------------------- */
-
-bool tgt_compare_withdraw(struct tgt_request *request)
-{
-	/* Its claim ends when the request is released or answered. */
-	return !request->compare->claim.granted ||
-	       (!request->put_off && tgt_volume_withdraw(&request->io));
-}
 
 bool tgt_compare_may_abort(const struct tgt_request *request)
 {

@@ -22,8 +22,6 @@ void tgt_compare_data_in(struct tgt_request *request);
 /* The store is done with request->io. */
 void tgt_compare_stored(struct tgt_request *request, int error);
 
-/* STORING: end it if it waits for its claim or for the store. False: it has begun. */
-bool tgt_compare_withdraw(struct tgt_request *request);
 /* Can it still end without having written? */
 bool tgt_compare_may_abort(const struct tgt_request *request);
 /* The request, which has one, is released. */

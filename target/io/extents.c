@@ -28,6 +28,14 @@ static struct rblk_wire_extent extents_wire(struct tgt_extent extent, uint32_t b
 	};
 }
 
+static bool extents_leave(struct tgt_request *request)
+{
+	bool left = tgt_request_withdraw(request);
+
+	request->lane->share->extents -= left;
+	return left;
+}
+
 void tgt_extents_next(struct tgt_request *request)
 {
 	const struct tgt_volume *volume = tgt_request_volume(request);
@@ -57,19 +65,14 @@ void tgt_extents_next(struct tgt_request *request)
 	io->extent_room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
 	io->extent_unit = volume->block_bytes;
 	share->extents++;
-	tgt_request_submit(request, request->data);
-}
-
-void tgt_extents_left(struct tgt_request *request)
-{
-	request->lane->share->extents--;
+	tgt_request_submit(request, request->data, extents_leave);
 }
 
 void tgt_extents_stored(struct tgt_request *request, int error)
 {
 	uint32_t room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
 
-	tgt_extents_left(request);
+	request->lane->share->extents--;
 	if (error || !request->lane->open) {
 		tgt_request_ended(request, error);
 		return;

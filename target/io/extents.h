@@ -15,8 +15,6 @@
 void tgt_extents_begin(struct tgt_request *request);
 /* It has its memory. */
 void tgt_extents_next(struct tgt_request *request);
-/* The store gives it back undone. */
-void tgt_extents_left(struct tgt_request *request);
 /* The store has filled the list, or failed. */
 void tgt_extents_stored(struct tgt_request *request, int error);
 

@@ -58,12 +58,15 @@ struct tgt_request {
 	uint8_t home;	    /* enum tgt_home */
 	uint16_t status;    /* enum rblk_status */
 	bool aborted;	    /* ABORT has come: stop at the next piece */
-	bool bounded;	    /* WAITING: for its volume's share, not in lane->waiting */
-	bool put_off;	    /* STORING, in turn->resumed */
 	bool holds_capsule; /* a receive buffer is held for it */
 	uint8_t orphan;	    /* STORING, and counted as the volume's; or 0 */
-	bool chained;	    /* REPLYING: in lane->chained, not in lane->done */
 	bool numbered;	    /* F8: its operation number is under way in lane->answers */
+
+	/*
+	 * Set by whoever lists it or holds it, NULL from the next state on: takes it out of there. True: nothing else has it.
+	 * False: it has begun, and runs on.
+	 */
+	bool (*leave)(struct tgt_request *request);
 
 	/* The command, decoded. */
 	uint32_t sequence;
@@ -120,8 +123,6 @@ struct tgt_lane_ops {
 	 * capsule: its payload, or NULL. volume: the command's handle. */
 	void (*begin)(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
 		      uint32_t volume);
-	/* A request that it holds (tgt_request_hold) ends without an answer. */
-	void (*drop)(struct tgt_request *request);
 	/* The open volume that a command names. Otherwise NULL and why not. */
 	struct tgt_access *(*find)(struct tgt_lane *lane, uint32_t handle,
 				   enum rblk_status *status);

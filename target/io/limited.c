@@ -61,6 +61,16 @@ static void turn_await(struct tgt_turn *turn, struct tgt_seat *seat)
 		turn->limited_ns = due_ns;
 }
 
+/* It waits no more, and does not go on. */
+static bool limited_leave(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request->lane->turn->limited, request, link);
+	request_waited(request);
+	/* Others waited behind it; and whoever walks through the list must begin anew. */
+	tgt_limited_again(request->lane->turn);
+	return true;
+}
+
 bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 {
 	struct tgt_seat *seat = request_blocker(request);
@@ -74,17 +84,10 @@ bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 	if (has_capsule)
 		tgt_request_hold_capsule(request);
 	request_await(request);
+	request->leave = limited_leave;
 	TAILQ_INSERT_TAIL(&request->lane->turn->limited, request, link);
 	turn_await(request->lane->turn, seat);
 	return false;
-}
-
-void tgt_limited_leave(struct tgt_request *request)
-{
-	TAILQ_REMOVE(&request->lane->turn->limited, request, link);
-	request_waited(request);
-	/* Others waited behind it; and whoever walks through the list must begin anew. */
-	tgt_limited_again(request->lane->turn);
 }
 
 void tgt_limited_again(struct tgt_turn *turn)

@@ -8,8 +8,6 @@
 /* A checked request of an access that is limited may begin now, a CHECKSUM its next piece. Otherwise it waits, and
  * goes on by tgt_request_unlimited(). */
 bool tgt_limited_pass(struct tgt_request *request, bool has_capsule);
-/* It waits no more, and does not go on. */
-void tgt_limited_leave(struct tgt_request *request);
 /* The limits have changed: those that wait are judged again in this turn. */
 void tgt_limited_again(struct tgt_turn *turn);
 /* Once a turn: those whose time has come go on. Returns how many. */

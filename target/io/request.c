@@ -2,8 +2,7 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. request_state.c has the allowed steps, request_check.c the checks, request_memory.c
- * the memory, request_abort.c how one ends early, request_end.c how each ends, request_operation.c
- * its number (F8); transfer.c moves bytes, reply.c packs completions. What is a block command's own is in
+ * the memory, request_end.c how each ends; transfer.c moves bytes, reply.c packs completions. What is a block command's own is in
  * its row of command.c; commands that are not block I/O go to the upper
  * room. Nothing here waits: each function takes a request as far as possible and leaves it in a
  * list, with the store or with the fabric, as its state says.
@@ -13,7 +12,6 @@
 #include <errno.h>
 #include <string.h>
 #include "proto/digest/digest.h"
-#include "target/io/compare.h"
 #include "target/io/lane.h"
 #include "target/io/limited.h"
 #include "target/store/submit.h"
@@ -43,12 +41,9 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->home = TGT_HOME_NONE;
 	request->status = RBLK_OK;
 	request->aborted = false;
-	request->bounded = false;
-	request->put_off = false;
 	request->holds_capsule = false;
 	request->orphan = 0;
 	request->limited_ns = 0; /* and held */
-	request->chained = false;
 	request->numbered = false;
 	request->access = NULL;
 	request->compare = NULL;
@@ -66,10 +61,24 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 
 /* -- data in ----------------------------------------------------------------------------------- */
 
+/* False: the fabric may still write there. */
+static bool fetch_leave(struct tgt_request *request)
+{
+	struct tgt_lane *lane = request->lane;
+
+	if (request->moved && (lane->open || lane->reads_out))
+		return false;
+	/* Posted as a whole, it is in no list any more. */
+	if (request->moved < request->data_bytes)
+		TAILQ_REMOVE(&lane->fetching, request, link);
+	return true;
+}
+
 void tgt_request_fetch(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
 		return;
+	request->leave = fetch_leave;
 	TAILQ_INSERT_TAIL(&request->lane->fetching, request, link);
 	tgt_lane_mark_dirty(request->lane);
 }
@@ -123,7 +132,7 @@ enum rblk_status tgt_status_of_errno(int error)
 	}
 }
 
-static uint32_t microseconds(uint64_t from_ns, uint64_t to_ns)
+uint32_t tgt_microseconds(uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t us = to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
 
@@ -144,7 +153,7 @@ void tgt_request_ended(struct tgt_request *request, int error)
 
 static void request_stored(struct tgt_request *request, int error)
 {
-	request->stored_us = microseconds(request->submitted_ns, request_turn(request)->now_ns);
+	request->stored_us = tgt_microseconds(request->submitted_ns, request_turn(request)->now_ns);
 	tgt_command_of(request)->stored(request, error);
 }
 
@@ -164,12 +173,19 @@ static int request_buffer_index(const struct tgt_request *request, const char *b
 	return -1;
 }
 
-void tgt_request_submit(struct tgt_request *request, char *buffer)
+/* False: the store has begun it. Otherwise the store will not report its end. */
+bool tgt_request_withdraw(struct tgt_request *request)
+{
+	return tgt_volume_withdraw(&request->io);
+}
+
+void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)(struct tgt_request *request))
 {
 	struct tgt_port *port = request->access->port;
 	struct tgt_io *io = &request->io;
 	int result;
 
+	request->leave = leave;
 	io->buffer = buffer;
 	io->buffer_index = request_buffer_index(request, buffer);
 	io->progress = 0;
@@ -185,7 +201,7 @@ bool tgt_request_begin_storing(struct tgt_request *request)
 	if (!tgt_request_set_state(request, TGT_REQUEST_STORING))
 		return false;
 	request->submitted_ns = request_turn(request)->now_ns;
-	request->queued_us = microseconds(request->received_ns, request->submitted_ns);
+	request->queued_us = tgt_microseconds(request->received_ns, request->submitted_ns);
 	return true;
 }
 
@@ -200,26 +216,30 @@ void tgt_request_store(struct tgt_request *request, enum tgt_io_kind kind)
 		    (request->flags & RBLK_CMD_NO_UNMAP ? TGT_IO_NO_UNMAP : 0);
 	io->offset = tgt_request_offset(request);
 	io->bytes = tgt_request_bytes(request);
-	tgt_request_submit(request, request->data);
+	tgt_request_submit(request, request->data, tgt_request_withdraw);
 }
 
 /* -- put off, limited -------------------------------------------------------------------------- */
+
+static bool resumed_leave(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request_turn(request)->resumed, request, link);
+	request->leave = NULL;
+	return true;
+}
 
 void tgt_request_put_off(struct tgt_request *request)
 {
 	if (request->state != TGT_REQUEST_STORING && !tgt_request_begin_storing(request))
 		return;
-	request->put_off = true;
+	request->leave = resumed_leave;
 	TAILQ_INSERT_TAIL(&request_turn(request)->resumed, request, link);
 }
 
 void tgt_request_resume(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request_turn(request)->resumed, request, link);
-	request->put_off = false;
-	if (!request->lane->open)
-		tgt_request_drop(request);
-	else if (request->aborted)
+	resumed_leave(request);
+	if (request->aborted)
 		tgt_request_complete(request, RBLK_E_ABORTED);
 	else
 		tgt_command_of(request)->resume(request);
@@ -272,87 +292,13 @@ void tgt_request_unlimited(struct tgt_request *request)
 		command->begin(request);
 }
 
-/* -- data out, replied ------------------------------------------------------------------------- */
+/* -- held -------------------------------------------------------------------------------------- */
 
-static bool request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
+bool tgt_request_hold(struct tgt_request *request, bool (*leave)(struct tgt_request *request), void *held)
 {
-	struct tgt_lane *lane = request->lane;
-
-	if (!tgt_request_set_state(request, state))
+	if (!tgt_request_set_state(request, TGT_REQUEST_HELD))
 		return false;
-	TAILQ_INSERT_TAIL(&lane->done, request, link);
-	lane->done_count++;
-	tgt_lane_mark_dirty(lane);
+	request->held = held;
+	request->leave = leave;
 	return true;
-}
-
-static void request_account(struct tgt_request *request)
-{
-	struct tgt_lane *lane = request->lane;
-	const struct tgt_command *command;
-	struct tgt_counts *counts;
-	uint32_t bytes;
-
-	if (!request->access) {
-		if (request->status != RBLK_OK)
-			lane->turn->refused[request->status]++;
-		return;
-	}
-	/* RESERVE and RESERVATIONS: session commands, which no volume counts. */
-	if (request->opcode >= TGT_COUNT_OPCODES)
-		return;
-	counts = request->access->counts;
-	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
-	lane->queued_us += request->queued_us;
-	lane->stored_us += request->stored_us;
-	command = tgt_command_of(request);
-	if (request->status != RBLK_OK) {
-		counts->errors[request->status]++;
-	} else if (command->data && !command->writes) {
-		lane->bytes_read += request->length;
-		counts->bytes_read += request->length;
-	} else if (command->data) {
-		bytes = request->length / command->data;
-		lane->bytes_written += bytes;
-		counts->bytes_written += bytes;
-	}
-}
-
-void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
-{
-	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
-
-	tgt_compare_free(request);
-	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
-		return;
-	request->status = (uint16_t)status;
-	tgt_request_end_operation(request, status);
-	/* A reservation removed its rights while the store had it; now the store has ended it. */
-	if (request->orphan)
-		tgt_request_end_orphan(request);
-	request_account(request);
-	tgt_request_release_capsule(request);
-	if (!data_out)
-		tgt_request_free_data(request);
-}
-
-void tgt_request_report(struct tgt_request *request)
-{
-	if (request_queue_reply(request, TGT_REQUEST_DATA_OUT))
-		request_account(request);
-}
-
-void tgt_request_chained(struct tgt_request *request)
-{
-	if (!tgt_request_set_state(request, TGT_REQUEST_REPLYING))
-		return;
-	request->queued_us = microseconds(request->received_ns, request_turn(request)->now_ns);
-	request_account(request);
-	request->chained = true;
-	TAILQ_INSERT_TAIL(&request->lane->chained, request, link);
-}
-
-bool tgt_request_hold(struct tgt_request *request)
-{
-	return tgt_request_set_state(request, TGT_REQUEST_HELD);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The life of a request: one command from its arrival to its reply. It reads from top to bottom in
- * request.c; request_state.c, request_check.c and request_memory.c are its helpers. The struct and
+ * request.c and request_end.c; request_state.c, request_check.c and request_memory.c are its helpers. The struct and
  * its states are in lane.h. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_REQUEST_H
@@ -63,8 +63,6 @@ static inline bool tgt_request_refused(const struct tgt_request *request)
 
 /* Memory for `bytes` of data, now or when it is this lane's turn; then the command goes on. */
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes);
-/* A request that is WAITING leaves its list, without memory. */
-void tgt_request_wait_no_more(struct tgt_request *request);
 /* Memory may be there again: true if the request could go on, or waits for its volume's share from now on. */
 bool tgt_request_retry_memory(struct tgt_request *request);
 /* Likewise, of one that waits for its volume's share: true if it went on, so that the next one may, too. */
@@ -80,34 +78,6 @@ void tgt_request_release_capsule(struct tgt_request *request);
 void tgt_request_hold_capsule(struct tgt_request *request);
 /* If it holds its data in the receive buffer: that is moved to its memory, and the buffer released. */
 bool tgt_request_move_capsule(struct tgt_request *request);
-
-/* -- request_abort.c --------------------------------------------------------------------------- */
-
-/* It is STORING and waits for its turn at the store: cancel it. False: it has begun. */
-bool tgt_request_withdraw(struct tgt_request *request);
-/* End it if it has not begun: it is answered with that status, or with ABORTED before its next
- * piece if it is done in pieces. False: it runs on. */
-bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status);
-/* If the data of this write goes directly into the store's own memory and a part of it is
- * posted: posts no more, and answers it ABORTED after that part. False: it is not such a write. */
-bool tgt_request_cut_short(struct tgt_request *request);
-
-/* -- request_operation.c ----------------------------------------------------------------------- */
-
-/* A COMPARE_AND_WRITE or RESERVE has come. True: do it now. False: it has been answered. */
-bool tgt_request_begin_operation(struct tgt_request *request);
-/*
- * It ends with this answer (and request->result), which is kept if it says that something was done.
- * Completing the request does it; a caller does it only where the connection was lost meanwhile, before
- * it drops the request. Dropped without it, the number may be used again: nothing was done, or (a
- * RESERVE that goes on without its connection) doing it twice is what doing it once is.
- */
-void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status status);
-static inline void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status)
-{
-	if (request->numbered)
-		tgt_request_tell_operation(request, status);
-}
 
 /* -- request.c --------------------------------------------------------------------------------- */
 
@@ -127,29 +97,59 @@ void tgt_request_resume(struct tgt_request *request);
 /* Its limits let a request go on (limited.c). */
 void tgt_request_unlimited(struct tgt_request *request);
 
+/* The upper room waits for something to end; it lists the request if true. held: request->held. */
+bool tgt_request_hold(struct tgt_request *request, bool (*leave)(struct tgt_request *request), void *held)
+	__attribute__((warn_unused_result));
+
+enum rblk_status tgt_status_of_errno(int error);
+uint32_t tgt_microseconds(uint64_t from_ns, uint64_t to_ns);
+
+/* -- request_end.c ----------------------------------------------------------------------------- */
+
 /* Queue the completion; from RECEIVED, LIMITED, WAITING, DATA_IN, STORING or HELD. */
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
 /* Success of a command with a report: request->data is sent first. */
 void tgt_request_report(struct tgt_request *request);
 /* F2: the READs into the store's memory have been posted; the reply follows in lane->chained. */
 void tgt_request_chained(struct tgt_request *request);
-/* The upper room waits for something to end; it lists the request if true. */
-bool tgt_request_hold(struct tgt_request *request) __attribute__((warn_unused_result));
-
-enum rblk_status tgt_status_of_errno(int error);
-
-/* -- request_end.c ----------------------------------------------------------------------------- */
-
 /* The completion has been posted: release everything but what the posted work still uses. */
 void tgt_request_finish(struct tgt_request *request);
-/* The connection is lost while the store has it. */
-void tgt_request_orphan(struct tgt_request *request);
-/* Counts the request, which the store has, as an orphan of the volume. Only once. */
-void tgt_request_count_orphan(struct tgt_request *request);
-/* One that is counted: its storage I/O has ended. */
-void tgt_request_end_orphan(struct tgt_request *request);
-/* The connection is lost: release everything. Not while a store or the fabric owns the data. */
+/* The connection is lost: release everything. Not while it is in a list, or a store or the fabric owns the data. */
 void tgt_request_drop(struct tgt_request *request);
+/* End it if it waits: it is answered with that status, or with ABORTED before its next piece if it is done in pieces.
+ * False: it runs on, or is no block command. */
+bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status);
+
+/* A COMPARE_AND_WRITE or RESERVE has come (F8). True: do it now. False: it has been answered. */
+bool tgt_request_begin_operation(struct tgt_request *request);
+/*
+ * It ends with this answer (and request->result), which is kept if it says that something was done.
+ * Completing the request does it; a caller does it only where the connection was lost meanwhile, before
+ * it drops the request. Dropped without it, the number may be used again: nothing was done, or (a
+ * RESERVE that goes on without its connection) doing it twice is what doing it once is.
+ */
+void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status status);
+static inline void tgt_request_end_operation(struct tgt_request *request, enum rblk_status status)
+{
+	if (request->numbered)
+		tgt_request_tell_operation(request, status);
+}
+
+/*
+ * The end of a lane, in two steps. Closed: the connection's, and that of requests that wait; those that the store or the
+ * fabric owns count as the volumes' orphans until they end (F5). Idempotent.
+ */
+void tgt_lane_close(struct tgt_lane *lane);
+/* Drained: the fabric no longer accesses any memory. What the outstanding work requests used is released. */
+void tgt_lane_drained(struct tgt_lane *lane);
+/*
+ * A reservation has removed rights of an initiator; access->refused is up to date. Commands that have not begun and are
+ * refused now are answered. Writes that the store has begun count as the volume's orphans until they end, so that the change
+ * can wait for them. `aborts`: all other commands that have not begun are answered ABORTED, and
+ * reads count, too. Returns true if RDMA READs into the store's own memory are in flight: only the
+ * end of the connection bounds how long they take.
+ */
+bool tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts);
 
 /* -- for the steps of commands (command.h) ---------------------------------------------------------- */
 
@@ -159,7 +159,9 @@ void tgt_request_put_off(struct tgt_request *request);
 bool tgt_request_begin_storing(struct tgt_request *request);
 /* Gives request->io to the store; its kind, flags, offset and bytes are set. buffer: the
  * request's data, or the pool's buffer for it. */
-void tgt_request_submit(struct tgt_request *request, char *buffer);
+void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)(struct tgt_request *request));
+/* request->leave of one that the store has. */
+bool tgt_request_withdraw(struct tgt_request *request);
 /* The same for the whole command, with its range and its flags. */
 void tgt_request_store(struct tgt_request *request, enum tgt_io_kind kind);
 /* Its data is to be fetched by RDMA READs, to request->data. */

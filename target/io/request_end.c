@@ -1,21 +1,151 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The end of a command: what it holds is given back when its answer has left, or when its connection is
- * lost. What its store still has then is an orphan of the volume (F5).
+ * How a command ends: it is answered, or its connection is lost. One that waits has told where by request->leave, so ABORT,
+ * a reservation, a limit in time and the end of its connection all end it the same way; one that has begun runs on, and
+ * what its store still has when the connection is lost is an orphan of the volume (F5). What it holds is given back when its
+ * answer has left. F8: the session's reply cache is asked before an operation begins, and told here how it ended.
  */
 #include "target/io/request.h"
 
+#include "target/io/answers.h"
 #include "target/io/compare.h"
-#include "target/io/lane.h"
-#include "target/io/limited.h"
+#include "target/io/share.h"
+#include "target/io/transfer.h"
 
-void tgt_request_end_orphan(struct tgt_request *request)
+/* -- the number of an operation (F8) ----------------------------------------------------------- */
+
+bool tgt_request_begin_operation(struct tgt_request *request)
+{
+	struct tgt_answer answer = {.number = 0};
+	enum rblk_status status = RBLK_E_INVALID;
+
+	switch (tgt_answers_begin(request->lane->answers, request->argument,
+				  request->flags & RBLK_CMD_RETRY, &answer)) {
+	case TGT_OPERATION_NEW:
+		request->numbered = true;
+		return true;
+	case TGT_OPERATION_KNOWN:
+		request->result = answer.result;
+		status = (enum rblk_status)answer.status;
+		break;
+	case TGT_OPERATION_INVALID:
+		break;
+	}
+	tgt_request_complete(request, status);
+	return false;
+}
+
+void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status status)
+{
+	request->numbered = false;
+	if (tgt_answers_keeps(status))
+		tgt_answers_end(request->lane->answers, request->argument, status,
+				request->result);
+	else
+		tgt_answers_forget(request->lane->answers, request->argument);
+}
+
+/* -- answered ---------------------------------------------------------------------------------- */
+
+static bool reply_leave(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request->lane->done, request, link);
+	request->lane->done_count--;
+	return true;
+}
+
+static bool chained_leave(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request->lane->chained, request, link);
+	return true;
+}
+
+static bool request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
+{
+	struct tgt_lane *lane = request->lane;
+
+	if (!tgt_request_set_state(request, state))
+		return false;
+	TAILQ_INSERT_TAIL(&lane->done, request, link);
+	request->leave = reply_leave;
+	lane->done_count++;
+	tgt_lane_mark_dirty(lane);
+	return true;
+}
+
+static void request_account(struct tgt_request *request)
+{
+	struct tgt_lane *lane = request->lane;
+	const struct tgt_command *command;
+	struct tgt_counts *counts;
+	uint32_t bytes;
+
+	if (!request->access) {
+		if (request->status != RBLK_OK)
+			lane->turn->refused[request->status]++;
+		return;
+	}
+	/* RESERVE and RESERVATIONS: session commands, which no volume counts. */
+	if (request->opcode >= TGT_COUNT_OPCODES)
+		return;
+	counts = request->access->counts;
+	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
+	lane->queued_us += request->queued_us;
+	lane->stored_us += request->stored_us;
+	command = tgt_command_of(request);
+	if (request->status != RBLK_OK) {
+		counts->errors[request->status]++;
+	} else if (command->data && !command->writes) {
+		lane->bytes_read += request->length;
+		counts->bytes_read += request->length;
+	} else if (command->data) {
+		bytes = request->length / command->data;
+		lane->bytes_written += bytes;
+		counts->bytes_written += bytes;
+	}
+}
+
+static void request_end_orphan(struct tgt_request *request)
 {
 	tgt_orphans_end(&request->access->port->volume->orphans, request->orphan);
 	request->orphan = 0;
 }
 
-static void request_release(struct tgt_request *request)
+void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
+{
+	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
+
+	tgt_compare_free(request);
+	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
+		return;
+	request->status = (uint16_t)status;
+	tgt_request_end_operation(request, status);
+	/* A reservation removed its rights while the store had it; now the store has ended it. */
+	if (request->orphan)
+		request_end_orphan(request);
+	request_account(request);
+	tgt_request_release_capsule(request);
+	if (!data_out)
+		tgt_request_free_data(request);
+}
+
+void tgt_request_report(struct tgt_request *request)
+{
+	if (request_queue_reply(request, TGT_REQUEST_DATA_OUT))
+		request_account(request);
+}
+
+void tgt_request_chained(struct tgt_request *request)
+{
+	if (!tgt_request_set_state(request, TGT_REQUEST_REPLYING))
+		return;
+	request->queued_us = tgt_microseconds(request->received_ns, request->lane->turn->now_ns);
+	request_account(request);
+	request->leave = chained_leave;
+	TAILQ_INSERT_TAIL(&request->lane->chained, request, link);
+}
+
+void tgt_request_finish(struct tgt_request *request)
 {
 	struct tgt_access *access = request->access;
 
@@ -29,65 +159,133 @@ static void request_release(struct tgt_request *request)
 	tgt_request_release_capsule(request);
 	tgt_request_free_data(request);
 	if (request->orphan)
-		tgt_request_end_orphan(request);
+		request_end_orphan(request);
 	request->access = NULL;
 	request->lane->active--;
 	if (access)
 		tgt_access_put(access);
 }
 
-void tgt_request_finish(struct tgt_request *request)
+/* -- before its work is done ------------------------------------------------------------------- */
+
+/* It has left where it waited: nothing has it any more. */
+static bool request_leave(struct tgt_request *request)
 {
-	request_release(request);
+	return request->leave && request->leave(request);
 }
 
-void tgt_request_orphan(struct tgt_request *request)
+/* In other states its answer is known, the volume no longer has it, or it is a session command. */
+static bool request_is_open(const struct tgt_request *request)
 {
-	if (tgt_command_of(request)->writes)
-		tgt_request_count_orphan(request);
+	return request->state == TGT_REQUEST_WAITING || request->state == TGT_REQUEST_DATA_IN ||
+	       request->state == TGT_REQUEST_STORING || request->state == TGT_REQUEST_LIMITED;
 }
 
-void tgt_request_count_orphan(struct tgt_request *request)
+bool tgt_request_end_early(struct tgt_request *request, enum rblk_status status)
+{
+	bool (*may_abort)(const struct tgt_request *);
+
+	if (!request_is_open(request))
+		return request->aborted;
+	if (request_leave(request)) {
+		tgt_request_complete(request, status);
+		return true;
+	}
+	may_abort = tgt_command_of(request)->may_abort;
+	if (request->state == TGT_REQUEST_STORING && may_abort && may_abort(request))
+		request->aborted = true;
+	return request->aborted;
+}
+
+/* If the data of this write goes directly into the store's own memory and a part of it is
+ * posted: posts no more, and answers it ABORTED after that part. False: it is not such a write. */
+static bool request_cut_short(struct tgt_request *request)
+{
+	if (request->state != TGT_REQUEST_DATA_IN || request->home != TGT_HOME_DIRECT ||
+	    !request->moved)
+		return false;
+	TAILQ_REMOVE(&request->lane->fetching, request, link);
+	request->status = RBLK_E_ABORTED;
+	tgt_request_chained(request);
+	return true;
+}
+
+/* Counts the request, which the store has, as an orphan of the volume. Only once. */
+static void request_orphan(struct tgt_request *request)
 {
 	if (!request->orphan)
 		request->orphan = tgt_orphans_begin(&request->access->port->volume->orphans);
 }
 
+static void request_revoke(struct tgt_request *request, bool aborts)
+{
+	bool refused;
+
+	if (!request_is_open(request))
+		return;
+	refused = tgt_request_refused(request);
+	/* Data that is arriving now is not stored if it is refused then (request.c). */
+	if ((refused || aborts) && !request_cut_short(request))
+		tgt_request_end_early(request, refused ? RBLK_E_RESERVED : RBLK_E_ABORTED);
+	if (request->state == TGT_REQUEST_STORING && (aborts || tgt_command_of(request)->writes))
+		request_orphan(request);
+}
+
+bool tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts)
+{
+	/* Those of a closed lane are orphans already. */
+	if (!lane->open)
+		return false;
+	for (uint16_t tag = 0; tag < lane->tags; tag++) {
+		struct tgt_request *request = &lane->requests[tag];
+
+		if (request->state != TGT_REQUEST_FREE && request->access == access)
+			request_revoke(request, aborts);
+	}
+	return tgt_transfer_orphan(lane, access);
+}
+
+/* -- its connection is lost -------------------------------------------------------------------- */
+
 void tgt_request_drop(struct tgt_request *request)
 {
 	struct tgt_lane *lane = request->lane;
 
-	switch ((enum tgt_request_state)request->state) {
-	case TGT_REQUEST_WAITING:
-		tgt_request_wait_no_more(request);
-		break;
-	case TGT_REQUEST_LIMITED:
-		tgt_limited_leave(request);
-		break;
-	case TGT_REQUEST_DATA_IN:
-		/* Posted as a whole, it is in no list any more. */
-		if (request->moved < request->data_bytes)
-			TAILQ_REMOVE(&lane->fetching, request, link);
-		break;
-	case TGT_REQUEST_DATA_OUT:
-	case TGT_REQUEST_REPLYING:
-		if (request->chained) {
-			TAILQ_REMOVE(&lane->chained, request, link);
-			break;
-		}
-		TAILQ_REMOVE(&lane->done, request, link);
-		lane->done_count--;
-		break;
-	case TGT_REQUEST_HELD:
-		lane->ops->drop(request);
-		break;
-	case TGT_REQUEST_STORING:
-	case TGT_REQUEST_RECEIVED:
-	case TGT_REQUEST_FREE: /* this and the next: refused by the state machine */
-	case TGT_REQUEST_STATES:
-		break;
-	}
-	request_release(request);
+	tgt_request_finish(request);
 	if (!lane->open && !lane->active)
 		lane->ops->over(lane);
+}
+
+void tgt_lane_close(struct tgt_lane *lane)
+{
+	if (!lane->open)
+		return;
+	TAILQ_REMOVE(&lane->turn->alive, lane, alive_link);
+	lane->open = false;
+	/* Unreachable: from here on nothing is accepted from the peer, nothing is posted. */
+	fab_conn_close(lane->conn);
+	tgt_transfer_orphan(lane, NULL);
+	for (uint16_t tag = 0; tag < lane->tags; tag++) {
+		struct tgt_request *request = &lane->requests[tag];
+
+		if (request_leave(request))
+			tgt_request_drop(request);
+		else if (request->state == TGT_REQUEST_STORING && tgt_command_of(request)->writes)
+			request_orphan(request); /* F5: what has begun cannot be cancelled, only awaited */
+	}
+}
+
+void tgt_lane_drained(struct tgt_lane *lane)
+{
+	tgt_share_leave(lane);
+	tgt_transfer_abandon(lane);
+	/* Also those that went on after the lane was closed: a command may close its own lane, and be answered then. */
+	for (uint16_t tag = 0; tag < lane->tags; tag++) {
+		struct tgt_request *request = &lane->requests[tag];
+
+		if (request->state == TGT_REQUEST_FREE || request->state == TGT_REQUEST_STORING)
+			continue;
+		request_leave(request);
+		tgt_request_drop(request);
+	}
 }

@@ -28,31 +28,52 @@ static bool request_may_take(const struct tgt_request *request)
 	       TAILQ_EMPTY(&request->access->portion->waiting);
 }
 
+static bool waiting_leave(struct tgt_request *request)
+{
+	struct tgt_lane *lane = request->lane;
+
+	TAILQ_REMOVE(&lane->waiting, request, link);
+	/* Memory may have been gathered for it: check again. */
+	lane->turn->memory_freed = true;
+	return true;
+}
+
+static void request_wait_in_turn(struct tgt_request *request)
+{
+	request->leave = waiting_leave;
+	TAILQ_INSERT_TAIL(&request->lane->waiting, request, link);
+	tgt_share_wait(request->lane, request->data_bytes);
+}
+
+static void bounded_remove(struct tgt_request *request)
+{
+	struct tgt_portion *portion = request->access->portion;
+
+	TAILQ_REMOVE(&portion->waiting, request, link);
+	if (TAILQ_EMPTY(&portion->waiting))
+		TAILQ_REMOVE(&portion->turn->bounded, portion, link);
+}
+
+static bool bounded_leave(struct tgt_request *request)
+{
+	bounded_remove(request);
+	request->lane->turn->memory_freed = true;
+	return true;
+}
+
 static void request_wait_bounded(struct tgt_request *request)
 {
 	struct tgt_portion *portion = request->access->portion;
 
-	request->bounded = true;
+	request->leave = bounded_leave;
 	if (TAILQ_EMPTY(&portion->waiting))
 		TAILQ_INSERT_TAIL(&portion->turn->bounded, portion, link);
 	TAILQ_INSERT_TAIL(&portion->waiting, request, link);
 }
 
-static void request_wait(struct tgt_request *request)
-{
-	struct tgt_portion *portion = request->access->portion;
-	struct tgt_lane *lane = request->lane;
-
-	if (!TAILQ_EMPTY(&portion->waiting) || tgt_portion_is_full(lane->share, portion, request->data_bytes)) {
-		request_wait_bounded(request);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
-	tgt_share_wait(lane, request->data_bytes);
-}
-
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 {
+	struct tgt_portion *portion = request->access->portion;
 	struct tgt_turn *turn = request->lane->turn;
 
 	request->data_bytes = bytes;
@@ -63,31 +84,11 @@ void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
 		return;
 	request->waiting_ns = turn->now_ns;
-	request_wait(request);
+	if (!TAILQ_EMPTY(&portion->waiting) || tgt_portion_is_full(request->lane->share, portion, bytes))
+		request_wait_bounded(request);
+	else
+		request_wait_in_turn(request);
 	tgt_turn_timer(turn, request->waiting_ns + TGT_MEMORY_WAIT_NS);
-}
-
-/* Out of the list in which it waits. */
-static void request_leave(struct tgt_request *request)
-{
-	struct tgt_portion *portion;
-
-	if (!request->bounded) {
-		TAILQ_REMOVE(&request->lane->waiting, request, link);
-		return;
-	}
-	portion = request->access->portion;
-	request->bounded = false;
-	TAILQ_REMOVE(&portion->waiting, request, link);
-	if (TAILQ_EMPTY(&portion->waiting))
-		TAILQ_REMOVE(&portion->turn->bounded, portion, link);
-}
-
-void tgt_request_wait_no_more(struct tgt_request *request)
-{
-	request_leave(request);
-	/* Memory may have been gathered for it: check again. */
-	request->lane->turn->memory_freed = true;
 }
 
 bool tgt_request_retry_memory(struct tgt_request *request)
@@ -96,13 +97,13 @@ bool tgt_request_retry_memory(struct tgt_request *request)
 
 	/* Its lane goes on without it. */
 	if (tgt_portion_is_full(request->lane->share, portion, request->data_bytes)) {
-		request_leave(request);
+		TAILQ_REMOVE(&request->lane->waiting, request, link);
 		request_wait_bounded(request);
 		return true;
 	}
 	if (!request_take_memory(request))
 		return false;
-	request_leave(request);
+	TAILQ_REMOVE(&request->lane->waiting, request, link);
 	tgt_request_with_memory(request);
 	return true;
 }
@@ -114,14 +115,13 @@ bool tgt_request_retry_bounded(struct tgt_request *request)
 
 	if (!tgt_portion_has_room(lane->share, portion, request->data_bytes))
 		return false;
-	request_leave(request);
+	bounded_remove(request);
 	if (!lane->share->is_starving && !lane->turn->short_of_memory && request_take_memory(request)) {
 		tgt_request_with_memory(request);
 		return true;
 	}
 	/* Behind others, and no more than one at a time. */
-	TAILQ_INSERT_TAIL(&lane->waiting, request, link);
-	tgt_share_wait(lane, request->data_bytes);
+	request_wait_in_turn(request);
 	return false;
 }
 

@@ -49,6 +49,7 @@ bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state s
 		tgt_trace_state(lane->session_number, lane->index, request->tag, request->opcode,
 				request->state, state);
 		request->state = (uint8_t)state;
+		request->leave = NULL;
 		return true;
 	}
 	tgt_log_limited(

@@ -26,14 +26,13 @@ void tgt_work_init(struct tgt_turn *turn)
 unsigned int tgt_work_resume(struct tgt_turn *turn)
 {
 	/* Those that put themselves back are the next turn's. */
-	struct tgt_request *last = TAILQ_LAST(&turn->resumed, tgt_request_list);
+	struct tgt_request *last = TAILQ_LAST(&turn->resumed, tgt_request_list), *request;
 	unsigned int count = 0;
-	bool more = last != NULL;
+	bool more = true;
 
 	turn->direct_bytes = 0;
-	while (more && count < RESUME_BATCH && turn->direct_bytes < TGT_DIRECT_BYTES) {
-		struct tgt_request *request = TAILQ_FIRST(&turn->resumed);
-
+	while (more && (request = TAILQ_FIRST(&turn->resumed)) && count < RESUME_BATCH &&
+	       turn->direct_bytes < TGT_DIRECT_BYTES) {
 		more = request != last;
 		tgt_request_resume(request);
 		count++;
@@ -114,8 +113,7 @@ static void work_expire_list(const struct tgt_turn *turn, struct tgt_request_lis
 		following = TAILQ_NEXT(request, link);
 		if (turn->now_ns - request->waiting_ns < TGT_MEMORY_WAIT_NS)
 			continue;
-		tgt_request_wait_no_more(request);
-		tgt_request_complete(request, RBLK_E_BUSY);
+		tgt_request_end_early(request, RBLK_E_BUSY);
 	}
 }
 

@@ -120,6 +120,15 @@ static void admin_open(struct tgt_request *request, const struct admin_arguments
 		       arguments->capsule_bytes);
 }
 
+/* The handle closes all the same. */
+static bool close_leave(struct tgt_request *request)
+{
+	struct tgt_handle *handle = request->held;
+
+	handle->closer = NULL;
+	return true;
+}
+
 /* Answered when the last command that uses the handle has ended. */
 static void admin_close(struct tgt_request *request, const struct admin_arguments *arguments)
 {
@@ -130,11 +139,11 @@ static void admin_close(struct tgt_request *request, const struct admin_argument
 		tgt_request_complete(request, RBLK_E_NO_VOLUME);
 		return;
 	}
-	status = tgt_handle_close(handle, request);
+	status = tgt_handle_close(handle);
 	if (status != RBLK_E_BUSY)
 		tgt_request_complete(request, status);
-	else if (tgt_request_hold(request))
-		request->held = handle;
+	else if (tgt_request_hold(request, close_leave, handle))
+		handle->closer = request;
 }
 
 static void admin_fence(struct tgt_request *request, const struct admin_arguments *arguments)
@@ -225,30 +234,6 @@ void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t 
 		command->begin(request, &arguments);
 }
 
-/* The commands that may be held. */
-static void admin_drop(struct tgt_request *request)
-{
-	struct tgt_session *session = admin_session(request);
-	struct tgt_handle *handle;
-
-	switch (request->opcode) {
-	case RBLK_OP_FENCE:
-		tgt_fence_drop(session, request);
-		break;
-	case RBLK_OP_OPEN:
-		tgt_open_drop(session, request);
-		break;
-	case RBLK_OP_RESERVE:
-		tgt_reserve_drop(request);
-		break;
-	case RBLK_OP_CLOSE:
-		/* The handle closes all the same. */
-		handle = request->held;
-		handle->closer = NULL;
-		break;
-	}
-}
-
 static struct tgt_access *admin_find(struct tgt_lane *lane, uint32_t id, enum rblk_status *status)
 {
 	struct tgt_handle *handle = tgt_handle_use(tgt_queue_of(lane)->session, id, status);
@@ -263,7 +248,6 @@ static void admin_event(struct tgt_lane *lane, struct rblk_wire_completion *even
 
 const struct tgt_lane_ops tgt_admin_lane_ops = {
 	.begin = tgt_admin_begin,
-	.drop = admin_drop,
 	.find = admin_find,
 	.event = admin_event,
 	.close = tgt_queue_lane_close,

@@ -69,10 +69,27 @@ static bool fence_raise(struct tgt_place *place, uint32_t incarnation)
 static void volume_fence_free(struct tgt_reactor *reactor, struct tgt_volume_fence *fence)
 {
 	TAILQ_REMOVE(&reactor->fencing, fence, link);
-	fence->request->held = NULL;
 	tgt_look_end(fence->look);
 	tgt_volume_put(fence->volume);
 	free(fence);
+}
+
+static bool volume_fence_leave(struct tgt_request *request)
+{
+	volume_fence_free(tgt_queue_of(request->lane)->session->reactor, request->held);
+	return true;
+}
+
+/* Nothing lists it: the answer of another reactor will not find the command. */
+static bool fence_leave(struct tgt_request *request)
+{
+	return true;
+}
+
+static bool place_fence_leave(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&fence_place(tgt_queue_of(request->lane)->session, request)->fences, request, link);
+	return true;
 }
 
 /* The request is HELD, and its queue is being closed. Takes over the reference. */
@@ -92,6 +109,7 @@ static void volume_fence_look(struct tgt_reactor *reactor, struct tgt_request *r
 	fence->request = request;
 	fence->volume = volume;
 	request->held = fence;
+	request->leave = volume_fence_leave;
 	TAILQ_INSERT_TAIL(&reactor->fencing, fence, link);
 }
 
@@ -177,7 +195,7 @@ static void ask_begin(struct tgt_session *part, struct tgt_request *request,
 	const struct tgt_queue *own = tgt_queue_of(request->lane);
 	struct tgt_fence_ask *ask = calloc(1, sizeof(*ask));
 
-	if (!ask || !tgt_request_hold(request)) {
+	if (!ask || !tgt_request_hold(request, fence_leave, NULL)) {
 		if (volume)
 			tgt_volume_put(volume);
 		if (!ask)
@@ -213,7 +231,7 @@ static void fence_here(struct tgt_session *session, struct tgt_request *request,
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
-	if (!tgt_request_hold(request)) {
+	if (!tgt_request_hold(request, volume ? fence_leave : place_fence_leave, NULL)) {
 		if (volume)
 			tgt_volume_put(volume);
 		return;
@@ -249,15 +267,6 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, u
 	else
 		fence_here(session, request,
 			   handle ? tgt_volume_ref(handle->access.port->volume) : NULL);
-}
-
-void tgt_fence_drop(struct tgt_session *session, struct tgt_request *request)
-{
-	if (request->held)
-		volume_fence_free(session->reactor, request->held);
-	/* In a part: the answer will not find the command. */
-	else if (!session->home)
-		TAILQ_REMOVE(&fence_place(session, request)->fences, request, link);
 }
 
 void tgt_fence_done(struct tgt_place *place)

@@ -11,8 +11,6 @@
 
 /* The command, RECEIVED: it is answered or held. volume: a handle, or 0. */
 void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume);
-/* A held one ends without an answer. */
-void tgt_fence_drop(struct tgt_session *session, struct tgt_request *request);
 /* The queue of this place has ended entirely: answer the FENCEs that waited for it. */
 void tgt_fence_done(struct tgt_place *place);
 /* Once in each turn: those of a volume go on. */

@@ -338,7 +338,7 @@ static bool handle_letters(const struct tgt_handle *handle,
 	return true;
 }
 
-enum rblk_status tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer)
+enum rblk_status tgt_handle_close(struct tgt_handle *handle)
 {
 	struct handle_told *letters[TGT_REACTORS_MAX];
 	unsigned int count;
@@ -352,10 +352,7 @@ enum rblk_status tgt_handle_close(struct tgt_handle *handle, struct tgt_request 
 	handle->parts = count;
 	for (unsigned int i = 0; i < count; i++)
 		tgt_letter_send(letters[i]->reactor, &letters[i]->letter);
-	if (handle_check_end(handle))
-		return RBLK_OK;
-	handle->closer = closer;
-	return RBLK_E_BUSY;
+	return handle_check_end(handle) ? RBLK_OK : RBLK_E_BUSY;
 }
 
 /*

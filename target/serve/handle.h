@@ -20,10 +20,10 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 				 uint32_t flags, struct tgt_handle **handle);
 /*
  * Closes the handle; it is freed now, or when its last user ends, on any reactor. RBLK_OK: it is
- * freed already. RBLK_E_BUSY: `closer` is answered when it is. Any other status: nothing has
+ * freed already. RBLK_E_BUSY: handle->closer is answered when it is. Any other status: nothing has
  * happened.
  */
-enum rblk_status tgt_handle_close(struct tgt_handle *handle, struct tgt_request *closer);
+enum rblk_status tgt_handle_close(struct tgt_handle *handle);
 /* All handles of a session that has no queue any more. */
 void tgt_handle_close_all(struct tgt_session *session);
 

@@ -72,11 +72,6 @@ static void measure_begin(struct tgt_request *request, const char *capsule, uint
 	}
 }
 
-/* Its commands are never held. */
-static void measure_drop(struct tgt_request *request)
-{
-}
-
 static struct tgt_access *measure_find(struct tgt_lane *lane, uint32_t handle,
 				       enum rblk_status *status)
 {
@@ -91,7 +86,6 @@ static void measure_event(struct tgt_lane *lane, struct rblk_wire_completion *ev
 
 static const struct tgt_lane_ops measure_lane_ops = {
 	.begin = measure_begin,
-	.drop = measure_drop,
 	.find = measure_find,
 	.event = measure_event,
 	.close = tgt_queue_lane_close,

@@ -182,6 +182,25 @@ static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_ope
 	return open->port->state == TGT_PORT_OPENING ? RBLK_E_BUSY : RBLK_OK;
 }
 
+static void open_free(struct tgt_open *open)
+{
+	struct tgt_reactor *reactor = open->session->reactor;
+
+	TAILQ_REMOVE(&reactor->opening, open, link);
+	if (open->look)
+		tgt_look_end(open->look);
+	if (open->port)
+		tgt_handle_port_put(reactor, open->port);
+	tgt_volume_put(open->volume);
+	free(open);
+}
+
+static bool open_leave(struct tgt_request *request)
+{
+	open_free(request->held);
+	return true;
+}
+
 /* Takes over the reference to `volume`. */
 static void open_hold(struct tgt_session *session, struct tgt_request *request,
 		      struct tgt_volume *volume, uint32_t flags, bool restricted)
@@ -197,7 +216,7 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}
-	if (!tgt_request_hold(request)) {
+	if (!tgt_request_hold(request, open_leave, open)) {
 		if (open->look)
 			tgt_look_end(open->look);
 		tgt_volume_put(volume);
@@ -210,7 +229,6 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 	open->flags = flags;
 	open->restricted = restricted;
 	open->since_ns = request->received_ns;
-	request->held = open;
 	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
 }
 
@@ -256,20 +274,6 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 		open_volume(session, request, volume, flags, restricted);
 }
 
-void tgt_open_drop(struct tgt_session *session, struct tgt_request *request)
-{
-	struct tgt_open *open = request->held;
-
-	TAILQ_REMOVE(&session->reactor->opening, open, link);
-	if (open->look)
-		tgt_look_end(open->look);
-	if (open->port)
-		tgt_handle_port_put(session->reactor, open->port);
-	tgt_volume_put(open->volume);
-	free(open);
-	request->held = NULL;
-}
-
 static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 {
 	struct tgt_request *request = open->request;
@@ -297,7 +301,7 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 	} else {
 		tgt_request_complete(request, status);
 	}
-	tgt_open_drop(open->session, request);
+	open_free(open);
 }
 
 void tgt_open_retry(struct tgt_reactor *reactor)

@@ -11,8 +11,6 @@
 /* The command, RECEIVED, with its payload: it is answered or held. */
 void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, const char *capsule,
 		    uint32_t bytes);
-/* A held one ends without an answer. */
-void tgt_open_drop(struct tgt_session *session, struct tgt_request *request);
 /* Held OPENs: continue those that can, refuse those that have waited too long. */
 void tgt_open_retry(struct tgt_reactor *reactor);
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "target/base/notice.h"
-#include "target/io/lane_end.h"
+#include "target/io/request.h"
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 

@@ -54,10 +54,8 @@ static void change_answer(struct tgt_reserve_change *change, enum rblk_status st
 {
 	struct tgt_request *request = change->request;
 
-	if (request) {
-		request->held = NULL;
+	if (request)
 		tgt_request_complete(request, status);
-	}
 	change_free(change);
 }
 
@@ -109,12 +107,12 @@ void tgt_reserve_retry(struct tgt_reactor *reactor)
 	}
 }
 
-void tgt_reserve_drop(struct tgt_request *request)
+static bool reserve_leave(struct tgt_request *request)
 {
 	struct tgt_reserve_change *change = request->held;
 
 	change->request = NULL;
-	request->held = NULL;
+	return true;
 }
 
 /* -- on disk ----------------------------------------------------------------------------------- */
@@ -226,14 +224,13 @@ static struct tgt_reserve_change *change_create(struct tgt_session *session, str
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return NULL;
 	}
-	if (!tgt_request_hold(request)) {
+	if (!tgt_request_hold(request, reserve_leave, change)) {
 		free(change);
 		return NULL;
 	}
 	change->reactor = session->reactor;
 	change->request = request;
 	change->volume = tgt_volume_ref(volume);
-	request->held = change;
 	TAILQ_INSERT_TAIL(&session->reactor->changes, change, link);
 	return change;
 }

@@ -12,8 +12,6 @@
 void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 		       const char *capsule, uint32_t bytes, uint32_t volume);
 void tgt_reserve_report(struct tgt_session *session, struct tgt_request *request, uint32_t volume);
-/* The held request ends without an answer; the change goes on. */
-void tgt_reserve_drop(struct tgt_request *request);
 /* Each turn: go on with changes that wait. */
 void tgt_reserve_retry(struct tgt_reactor *reactor);
 

@@ -5,7 +5,7 @@
 #include "target/serve/rights.h"
 
 #include <string.h>
-#include "target/io/revoke.h"
+#include "target/io/request.h"
 #include "target/serve/limits.h"
 #include "target/serve/queue.h"
 

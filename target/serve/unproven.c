@@ -32,14 +32,8 @@ static struct tgt_access *unproven_find(struct tgt_lane *lane, uint32_t handle,
 	return NULL;
 }
 
-/* None of its commands is held. */
-static void unproven_drop(struct tgt_request *request)
-{
-}
-
 static const struct tgt_lane_ops unproven_lane_ops = {
 	.begin = unproven_begin,
-	.drop = unproven_drop,
 	.find = unproven_find,
 	.event = NULL, /* none is due: event.c */
 	.close = tgt_queue_lane_close,

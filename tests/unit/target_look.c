@@ -239,8 +239,8 @@ void __wrap_tgt_request_complete(struct tgt_request *request, enum rblk_status s
 	open_.status = status;
 }
 
-bool __wrap_tgt_request_hold(struct tgt_request *request);
-bool __wrap_tgt_request_hold(struct tgt_request *request)
+bool __wrap_tgt_request_hold(struct tgt_request *request, bool (*leave)(struct tgt_request *), void *held);
+bool __wrap_tgt_request_hold(struct tgt_request *request, bool (*leave)(struct tgt_request *), void *held)
 {
 	(void)request;
 	if (!open_.may_hold)

@@ -46,8 +46,8 @@ void __wrap_tgt_request_complete(struct tgt_request *request, enum rblk_status s
 	rig->answer = status;
 }
 
-bool __wrap_tgt_request_hold(struct tgt_request *request);
-bool __wrap_tgt_request_hold(struct tgt_request *request)
+bool __wrap_tgt_request_hold(struct tgt_request *request, bool (*leave)(struct tgt_request *), void *held);
+bool __wrap_tgt_request_hold(struct tgt_request *request, bool (*leave)(struct tgt_request *), void *held)
 {
 	return true;
 }
@@ -137,7 +137,8 @@ static struct tgt_handle *close_while_used(void)
 	used = use(1, &status);
 	assert_non_null(used);
 	tgt_access_get(&used->access);
-	assert_int_equal(tgt_handle_close(rig->handle, &rig->closer), RBLK_E_BUSY);
+	assert_int_equal(tgt_handle_close(rig->handle), RBLK_E_BUSY);
+	rig->handle->closer = &rig->closer;
 	return used;
 }
 

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 #include "proto/fabric/fabric_impl.h"
-#include "target/io/lane_end.h"
+#include "target/io/request.h"
 #include "target/io/share.h"
 #include "target/io/work.h"
 #include "tests/unit/unit.h"
@@ -42,13 +42,7 @@ static inline void queue_rig_over(struct tgt_lane *lane)
 	(void)lane;
 }
 
-static inline void queue_rig_drop(struct tgt_request *request)
-{
-	(void)request;
-}
-
 static const struct tgt_lane_ops queue_rig_ops = {
-	.drop = queue_rig_drop,
 	.close = queue_rig_close,
 	.over = queue_rig_over,
 };

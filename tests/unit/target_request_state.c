@@ -41,6 +41,29 @@ static struct tgt_counts counts;
 static struct tgt_port port;
 static struct tgt_access opened = {.port = &port, .counts = &counts, .idle = opened_idle};
 
+/* The list that the request is in, and how it leaves it. */
+static struct tgt_request_list *listed;
+
+static bool leave(struct tgt_request *request)
+{
+	TAILQ_REMOVE(listed, request, link);
+	if (listed == &request->lane->done)
+		request->lane->done_count--;
+	return true;
+}
+
+static bool leave_nothing(struct tgt_request *request)
+{
+	return true;
+}
+
+static void list(struct tgt_request *request, struct tgt_request_list *in)
+{
+	listed = in;
+	TAILQ_INSERT_TAIL(in, request, link);
+	request->leave = leave;
+}
+
 /* A queue whose only request is in `state`, and in the list that belongs to it. */
 static struct queue_rig *rig_create(enum tgt_request_state state)
 {
@@ -54,16 +77,18 @@ static struct queue_rig *rig_create(enum tgt_request_state state)
 	request->state = (uint8_t)state;
 	lane->active = state != TGT_REQUEST_FREE;
 	if (state == TGT_REQUEST_WAITING)
-		TAILQ_INSERT_TAIL(&lane->waiting, request, link);
+		list(request, &lane->waiting);
 	if (state == TGT_REQUEST_LIMITED) {
 		request->access = &opened;
 		opened.users = 1;
-		TAILQ_INSERT_TAIL(&rig->turn.limited, request, link);
+		list(request, &rig->turn.limited);
 	}
+	if (state == TGT_REQUEST_HELD)
+		request->leave = leave_nothing;
 	if (state == TGT_REQUEST_DATA_IN)
-		TAILQ_INSERT_TAIL(&lane->fetching, request, link);
+		list(request, &lane->fetching);
 	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING) {
-		TAILQ_INSERT_TAIL(&lane->done, request, link);
+		list(request, &lane->done);
 		lane->done_count++;
 	}
 	return rig;
@@ -156,7 +181,7 @@ static void answered(struct tgt_request *request)
 
 static void held(struct tgt_request *request)
 {
-	assert_true(tgt_request_hold(request));
+	assert_true(tgt_request_hold(request, leave_nothing, NULL));
 }
 
 static void left(struct tgt_request *request)

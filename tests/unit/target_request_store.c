@@ -287,7 +287,7 @@ static void what_is_put_off_can_be_aborted(void **state)
 	TAILQ_INIT(&lane.done);
 	tgt_request_put_off(&request);
 	assert_true(tgt_request_end_early(&request, RBLK_E_ABORTED));
-	assert_int_equal(tgt_work_resume(&turn), 1);
+	assert_int_equal(tgt_work_resume(&turn), 0);
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
 	assert_int_equal(request.status, RBLK_E_ABORTED);
 }

@@ -7,7 +7,7 @@
 #include "tests/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
-#include "target/io/revoke.h"
+#include "target/io/request.h"
 #include "target/io/work.h"
 #include "target/serve/queue.h"
 #include "target/serve/rights.h"

@@ -175,7 +175,7 @@ static void memory_is_gathered_for_a_bounded_time(void **state)
 	turn->memory_freed = true;
 	tgt_work_feed(turn);
 	assert_true(turn->short_of_memory);
-	tgt_request_wait_no_more(&world->requests[SESSIONS - 1]);
+	assert_true(world->requests[SESSIONS - 1].leave(&world->requests[SESSIONS - 1]));
 	tgt_share_leave(&world->lanes[SESSIONS - 1]);
 	world_free(world);
 }
@@ -194,7 +194,7 @@ static void a_share_that_is_used_up_gathers_nothing(void **state)
 	tgt_request_get_memory(request, TGT_POOL_PAGE);
 	assert_int_equal(request->state, TGT_REQUEST_WAITING);
 	assert_false(world->turn.short_of_memory);
-	tgt_request_wait_no_more(request);
+	assert_true(request->leave(request));
 	tgt_share_leave(&world->lanes[SESSIONS - 2]);
 	world_free(world);
 }
@@ -282,6 +282,7 @@ static void a_volume_leaves_memory_to_others_of_its_session(void **state)
 		tgt_work_feed(&writes.world->turn);
 	}
 	assert_int_equal(second->state, TGT_REQUEST_WAITING);
+	assert_true(second->leave(second));
 	tgt_request_drop(second);
 	writes_end(&writes);
 }
@@ -297,7 +298,8 @@ static void who_waits_for_its_volume_keeps_no_lane_waiting(void **state)
 		good = write_page(&writes, &writes.other);
 	while (good->state == TGT_REQUEST_DATA_IN);
 	/* Both volumes have their shares now, and wait for them. */
-	assert_true(slow->bounded && good->bounded);
+	assert_ptr_equal(TAILQ_FIRST(&writes.world->portions[0].waiting), slow);
+	assert_ptr_equal(TAILQ_FIRST(&writes.other_portion.waiting), good);
 	writes.world->turn.short_of_memory = true;
 	tgt_share_gather(&writes.world->turn, true);
 	again = write_page(&writes, &writes.other);
@@ -310,6 +312,7 @@ static void who_waits_for_its_volume_keeps_no_lane_waiting(void **state)
 	assert_int_equal(good->state, TGT_REQUEST_DATA_IN);
 	assert_int_equal(again->state, TGT_REQUEST_DATA_IN);
 	assert_int_equal(slow->state, TGT_REQUEST_WAITING);
+	assert_true(slow->leave(slow));
 	tgt_request_drop(slow);
 	writes_end(&writes);
 }
