@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk ping: the round trip of the fabric itself, without any volume, in the four classic ways, and
- * what share of a processor each end spent on it. The one-sided ways need the target's permission.
+ * rblk ping: round trips without any volume, and what share of a processor each end spent on them: of the plain command to a
+ * target, and, between two of these processes, of the fabric alone in the four classic ways (ping_fabric.h).
  */
 #include "initiator/cmd/paths.h"
 
@@ -12,17 +12,20 @@
 #include <string.h>
 #include <sys/resource.h>
 #include "initiator/cmd/latency.h"
+#include "initiator/cmd/ping_fabric.h"
 #include "initiator/cmd/progress.h"
 
 #define PING_COUNT_MAX 10000000
-#define PING_BYTES_MAX 4096
 
 static struct ping_values {
 	struct cmd_connect connect;
 	const char *kind;
 	uint64_t count, bytes;
-	bool json;
+	bool json, peer, serve;
 } values = { .connect = CMD_CONNECT_DEFAULTS, .count = 1000, .bytes = 64 };
+
+/* That of --peer or --serve. */
+static struct ini_uri_host host;
 
 static const struct cmd_option options[] = {
 	{ "count", 'c', CMD_OPTION_NUMBER, offsetof(struct ping_values, count), 1, PING_COUNT_MAX,
@@ -31,31 +34,37 @@ static const struct cmd_option options[] = {
 	  "BYTES", "length of one RDMA READ or WRITE (default: 64)" },
 	{ "kind", 'k', CMD_OPTION_TEXT, offsetof(struct ping_values, kind), 0, 0, "KIND",
 	  "send-polled, send-events, rdma-signalled or rdma-unsignalled (default: all)" },
+	{ "peer", 'p', CMD_OPTION_FLAG, offsetof(struct ping_values, peer), 0, 0, NULL,
+	  "TARGET is another rblk ping, with --serve: measure the fabric alone" },
+	{ "serve", 0, CMD_OPTION_FLAG, offsetof(struct ping_values, serve), 0, 0, NULL,
+	  "answer those with --peer at TARGET, an address of this machine" },
 	CMD_OPTION_JSON(struct ping_values),
 	CMD_CONNECT_OPTIONS(struct ping_values),
 	CMD_OPTION_HELP,
 	CMD_OPTIONS_END,
 };
 
-static const struct ping_kind {
-	enum rblk_ping_kind kind;
+static const struct ping_kind_text {
 	const char *name, *what;
-	bool one_sided;
-} kinds[] = {
-	{ RBLK_PING_SEND_POLLED, "send-polled", "SEND and RECV, polled", false },
-	{ RBLK_PING_SEND_EVENTS, "send-events", "SEND and RECV, waiting for events", false },
-	{ RBLK_PING_RDMA_SIGNALLED, "rdma-signalled", "RDMA READ, then RDMA WRITE, each signalled",
-	  true },
-	{ RBLK_PING_RDMA_UNSIGNALLED, "rdma-unsignalled",
-	  "RDMA WRITE unsignalled, RDMA READ behind", true },
+} kinds[PING_KINDS] = {
+	[PING_SEND_POLLED] = { "send-polled", "SEND and RECV, polled" },
+	[PING_SEND_EVENTS] = { "send-events", "SEND and RECV, waiting for events" },
+	[PING_RDMA_SIGNALLED] = { "rdma-signalled", "RDMA READ, then RDMA WRITE, each signalled" },
+	[PING_RDMA_UNSIGNALLED] = { "rdma-unsignalled", "RDMA WRITE unsignalled, RDMA READ behind" },
 };
-#define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
+/* A target answers messages, and gives nobody its memory. */
+#define TARGET_KINDS (PING_SEND_EVENTS + 1)
 
-/* One kind's result. skipped: the reason why it was not measured. */
 struct ping_outcome {
-	const char *skipped;
 	struct latency_summary latency;
 	double elapsed_ns, own_cpu_ns, target_cpu_ns;
+};
+
+/* A session with a target, or a connection to another `rblk ping`; the other is NULL. */
+struct ping_link {
+	enum ping_kind kind;
+	struct rblk_session *session;
+	struct ping_fabric *fabric;
 };
 
 static uint64_t ping_own_cpu_ns(void)
@@ -67,36 +76,51 @@ static uint64_t ping_own_cpu_ns(void)
 	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u;
 }
 
+/* One round trip: 0 or negative errno. */
+static int ping_round(const struct ping_link *link, uint64_t *ns)
+{
+	if (link->fabric)
+		return ping_fabric_round(link->fabric, ns);
+	return rblk_ping(link->session,
+			 link->kind == PING_SEND_POLLED ? RBLK_PING_SEND_POLLED : RBLK_PING_SEND_EVENTS, 0, ns);
+}
+
+static int ping_target_cpu(const struct ping_link *link, uint64_t *cpu_ns)
+{
+	if (link->fabric)
+		return ping_fabric_cpu(link->fabric, cpu_ns);
+	return rblk_ping_target_cpu(link->session, cpu_ns);
+}
+
 /* A tenth of the round trips, at most 100, only to warm up caches and pollers. */
-static int ping_warm_up(struct rblk_session *session, enum rblk_ping_kind kind)
+static int ping_warm_up(const struct ping_link *link)
 {
 	uint64_t count = values.count / 10 < 100 ? values.count / 10 : 100;
 	uint64_t i, ns;
 	int result = 0;
 
 	for (i = 0; i < count && !result; i++)
-		result = rblk_ping(session, kind, values.bytes, &ns);
+		result = ping_round(link, &ns);
 	return result;
 }
 
-static int ping_measure(struct rblk_session *session, enum rblk_ping_kind kind,
-			uint64_t *samples_ns, struct ping_outcome *outcome)
+static int ping_measure(const struct ping_link *link, uint64_t *samples_ns, struct ping_outcome *outcome)
 {
 	uint64_t start_ns, own_ns, target_before_ns, target_after_ns, i;
 	double elapsed_ns;
 	int result;
 
-	result = ping_warm_up(session, kind);
+	result = ping_warm_up(link);
 	if (!result)
-		result = rblk_ping_target_cpu(session, &target_before_ns);
+		result = ping_target_cpu(link, &target_before_ns);
 	start_ns = progress_now_ns();
 	own_ns = ping_own_cpu_ns();
 	for (i = 0; i < values.count && !result; i++)
-		result = rblk_ping(session, kind, values.bytes, &samples_ns[i]);
+		result = ping_round(link, &samples_ns[i]);
 	own_ns = ping_own_cpu_ns() - own_ns;
 	elapsed_ns = (double)(progress_now_ns() - start_ns);
 	if (!result)
-		result = rblk_ping_target_cpu(session, &target_after_ns);
+		result = ping_target_cpu(link, &target_after_ns);
 	if (result)
 		return result;
 	latency_summarize(samples_ns, (size_t)values.count, &outcome->latency);
@@ -106,32 +130,41 @@ static int ping_measure(struct rblk_session *session, enum rblk_ping_kind kind,
 	return 0;
 }
 
-/* A session for each kind: a plain one for the two-sided, a measuring one for the one-sided. */
-static int ping_run_kind(const char *uri, const struct ping_kind *kind, uint64_t *samples_ns,
-			 struct ping_outcome *outcome)
+static int ping_link_open(const char *uri, enum ping_kind kind, struct ping_link *link)
 {
 	struct rblk_options session_options = {
 		.no_reconnect = true,
-		.measuring = kind->one_sided,
-		.polling = kind->kind == RBLK_PING_SEND_EVENTS ? RBLK_POLL_NEVER : RBLK_POLL_ALWAYS,
+		.polling = kind == PING_SEND_EVENTS ? RBLK_POLL_NEVER : RBLK_POLL_ALWAYS,
 	};
-	struct rblk_session *session;
+
+	*link = (struct ping_link){ .kind = kind };
+	if (values.peer)
+		link->fabric = ping_fabric_open(&host, &values.connect, kind, values.bytes);
+	else
+		link->session = cmd_session_open(uri, &values.connect, &session_options);
+	return link->fabric || link->session ? CMD_OK : CMD_FAILED;
+}
+
+/* A connection for each kind. */
+static int ping_run_kind(const char *uri, enum ping_kind kind, uint64_t *samples_ns, struct ping_outcome *outcome)
+{
+	struct ping_link link;
 	int result;
 
-	session = cmd_session_open(uri, &values.connect, &session_options);
-	if (!session)
+	if (ping_link_open(uri, kind, &link))
 		return CMD_FAILED;
-	result = ping_measure(session, kind->kind, samples_ns, outcome);
-	if (result == -EOPNOTSUPP && kind->one_sided) {
-		outcome->skipped = "not allowed by the target";
-		result = 0;
-	} else if (result) {
-		cmd_error("%s: %s", kind->name,
-			  rblk_session_state(session) == RBLK_SESSION_FAILED
-				  ? rblk_session_error(session)
-				  : cmd_reason(result));
-	}
-	rblk_session_close(session);
+	result = ping_measure(&link, samples_ns, outcome);
+	if (result && link.fabric)
+		cmd_error("%s: %s", kinds[kind].name, ping_fabric_error(link.fabric));
+	else if (result)
+		cmd_error("%s: %s", kinds[kind].name,
+			  rblk_session_state(link.session) == RBLK_SESSION_FAILED ?
+				  rblk_session_error(link.session) :
+				  cmd_reason(result));
+	if (link.fabric)
+		ping_fabric_close(link.fabric);
+	else
+		rblk_session_close(link.session);
 	return result ? CMD_FAILED : CMD_OK;
 }
 
@@ -149,17 +182,12 @@ static const char *ping_share(double share, char *text)
 	return text;
 }
 
-static void ping_row(struct cmd_table *table, const struct ping_kind *kind,
+static void ping_row(struct cmd_table *table, const struct ping_kind_text *kind,
 		     const struct ping_outcome *outcome)
 {
 	const struct latency_summary *latency = &outcome->latency;
 	char cell[7][CMD_TEXT_BYTES];
 
-	if (outcome->skipped) {
-		cmd_table_row(table, kind->name, "-", "-", "-", "-", "-", "-", "-",
-			      outcome->skipped);
-		return;
-	}
 	cmd_table_row(
 		table, kind->name, ping_us((double)latency->min_ns, cell[0]),
 		ping_us(latency->average_ns, cell[1]), ping_us((double)latency->p50_ns, cell[2]),
@@ -168,38 +196,26 @@ static void ping_row(struct cmd_table *table, const struct ping_kind *kind,
 		ping_share(outcome->target_cpu_ns / outcome->elapsed_ns, cell[6]), kind->what);
 }
 
-/* null for what was not measured. */
-static json_t *ping_ns(const struct ping_outcome *outcome, double ns)
-{
-	return outcome->skipped ? json_null() : json_integer((json_int_t)ns);
-}
-
-static json_t *ping_json(const struct ping_kind *kind, const struct ping_outcome *outcome)
+static json_t *ping_json(const struct ping_kind_text *kind, const struct ping_outcome *outcome)
 {
 	const struct latency_summary *latency = &outcome->latency;
 
-	return json_pack("{s:s s:o s:o s:o s:o s:o s:o s:o s:o s:o}", "kind", kind->name, "error",
-			 cmd_json_words(outcome->skipped), "min_ns",
-			 ping_ns(outcome, (double)latency->min_ns), "average_ns",
-			 ping_ns(outcome, latency->average_ns), "p50_ns",
-			 ping_ns(outcome, (double)latency->p50_ns), "p99_ns",
-			 ping_ns(outcome, (double)latency->p99_ns), "max_ns",
-			 ping_ns(outcome, (double)latency->max_ns), "elapsed_ns",
-			 ping_ns(outcome, outcome->elapsed_ns), "initiator_cpu_ns",
-			 ping_ns(outcome, outcome->own_cpu_ns), "target_cpu_ns",
-			 ping_ns(outcome, outcome->target_cpu_ns));
+	return json_pack("{s:s s:I s:I s:I s:I s:I s:I s:I s:I}", "kind", kind->name, "min_ns",
+			 (json_int_t)latency->min_ns, "average_ns", (json_int_t)latency->average_ns, "p50_ns",
+			 (json_int_t)latency->p50_ns, "p99_ns", (json_int_t)latency->p99_ns, "max_ns",
+			 (json_int_t)latency->max_ns, "elapsed_ns", (json_int_t)outcome->elapsed_ns,
+			 "initiator_cpu_ns", (json_int_t)outcome->own_cpu_ns, "target_cpu_ns",
+			 (json_int_t)outcome->target_cpu_ns);
 }
 
 static int ping_kinds(const char *uri, uint64_t *samples_ns, struct cmd_table *table, json_t *list)
 {
-	size_t i;
-
-	for (i = 0; i < KIND_COUNT; i++) {
-		struct ping_outcome outcome = { 0 };
+	for (unsigned int i = 0; i < (values.peer ? PING_KINDS : TARGET_KINDS); i++) {
+		struct ping_outcome outcome;
 
 		if (values.kind && strcmp(values.kind, kinds[i].name))
 			continue;
-		if (ping_run_kind(uri, &kinds[i], samples_ns, &outcome))
+		if (ping_run_kind(uri, (enum ping_kind)i, samples_ns, &outcome))
 			return CMD_FAILED;
 		ping_row(table, &kinds[i], &outcome);
 		json_array_append_new(list, ping_json(&kinds[i], &outcome));
@@ -209,17 +225,47 @@ static int ping_kinds(const char *uri, uint64_t *samples_ns, struct cmd_table *t
 
 const char *cmd_ping_kind_name(size_t index)
 {
-	return index < KIND_COUNT ? kinds[index].name : NULL;
+	return index < PING_KINDS ? kinds[index].name : NULL;
 }
 
-static bool ping_kind_known(const char *name)
+/* CMD_OK, or CMD_USAGE after an error message. */
+static int ping_kind_check(const char *name)
 {
-	size_t i;
+	for (unsigned int i = 0; i < PING_KINDS; i++) {
+		if (strcmp(name, kinds[i].name))
+			continue;
+		if (i < TARGET_KINDS || values.peer)
+			return CMD_OK;
+		cmd_error("--kind: %s is between two rblk ping: see --serve and --peer", name);
+		return CMD_USAGE;
+	}
+	cmd_error("--kind: unknown kind \"%s\"; see rblk ping --help", name);
+	return CMD_USAGE;
+}
 
-	for (i = 0; i < KIND_COUNT; i++)
-		if (!strcmp(name, kinds[i].name))
-			return true;
-	return false;
+/*
+ * The host of --peer or --serve: CMD_OK, or CMD_USAGE after an error message. Nothing proves who the other end is, or hides what
+ * is sent.
+ */
+static int ping_host_take(const char *text)
+{
+	const struct cmd_connect *connect = &values.connect;
+	char error[RBLK_ERROR_BYTES];
+	struct ini_uri uri;
+
+	if (ini_uri_parse(text, &uri, error))
+		cmd_error("%s", error);
+	else if (uri.host_count != 1 || uri.volume[0])
+		cmd_error("%s: between two rblk ping, TARGET is one host without a volume", text);
+	else if (values.peer && values.serve)
+		cmd_error("--peer and --serve are two ends: one of them");
+	else if (connect->name || connect->key || connect->digest || connect->tls == RBLK_TLS_ALWAYS)
+		cmd_error("between two rblk ping there is no --name, --key, --tls or --digest");
+	else {
+		host = uri.hosts[0];
+		return CMD_OK;
+	}
+	return CMD_USAGE;
 }
 
 /* Which of the hosts answer. It uses its own session, because more queues would change the
@@ -228,8 +274,12 @@ static int ping_paths(const char *uri, struct cmd_paths *paths)
 {
 	struct rblk_options session_options = { .no_reconnect = true,
 						.queues = cmd_paths_hosts(uri) };
-	struct rblk_session *session = cmd_session_open(uri, &values.connect, &session_options);
+	struct rblk_session *session;
 
+	paths->count = 0;
+	if (values.peer)
+		return CMD_OK;
+	session = cmd_session_open(uri, &values.connect, &session_options);
 	if (!session)
 		return CMD_FAILED;
 	cmd_paths_read(session, paths);
@@ -245,12 +295,12 @@ static int ping_run(char **operands, int count)
 	json_t *list;
 	int status;
 
-	if (values.kind && !ping_kind_known(values.kind)) {
-		cmd_error("--kind: unknown kind \"%s\"; see rblk ping --help", values.kind);
+	if ((values.kind && ping_kind_check(values.kind)) || cmd_uri_check(operands[0], false))
 		return CMD_USAGE;
-	}
-	if (cmd_uri_check(operands[0], false))
+	if ((values.peer || values.serve) && ping_host_take(operands[0]))
 		return CMD_USAGE;
+	if (values.serve)
+		return ping_serve(&host, &values.connect);
 	samples_ns = calloc((size_t)values.count, sizeof(*samples_ns));
 	if (!samples_ns)
 		return cmd_error("out of memory");
@@ -279,7 +329,7 @@ static int ping_run(char **operands, int count)
 const struct cmd_verb cmd_verb_ping = {
 	.name = "ping",
 	.operands = "TARGET",
-	.summary = "measure the round trip of the network in four ways",
+	.summary = "measure the round trip of the network",
 	.options = options,
 	.values = &values,
 	.connects = true,

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Round trips between two `rblk ping` over the fabric alone, without rblkd: ping_fabric.c is the end that measures,
+ * ping_serve.c the one that answers. This is their protocol, which no other program speaks: one connection for each kind of
+ * round trip. Its private data names the kind, the acceptance a page that may be read and written until the connection
+ * ends. A message, 64 bytes, is answered by one with the same sequence.
+ */
+#ifndef RBLK_CMD_PING_FABRIC_H
+#define RBLK_CMD_PING_FABRIC_H
+
+#include "initiator/cmd/cmd.h"
+#include "initiator/uri.h"
+#include "proto/wire/types.h"
+
+#define PING_BYTES_MAX 4096 /* one transfer, and the page */
+#define PING_MAGIC 0x676e6970u /* "ping" */
+#define PING_VERSION 1
+
+enum ping_kind {
+	PING_SEND_POLLED,     /* SEND and RECV; both ends poll */
+	PING_SEND_EVENTS,     /* SEND and RECV; both ends sleep */
+	PING_RDMA_SIGNALLED,  /* RDMA READ, then RDMA WRITE, each signalled */
+	PING_RDMA_UNSIGNALLED, /* unsignalled RDMA WRITE, RDMA READ behind it */
+	PING_KINDS
+};
+
+/* Private data of the request. */
+struct ping_hello {
+	__le32 magic;
+	__le16 version;
+	__u8 kind;
+	__u8 reserved;
+};
+RBLK_ASSERT_SIZE(struct ping_hello, 8);
+
+/* Private data of the acceptance. */
+struct ping_welcome {
+	__le32 magic;
+	__le16 version;
+	__u8 reserved[2];
+	__le32 rkey;
+	__le32 length; /* of the page */
+	__le64 address;
+};
+RBLK_ASSERT_SIZE(struct ping_welcome, 24);
+
+enum ping_refused {
+	PING_REFUSED_MALFORMED = 1,
+	PING_REFUSED_BUSY = 2, /* as many others are served as may be */
+	PING_REFUSED_RESOURCES = 3,
+};
+
+/* Private data of a rejection. */
+struct ping_refusal {
+	__le32 magic;
+	__le16 version; /* that this end speaks */
+	__le16 reason;
+};
+RBLK_ASSERT_SIZE(struct ping_refusal, 8);
+
+/* Both ways. */
+struct ping_message {
+	__le64 sequence;
+	__le64 cpu_ns; /* in an answer: processor time that its sender has used so far */
+	__u8 reserved[48];
+};
+RBLK_ASSERT_SIZE(struct ping_message, 64);
+
+/* A connection to another `rblk ping`; one thread. */
+struct ping_fabric;
+/* NULL after an error message. Waits up to connect->timeout_ms, as each round trip does. */
+struct ping_fabric *ping_fabric_open(const struct ini_uri_host *host, const struct cmd_connect *connect, enum ping_kind kind,
+				     size_t bytes);
+/* One round trip of the connection's kind: 0, or negative errno with ping_fabric_error(). */
+int ping_fabric_round(struct ping_fabric *fabric, uint64_t *ns);
+/* The same for the processor time that the other end has used so far. */
+int ping_fabric_cpu(struct ping_fabric *fabric, uint64_t *cpu_ns);
+const char *ping_fabric_error(const struct ping_fabric *fabric);
+void ping_fabric_close(struct ping_fabric *fabric);
+
+/* Answers at the host's address of this machine until it fails or the process is ended. enum cmd_exit */
+int ping_serve(const struct ini_uri_host *host, const struct cmd_connect *connect);
+
+#endif
