@@ -5,7 +5,7 @@
 # is refused with a message; rblk ping measures the plain command, and between two commands all four kinds; after
 # SIGTERM the daemon exits with 0.
 . "$LAB/guest.sh"
-export RBLK_FIO_SIZE=64m
+export RBLK_FIO_SIZE=16m
 ENGINE=(--ioengine=external:"$RBLK_FIO_ENGINE")
 
 modprobe -a rdma_ucm ib_uverbs || lab_fail "modules do not load"
@@ -29,11 +29,11 @@ done
 lab_say "verified workload on memory"
 fio "${ENGINE[@]}" "--rblk_uri=$LAB_URI/memory" --rblk_stats=/out/verify-memory.stats --eta=never \
 	--output-format=json --lat_percentiles=1 --output=/out/verify-memory.fio --name=memory --rw=randwrite --bsrange=4k-256k \
-	--iodepth=32 --size=64m --verify=crc32c --verify_fatal=1 --verify_state_save=0 || lab_fail "memory: fio: $?"
+	--iodepth=32 --size=16m --verify=crc32c --verify_fatal=1 --verify_state_save=0 || lab_fail "memory: fio: $?"
 for volume in vda file memory; do
 	"$LAB/../bench/point" "/out/verify-$volume" > /out/point &&
-		jq -e '.read == 67108864 and .written == .read and .counters.messages > 0' /out/point > /dev/null ||
-		lab_fail "$volume: did not write and read back 64 MiB, or sent no messages"
+		jq -e '.read == 16777216 and .written == .read and .counters.messages > 0' /out/point > /dev/null ||
+		lab_fail "$volume: did not write and read back 16 MiB, or sent no messages"
 done
 "$RBLK" info "$LAB_URI/nowhere" > /out/nowhere 2>&1 && lab_fail "rblk info: succeeds for a volume that is not there"
 grep -q nowhere /out/nowhere || lab_fail "rblk info: does not name the volume that is not there: $(cat /out/nowhere)"
@@ -42,7 +42,7 @@ lab_rblkd_stop
 for disk in /dev/vda /mnt/file.img; do
 	lab_fio "/out/disk-$(basename $disk)" verify --ioengine=io_uring "--filename=$disk" --verify_only=1
 	"$LAB/../bench/point" "/out/disk-$(basename $disk)" > /out/point &&
-		jq -e '.read == 67108864' /out/point > /dev/null ||
+		jq -e '.read == 16777216' /out/point > /dev/null ||
 		lab_fail "$disk: was not read"
 done
 

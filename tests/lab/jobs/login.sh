@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: what a login over RDMA may meet: too little memory that can be locked, devices that differ or go, secrets. Method:
-# the jobs that show each, one after the other.
-. "$LAB/guest.sh"
-lab_job limits
-lab_job kmod-rdma
-lab_job kmod-key
