@@ -343,10 +343,11 @@ static int connect_any(struct ping_fabric *fabric, const struct ini_uri_host *ho
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct ini_addresses sources = { .count = 0 };
 	struct addrinfo *list;
+	const char *fault = connect->source ? ini_source_parse(connect->source, 1, &sources) : NULL;
 	int err;
 
-	if (connect->source && (!ini_source_parse(connect->source, &sources) || sources.count > 1))
-		return fail(fabric, -EINVAL, "--source: \"%s\" is no address", connect->source);
+	if (fault)
+		return fail(fabric, -EINVAL, "--source: \"%s\" %s", connect->source, fault);
 	err = getaddrinfo(host->name, host->port, &hints, &list);
 	if (err)
 		return fail(fabric, -EINVAL, "%s: %s", host->name, gai_strerror(err));
