@@ -83,10 +83,11 @@ static void slot_again(struct ini_slot *slot, u64 delay_ns)
 	ini_list_append(&queue->retry, slot, INI_PLACE_RETRY);
 }
 
-/* A volume's OPEN in a new epoch holds no tag while the volume cannot be served. */
+/* A FENCE, or a volume's OPEN in a new epoch, may be refused for long: it holds no tag meanwhile. */
 static bool repeats_itself(const struct ini_slot *slot)
 {
-	return slot->result.status == RBLK_E_BUSY && ini_reopen_is(slot->done);
+	return slot->result.status == RBLK_E_BUSY &&
+	       (slot->command.opcode == RBLK_OP_FENCE || ini_reopen_is(slot->done));
 }
 
 /* BUSY, or DRAINING before a restart: not begun. Sent again after a growing delay, until its time is over. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Carries out what the session's state machine (proto/core/session.h) asks for: connects and closes
- * queues, sends FENCE and KEEPALIVE, names the session again, sends commands again or fails them.
+ * queues, has FENCE and KEEPALIVE sent, names the session again, sends commands again or fails them.
  * Other files report events to the machine as they happen. Its actions are carried out here, once a
  * turn, so that none of them runs inside another function's work.
  */
@@ -10,6 +10,7 @@
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include "initiator/fence.h"
 #include "initiator/io.h"
 #include "initiator/parked.h"
 #include "initiator/volume.h"
@@ -222,48 +223,6 @@ static void leave_queue(struct ini_queue *queue)
 		core_session_lost(&queue->session->core, queue->index, queue->session->now_ns);
 }
 
-static void fence_done(void *arg, const struct rblk_result *result)
-{
-	struct ini_queue *queue = arg;
-	u32 incarnation = queue->fencing;
-
-	queue->fencing = 0;
-	/* The callback came late: meanwhile a login was the fence, and a later incarnation is
-	 * lost. */
-	if (queue->session->core.queue[queue->index].lost.incarnation != incarnation)
-		return;
-	/* FENCE was not answered: the machine knows that its connection is lost. */
-	if (result->status || !result->error)
-		core_session_fenced(&queue->session->core, queue->index, !result->error,
-				    queue->session->now_ns);
-}
-
-static void send_fence(struct rblk_session *session, const struct core_action *action)
-{
-	struct ini_queue *lost = &session->queues[action->queue];
-	struct ini_queue *via = &session->queues[action->via];
-	struct ini_slot *slot = NULL;
-
-	/*
-	 * An earlier FENCE that is not called back yet must not count as the answer for this
-	 * incarnation. The last reserved tag is kept for KEEPALIVE: FENCE may take as long as the
-	 * store.
-	 */
-	if (!lost->fencing && via->tags.taken_reserved < RBLK_RESERVED_TAGS - 1)
-		slot = ini_slot_take(via, true);
-	if (!slot) {
-		core_session_fenced(&session->core, action->queue, false, session->now_ns);
-		return;
-	}
-	slot->command.opcode = RBLK_OP_FENCE;
-	slot->command.lba = rblk_to_le64(action->queue);
-	slot->command.argument = rblk_to_le64(action->incarnation);
-	slot->done = fence_done;
-	slot->arg = lost;
-	lost->fencing = action->incarnation;
-	ini_slot_start(slot);
-}
-
 static void name_session(struct rblk_session *session)
 {
 	int err = ini_control_identify(session);
@@ -364,7 +323,7 @@ static void act(struct rblk_session *session, const struct core_action *action)
 		leave_queue(queue);
 		break;
 	case CORE_ACTION_FENCE:
-		send_fence(session, action);
+		ini_fence_send(session, action);
 		break;
 	case CORE_ACTION_NAME:
 		ini_parked_renew(session);
@@ -375,6 +334,7 @@ static void act(struct rblk_session *session, const struct core_action *action)
 		break;
 	case CORE_ACTION_RELEASE_HARMLESS:
 		ini_parked_release_harmless(session, action->queue);
+		ini_fence_volumes(session, action);
 		break;
 	case CORE_ACTION_PROBE:
 		ini_control_keepalive(queue);

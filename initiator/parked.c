@@ -205,6 +205,40 @@ void ini_parked_release_harmless(struct rblk_session *session, u16 queue)
 	}
 }
 
+/* It waits for a fence, and its volume's handle is one of this epoch. */
+static bool waits_for_volume(const struct ini_parked *parked, u16 queue)
+{
+	return parked->state == INI_PARKED_LOST && parked->queue == queue && core_lost_needs_fence(parked->io.opcode) &&
+	       parked->volume->epoch == parked->volume->session->core.epoch && !parked->volume->gone;
+}
+
+void ini_parked_release_volume(struct rblk_session *session, u16 queue, u32 handle)
+{
+	struct ini_parked **link = &session->parking.waiting, *parked;
+
+	while ((parked = *link)) {
+		if (!waits_for_volume(parked, queue) || parked->volume->handle != handle) {
+			link = &parked->next;
+			continue;
+		}
+		parked->io.flags |= RBLK_CMD_RETRY;
+		link = let_go(session, link);
+	}
+}
+
+u32 ini_parked_next_volume(const struct rblk_session *session, u16 queue, u32 handle)
+{
+	u32 next = 0;
+
+	for (const struct ini_parked *parked = session->parking.waiting; parked; parked = parked->next) {
+		u32 other = parked->volume->handle;
+
+		if (other > handle && (!next || other < next) && waits_for_volume(parked, queue))
+			next = other;
+	}
+	return next;
+}
+
 void ini_parked_renew(struct rblk_session *session)
 {
 	struct ini_parking *parking = &session->parking;

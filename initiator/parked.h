@@ -24,6 +24,12 @@ void ini_park_queue(struct ini_queue *queue);
 void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed);
 /* Those of them that need no fence may be sent again, as they were sent first (F5). */
 void ini_parked_release_harmless(struct rblk_session *session, u16 queue);
+/*
+ * The target acknowledged the fence for those of them that are on the volume with this handle: they may be sent again. And
+ * the volume behind `handle`, by the number of its handle, that has such commands; 0: none has.
+ */
+void ini_parked_release_volume(struct rblk_session *session, u16 queue, u32 handle);
+u32 ini_parked_next_volume(const struct rblk_session *session, u16 queue, u32 handle);
 /* A new epoch begins: commands that may have been done in the old one, and must not be done
  * twice, fail (F8). */
 void ini_parked_renew(struct rblk_session *session);

@@ -123,7 +123,8 @@ void ini_queue_fini(struct ini_queue *queue)
 
 static u32 wanted_features(const struct rblk_session *session)
 {
-	u32 features = RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN;
+	u32 features = RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN |
+		       RBLK_FEATURE_VOLUME_FENCE;
 
 	if (!session->options.no_immediate)
 		features |= RBLK_FEATURE_IMMEDIATE;

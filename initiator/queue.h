@@ -84,6 +84,22 @@ struct ini_list {
 	struct ini_slot *head, *tail;
 };
 
+/* Lost with the queue's connection, and not fenced yet (fence.c). Zero: nothing is asked for. */
+struct ini_fence {
+	u32 whole; /* incarnation of the FENCE of all volumes that is not called back yet; 0: there is none */
+
+	/* The loss whose volumes are asked about one by one; incarnation 0: there is none. */
+	u64 epoch;
+	u32 incarnation;
+	u32 handle;   /* that was asked about last in this round; 0: it begins */
+	u32 rounds;   /* that have left some */
+	bool left;    /* this round leaves some */
+	bool waiting; /* for the callback of one, which is of this loss: */
+	u64 asked_epoch;
+	u32 asked_incarnation;
+	u64 due_ns; /* the next round's */
+};
+
 /* Created with the session, freed with it; connected any number of times. */
 struct ini_queue {
 	struct rblk_session *session;
@@ -95,7 +111,7 @@ struct ini_queue {
 	bool distrusted; /* the target broke the protocol here: its further messages are ignored */
 	u32 incarnation; /* of this connection or attempt, and the one that it fences */
 	u32 fence_incarnation;
-	u32 fencing; /* of the FENCE for this queue that is not called back yet; 0: there is none */
+	struct ini_fence fence;
 	u16 address;	    /* of the portal: tried last */
 	u16 addresses_left; /* of the portal, for this attempt */
 

@@ -3,6 +3,7 @@
  * Owns the session's deadlines: connecting, commands, keep-alive, retries. Checked once per turn at
  * most and per millisecond at least, never per I/O. Draining is bounded by the fabric.
  */
+#include "initiator/fence.h"
 #include "initiator/reopen.h"
 #include "initiator/session.h"
 
@@ -141,6 +142,7 @@ void ini_timer_run(struct rblk_session *session)
 	if (event_untold(session) && !session->queues[0].pending_count)
 		ini_control_keepalive(&session->queues[0]);
 	ini_reopen_run(session);
+	ini_fence_run(session);
 	for (u16 i = 0; i < session->queue_count; i++) {
 		struct ini_queue *queue = &session->queues[i];
 
@@ -180,6 +182,7 @@ int ini_timer_next_ms(const struct rblk_session *session)
 		due_ns = now_ns;
 	due_ns = earlier(due_ns, core_session_next_ns(&session->core));
 	due_ns = earlier(due_ns, ini_reopen_due_ns(session));
+	due_ns = earlier(due_ns, ini_fence_due_ns(session));
 	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].state == INI_QUEUE_LIVE)
 			due_ns = earlier(due_ns, queue_due_ns(&session->queues[i]));

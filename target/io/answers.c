@@ -21,8 +21,10 @@ void tgt_answers_fini(struct tgt_answers *answers)
 
 static enum tgt_operation answer_begin(struct tgt_answer *place, uint64_t number, bool retry)
 {
+	if (place->under_way && number == place->number && retry)
+		return TGT_OPERATION_LATER;
 	/* A command that is under way has the place: an initiator uses number n only after
-	 * n - RBLK_OPERATIONS_MAX was answered, and retries only what the fence has ended (F5). */
+	 * n - RBLK_OPERATIONS_MAX was answered. */
 	if (place->under_way || number < place->number)
 		return TGT_OPERATION_INVALID;
 	if (number == place->number)

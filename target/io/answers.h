@@ -30,6 +30,7 @@ struct tgt_answers {
 enum tgt_operation {
 	TGT_OPERATION_NEW,     /* do it now; outstanding until tgt_answers_end() or _forget() */
 	TGT_OPERATION_KNOWN,   /* *answer is set to its answer */
+	TGT_OPERATION_LATER,   /* a retry, and its first attempt is dropped only now: its volume was fenced before its queue */
 	TGT_OPERATION_INVALID, /* seen before and no retry, outstanding, or too old to be known */
 };
 

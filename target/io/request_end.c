@@ -28,6 +28,9 @@ bool tgt_request_begin_operation(struct tgt_request *request)
 		request->result = answer.result;
 		status = (enum rblk_status)answer.status;
 		break;
+	case TGT_OPERATION_LATER:
+		status = RBLK_E_BUSY;
+		break;
 	case TGT_OPERATION_INVALID:
 		break;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: what waits for a fence while storage is slow (F5), and what does not. A write that failed fast never
- * lands on one that is acknowledged later; many fences on one queue leave it its keep-alive; and a read of
- * a lost connection goes again while the fence waits. Method:
+ * lands on one that is acknowledged later; many fences on one queue leave it its keep-alive; a read of
+ * a lost connection goes again while the fence waits, and so does a write on another volume than the slow one. Method:
  * rblkd with a store that delays its first writes, reached over two proxies that are cut while
  * these writes are in the store.
  */
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "initiator/session.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/proxy.h"
@@ -40,12 +41,11 @@ static void done(void *arg, const struct rblk_result *result)
 	outcome->error = result->error;
 }
 
-static void begin(const char *fault, const struct rblk_options *options)
+/* Of the daemon, which runs. */
+static void open_paths(const struct rblk_options *options)
 {
 	char uri[256], error[RBLK_ERROR_BYTES] = "";
 
-	/* One reactor: the counts of a fault are for each. */
-	e2e_daemon_start(&server, "--memory", "disk=1M", "--reactors", "1", "--fault", fault, NULL);
 	for (unsigned int i = 0; i < PATHS; i++)
 		paths[i] = proxy_start(server.host);
 	snprintf(uri, sizeof(uri), "rblk+tcp://%s,%s/disk", proxy_host(paths[0]),
@@ -57,6 +57,13 @@ static void begin(const char *fault, const struct rblk_options *options)
 	assert_non_null(volume);
 	data = rblk_buffer_alloc(session, QUEUES * BLOCK);
 	assert_non_null(data);
+}
+
+static void begin(const char *fault, const struct rblk_options *options)
+{
+	/* One reactor: the counts of a fault are for each. */
+	e2e_daemon_start(&server, "--memory", "disk=1M", "--reactors", "1", "--fault", fault, NULL);
+	open_paths(options);
 }
 
 static void end(void)
@@ -168,6 +175,15 @@ static void fences_leave_keepalive(void **state)
 	end();
 }
 
+/* The daemon has commands that take longer than the test. */
+static void end_hung(void)
+{
+	e2e_daemon_kill(&server);
+	rblk_session_close(session);
+	for (unsigned int i = 0; i < PATHS; i++)
+		proxy_stop(paths[i]);
+}
+
 /* -- reads ------------------------------------------------------------------------------------- */
 
 static bool a_fence_is_owed(void)
@@ -207,10 +223,70 @@ static void reads_wait_for_no_fence(void **state)
 	}
 	assert_true(a_fence_is_owed());
 	assert_false(writes[0].ended || writes[1].ended);
-	e2e_daemon_kill(&server);
-	rblk_session_close(session);
-	for (unsigned int i = 0; i < PATHS; i++)
-		proxy_stop(paths[i]);
+	end_hung();
+}
+
+/* -- other volumes ----------------------------------------------------------------------------- */
+
+static void config_write(const char *path, const struct e2e_file files[2])
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fprintf(file, "[volume disk]\npath = %s\ncache = buffered\nfault = delay=write:60s\n"
+		      "[volume well]\npath = %s\ncache = buffered\nfault = delay=write:500ms\n",
+		files[0].path, files[1].path);
+	assert_int_equal(fclose(file), 0);
+}
+
+/*
+ * On each queue a write that hangs, and one on each of two handles of another volume: those of the queue that is lost are
+ * still at that store, so that FENCE of the volume is answered BUSY first.
+ */
+static void other_volumes_wait_for_themselves(void **state)
+{
+	struct rblk_options options = RBLK_OPTIONS_INIT;
+	struct outcome hung[2] = {{false}}, well[4] = {{false}};
+	char config[] = "/tmp/rblk-fences-XXXXXX";
+	struct rblk_volume *others[2];
+	struct e2e_file files[2];
+
+	(void)state;
+	options.queues = 2;
+	e2e_file_create(&files[0], "disk", QUEUES * BLOCK);
+	e2e_file_create(&files[1], "well", QUEUES * BLOCK);
+	close(mkstemp(config));
+	config_write(config, files);
+	e2e_daemon_start(&server, "--config", config, "--reactors", "2", NULL);
+	open_paths(&options);
+	for (unsigned int i = 0; i < 2; i++)
+		others[i] = rblk_volume_open(session, "well", 0);
+	assert_true(others[0] && others[1]);
+	for (unsigned int i = 0; i < 2; i++)
+		write_begin(i, &hung[i]);
+	for (unsigned int i = 0; i < 4; i++) {
+		memset(data + i * BLOCK, 'a' + (int)i, BLOCK);
+		assert_int_equal(rblk_write(others[i / 2], data + i * BLOCK, BLOCK, i * BLOCK, 0, done, &well[i]), 0);
+		assert_int_equal(rblk_submit(session), 0);
+	}
+	/* The stores have them when a command behind each is answered. */
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(rblk_pread(volume, data + 4 * BLOCK, BLOCK, 0), 0);
+	proxy_cut(paths[0]);
+	while (!a_fence_is_owed())
+		assert_true(rblk_wait(session, 10) >= 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		wait_for(&well[i]);
+		assert_int_equal(well[i].error, 0);
+		assert_int_equal(rblk_pread(others[0], data + 4 * BLOCK, BLOCK, i * BLOCK), 0);
+		assert_memory_equal(data + 4 * BLOCK, data + i * BLOCK, BLOCK);
+	}
+	assert_true(a_fence_is_owed());
+	assert_false(hung[0].ended || hung[1].ended);
+	end_hung();
+	unlink(config);
+	e2e_file_remove(&files[0]);
+	e2e_file_remove(&files[1]);
 }
 
 int main(void)
@@ -219,6 +295,7 @@ int main(void)
 		cmocka_unit_test(failed_fast_does_not_land_later),
 		cmocka_unit_test(fences_leave_keepalive),
 		cmocka_unit_test(reads_wait_for_no_fence),
+		cmocka_unit_test(other_volumes_wait_for_themselves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -377,8 +377,8 @@ static void on_unmade(void *arg)
 		     fab_fail(conn->head.fab, -ENOMEM, "no queue pair"), NULL, 0);
 }
 
-/* As if another implementation had answered: ours takes more than an initiator of few credits can send. */
-static void grant_batches(struct sim_conn *conn, struct sim_conn *client)
+/* As if another implementation had answered: ours takes more than an initiator of few credits can send, or knows more. */
+static void grant_less(struct sim_conn *conn, struct sim_conn *client)
 {
 	struct rblk_wire_accept accept;
 
@@ -388,6 +388,7 @@ static void grant_batches(struct sim_conn *conn, struct sim_conn *client)
 	if (sim_net.batch_max && sim_net.batch_max < rblk_le16(accept.max_batch))
 		accept.max_batch = rblk_to_le16(sim_net.batch_max);
 	conn->batch_max = rblk_le16(accept.max_batch);
+	accept.features &= rblk_to_le32(~sim_net.lacks);
 	memcpy(client->private_data, &accept, sizeof(accept));
 }
 
@@ -414,7 +415,7 @@ int sim_establish(struct fab_conn *head, const void *private_data, uint8_t bytes
 	}
 	memcpy(client->private_data, private_data, bytes);
 	client->options.private_bytes = bytes;
-	grant_batches(conn, client);
+	grant_less(conn, client);
 	client->cm = (struct sim_event){.run = on_answered, .arg = client};
 	if (!message_lost(conn))
 		sim_event_in(&client->cm, sim_latency_ns());

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A disk that hangs for longer than the sessions that use it would wait for a target that is lost. It delays itself
- * alone: what its sessions do on other disks takes no longer than before, and none of them is lost. Where one
- * connection breaks meanwhile, that holds for reads, and for the module's writes: librblk's that were on it wait for its
- * fence, which waits for the disk (F5). One world in some has such a disk (world_theme.c); the disk asks for its
- * delay, initiators report what has ended.
+ * alone: what its sessions do on other disks takes no longer than before, and none of them is lost, also where one
+ * connection breaks meanwhile: what was on it goes on when its own volume is fenced (F5). One world in some has such a disk
+ * (world_theme.c); the disk asks for its delay, initiators report what has ended.
  */
 #ifndef RBLK_TESTS_SIM_HUNG_H
 #define RBLK_TESTS_SIM_HUNG_H

@@ -79,6 +79,8 @@ void sim_lost_stores(const struct sim_disk *disk, const struct sim_io *io)
 	writes[id].disk = disk;
 	TAILQ_FOREACH(flying, &disk->inflight, link) {
 		other = flying->kind == SIM_IO_WRITE ? id_of(flying) : 0;
+		if (other == id && flying != io && flying->offset == io->offset)
+			sim_fail("%s: write %llu is sent again, and is being stored (F5)", disk->path, (unsigned long long)id);
 		if (other && is_lost_before(other, id))
 			sim_fail("%s: write %llu was lost, and is being stored beside write %llu, which was begun later (F5)",
 				 disk->path, (unsigned long long)other, (unsigned long long)id);

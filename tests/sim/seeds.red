@@ -5,3 +5,4 @@
 640870775	# a fence that belonged to the machine's session before
 640874315	# bits that flipped in all four attempts of one WRITE
 640894927	# a condition that takes a lock missed its wake-up
+20499		# a COMPARE_AND_WRITE whose volume is fenced before its queue pair is drained

@@ -61,7 +61,7 @@ static void what_is_under_way_is_not_done_beside_itself(void **state)
 	(void)state;
 	assert_int_equal(begin(&answers, 5, false), TGT_OPERATION_NEW);
 	assert_int_equal(begin(&answers, 5, false), TGT_OPERATION_INVALID);
-	assert_int_equal(begin(&answers, 5, true), TGT_OPERATION_INVALID);
+	assert_int_equal(begin(&answers, 5, true), TGT_OPERATION_LATER);
 	/* A number that needs the same place does not replace it, either. */
 	assert_int_equal(begin(&answers, 5 + MANY, false), TGT_OPERATION_INVALID);
 	assert_int_equal(begin(&answers, 5 + MANY, true), TGT_OPERATION_INVALID);
