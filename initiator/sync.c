@@ -147,6 +147,16 @@ static void interrupt(struct rblk_session *session)
 	ini_session_fail(session, -EINTR, "%s: interrupted by a signal", ini_session_peer(session));
 }
 
+/* The result of `start`, which begins a command, once there is room for it. -EAGAIN: a signal came first. */
+#define STARTED(session, start)                                           \
+	({                                                                \
+		int started_;                                             \
+                                                                          \
+		while ((started_ = (start)) == -EAGAIN && !block(session)) \
+			;                                                 \
+		started_;                                                 \
+	})
+
 /* -- sessions ---------------------------------------------------------------------------------- */
 
 struct rblk_session *rblk_session_open(const char *uri, const struct rblk_options *options,
@@ -226,10 +236,8 @@ static int control_finish(struct rblk_session *session, struct control_wait *wai
 struct rblk_volume *rblk_volume_open(struct rblk_session *session, const char *name, u32 flags)
 {
 	struct control_wait wait = { 0 };
-	int err;
+	int err = STARTED(session, rblk_volume_open_start(session, name, flags, volume_done, &wait));
 
-	while ((err = rblk_volume_open_start(session, name, flags, volume_done, &wait)) == -EAGAIN && !block(session))
-		;
 	err = control_finish(session, &wait, err);
 	if (err)
 		errno = -err;
@@ -240,10 +248,8 @@ int rblk_volume_close(struct rblk_volume *volume)
 {
 	struct rblk_session *session = rblk_volume_session(volume);
 	struct control_wait wait = { 0 };
-	int err;
+	int err = STARTED(session, rblk_volume_close_start(volume, volume_done, &wait));
 
-	while ((err = rblk_volume_close_start(volume, volume_done, &wait)) == -EAGAIN && !block(session))
-		;
 	/* There is no caller left to tell. */
 	if (err == -ENOTCONN) {
 		ini_volume_free(volume);
@@ -256,10 +262,8 @@ int rblk_volume_refresh(struct rblk_volume *volume)
 {
 	struct rblk_session *session = rblk_volume_session(volume);
 	struct control_wait wait = { 0 };
-	int err;
+	int err = STARTED(session, rblk_volume_refresh_start(volume, volume_done, &wait));
 
-	while ((err = rblk_volume_refresh_start(volume, volume_done, &wait)) == -EAGAIN && !block(session))
-		;
 	return control_finish(session, &wait, err);
 }
 
@@ -267,10 +271,8 @@ int rblk_reserve(struct rblk_volume *volume, const struct rblk_pr_request *reque
 {
 	struct rblk_session *session = rblk_volume_session(volume);
 	struct control_wait wait = { 0 };
-	int err;
+	int err = STARTED(session, rblk_reserve_start(volume, request, volume_done, &wait));
 
-	while ((err = rblk_reserve_start(volume, request, volume_done, &wait)) == -EAGAIN && !block(session))
-		;
 	return control_finish(session, &wait, err);
 }
 
@@ -279,21 +281,16 @@ int rblk_reservations(struct rblk_volume *volume, struct rblk_pr_state *state, s
 {
 	struct rblk_session *session = rblk_volume_session(volume);
 	struct control_wait wait = { 0 };
-	int err;
+	int err = STARTED(session, rblk_reservations_start(volume, state, bytes, registrants, max, volume_done, &wait));
 
-	while ((err = rblk_reservations_start(volume, state, bytes, registrants, max, volume_done,
-					      &wait)) == -EAGAIN && !block(session))
-		;
 	return control_finish(session, &wait, err);
 }
 
 int rblk_list(struct rblk_session *session, struct rblk_volume_info **list, size_t info_bytes)
 {
 	struct control_wait wait = { 0 };
-	int result;
+	int result = STARTED(session, rblk_list_start(session, info_bytes, list_done, &wait));
 
-	while ((result = rblk_list_start(session, info_bytes, list_done, &wait)) == -EAGAIN && !block(session))
-		;
 	result = control_finish(session, &wait, result);
 	if (result >= 0)
 		*list = wait.object;
@@ -344,74 +341,52 @@ static int io_finish(struct rblk_volume *volume, struct io_wait *wait, int err)
 	return wait->error;
 }
 
+#define IO_RESULT(volume, wait, start) io_finish(volume, wait, STARTED(rblk_volume_session(volume), start))
+
 int rblk_pread(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset)
 {
-	struct rblk_session *session = rblk_volume_session(volume);
 	struct io_wait wait = { 0 };
-	int err;
 
-	while ((err = rblk_read(volume, data, bytes, offset, 0, io_done, &wait)) == -EAGAIN && !block(session))
-		;
-	return io_finish(volume, &wait, err);
+	return IO_RESULT(volume, &wait, rblk_read(volume, data, bytes, offset, 0, io_done, &wait));
 }
 
 int rblk_pwrite(struct rblk_volume *volume, const void *data, size_t bytes, uint64_t offset,
 		uint32_t flags)
 {
-	struct rblk_session *session = rblk_volume_session(volume);
 	struct io_wait wait = { 0 };
-	int err;
 
-	while ((err = rblk_write(volume, data, bytes, offset, flags, io_done, &wait)) == -EAGAIN && !block(session))
-		;
-	return io_finish(volume, &wait, err);
+	return IO_RESULT(volume, &wait, rblk_write(volume, data, bytes, offset, flags, io_done, &wait));
 }
 
 int rblk_preadv(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset)
 {
-	struct rblk_session *session = rblk_volume_session(volume);
 	struct io_wait wait = { 0 };
-	int err;
 
-	while ((err = rblk_readv(volume, iov, count, offset, 0, io_done, &wait)) == -EAGAIN && !block(session))
-		;
-	return io_finish(volume, &wait, err);
+	return IO_RESULT(volume, &wait, rblk_readv(volume, iov, count, offset, 0, io_done, &wait));
 }
 
 int rblk_pwritev(struct rblk_volume *volume, const struct iovec *iov, int count, uint64_t offset,
 		 uint32_t flags)
 {
-	struct rblk_session *session = rblk_volume_session(volume);
 	struct io_wait wait = { 0 };
-	int err;
 
-	while ((err = rblk_writev(volume, iov, count, offset, flags, io_done, &wait)) == -EAGAIN && !block(session))
-		;
-	return io_finish(volume, &wait, err);
+	return IO_RESULT(volume, &wait, rblk_writev(volume, iov, count, offset, flags, io_done, &wait));
 }
 
 int rblk_fsync(struct rblk_volume *volume)
 {
-	struct rblk_session *session = rblk_volume_session(volume);
 	struct io_wait wait = { 0 };
-	int err;
 
-	while ((err = rblk_flush(volume, io_done, &wait)) == -EAGAIN && !block(session))
-		;
-	return io_finish(volume, &wait, err);
+	return IO_RESULT(volume, &wait, rblk_flush(volume, io_done, &wait));
 }
 
 int rblk_pcompare_and_write(struct rblk_volume *volume, const void *data, size_t bytes,
 			    uint64_t offset, uint32_t flags, uint64_t *difference)
 {
-	struct rblk_session *session = rblk_volume_session(volume);
 	struct io_wait wait = { 0 };
-	int err;
+	int err = IO_RESULT(volume, &wait,
+			    rblk_compare_and_write(volume, data, bytes, offset, flags, io_done, &wait));
 
-	while ((err = rblk_compare_and_write(volume, data, bytes, offset, flags, io_done, &wait)) == -EAGAIN &&
-	       !block(session))
-		;
-	err = io_finish(volume, &wait, err);
 	if (err == -EILSEQ && difference)
 		*difference = wait.value;
 	return err;
@@ -420,12 +395,9 @@ int rblk_pcompare_and_write(struct rblk_volume *volume, const void *data, size_t
 int rblk_get_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t offset,
 		     struct rblk_extent *extents, unsigned int max)
 {
-	struct rblk_session *session = rblk_volume_session(volume);
 	struct io_wait wait = { 0 };
-	int err;
+	int err = IO_RESULT(volume, &wait,
+			    rblk_extents(volume, bytes, offset, extents, max, io_done, &wait));
 
-	while ((err = rblk_extents(volume, bytes, offset, extents, max, io_done, &wait)) == -EAGAIN && !block(session))
-		;
-	err = io_finish(volume, &wait, err);
 	return err ? err : (int)wait.value;
 }
