@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/serve/mail.h"
+#include "target/serve/calls.h"
 #include "target/store/sync.h"
 #include "target/store/volume.h"
 

@@ -24,9 +24,9 @@
 #include "target/base/unserved.h"
 #include "target/control/address.h"
 #include "target/control/resolve.h"
+#include "target/serve/calls.h"
 #include "target/serve/lease.h"
 #include "target/serve/login_answer.h"
-#include "target/serve/mail.h"
 #include "target/serve/rules.h"
 
 #define BACKLOG 128

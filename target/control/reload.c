@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/error.h"
-#include "target/base/notice.h"
 #include "target/base/log.h"
+#include "target/base/notice.h"
 #include "target/base/text.h"
 #include "target/base/unserved.h"
 #include "target/control/config.h"
 #include "target/control/initiators.h"
 #include "target/control/reload_settings.h"
-#include "target/serve/mail.h"
+#include "target/serve/calls.h"
 #include "target/serve/rules.h"
 #include "target/store/path.h"
 

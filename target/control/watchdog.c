@@ -7,10 +7,10 @@
 
 #include <string.h>
 #include "proto/core/env.h"
-#include "target/base/notice.h"
 #include "target/base/log.h"
+#include "target/base/notice.h"
 #include "target/control/notify.h"
-#include "target/serve/mail.h"
+#include "target/serve/calls.h"
 
 #define NS_PER_MS 1000000ull
 

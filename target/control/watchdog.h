@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Notifies systemd's watchdog only while every reactor answers: each is asked by mail, and a
+ * Notifies systemd's watchdog only while every reactor answers: each is asked by message, and a
  * reactor that hangs in a turn does not answer. Control thread.
  */
 #ifndef RBLK_TARGET_WATCHDOG_H

@@ -11,7 +11,6 @@
 
 struct aside_job {
 	struct tgt_job job; /* first: leads back here */
-	struct tgt_reactor *reactor;
 	struct fab_job *work;
 };
 
@@ -23,15 +22,13 @@ static int aside_run(struct tgt_job *job)
 	return 0;
 }
 
-static void aside_end(struct tgt_ring_op *op, int result, uint32_t flags)
+static void aside_end(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct aside_job *aside = (struct aside_job *)op; /* through its first members */
+	struct aside_job *aside = (struct aside_job *)message; /* through its first members */
 	struct fab_job *work = aside->work;
 
-	(void)result;
-	(void)flags;
-	aside->reactor->aside_jobs--;
-	aside->reactor->aside_since_ns = aside->reactor->turn.now_ns;
+	reactor->aside_jobs--;
+	reactor->aside_since_ns = reactor->turn.now_ns;
 	free(aside);
 	work->end(work);
 }
@@ -44,9 +41,8 @@ bool tgt_aside_take(struct fab_job *work, void *user)
 	if (!aside)
 		return false;
 	aside->work = work;
-	aside->reactor = reactor;
-	aside->job.run = aside_run;
-	aside->job.post.op.complete = aside_end;
+	aside->job.work = aside_run;
+	aside->job.message.run = aside_end;
 	if (tgt_worker_submit(&reactor->aside, reactor->ring, &aside->job)) {
 		free(aside);
 		return false;

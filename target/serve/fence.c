@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FENCE. A FENCE on a queue of another reactor goes to the home as a letter, waits there like
+ * FENCE. A FENCE on a queue of another reactor goes to the home as a message, waits there like
  * others, and comes back with the answer. One of a volume waits nowhere but for a look: by then the
  * queue that it fences is closed on whichever reactor, and what its store still has are orphans.
  */
 #include "target/serve/fence.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include "target/io/request.h"
 #include "target/serve/handle.h"
 #include "target/serve/look.h"
@@ -22,13 +21,9 @@
 #define ASKS_MAX 32u
 
 struct tgt_fence_ask {
-	struct tgt_letter letter;    /* first */
-	struct tgt_fence_ask *next;  /* of its place's */
-	struct tgt_session *home;    /* which exists as long as it has queues */
-	struct tgt_reactor *reactor; /* of the queue that asks: */
-	uint8_t id[16];
-	uint64_t epoch;
-	uint32_t asker_incarnation, sequence;
+	struct tgt_session_message head; /* first */
+	struct tgt_fence_ask *next;	 /* of its place's */
+	uint32_t asker_incarnation, sequence; /* of the queue that asks: */
 	uint16_t asker, tag;
 	uint16_t index; /* what to fence */
 	uint32_t incarnation;
@@ -133,10 +128,9 @@ void tgt_fence_retry(struct tgt_reactor *reactor)
 /* -- for a queue on another reactor ------------------------------------------------------------ */
 
 /* At the part. The command, or its whole queue, may have ended meanwhile. */
-static void ask_answered(struct tgt_reactor *reactor, struct tgt_letter *letter)
+static void ask_answered(struct tgt_reactor *reactor, struct tgt_session *part, struct tgt_session_message *message)
 {
-	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)letter;
-	struct tgt_session *part = tgt_session_at(reactor, ask->id, ask->epoch, true);
+	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)message;
 	struct tgt_queue *queue = part ? part->places[ask->asker].queue : NULL;
 	struct tgt_request *request;
 
@@ -159,17 +153,15 @@ out:
 static void ask_answer(struct tgt_fence_ask *ask, enum rblk_status status)
 {
 	ask->status = status;
-	ask->letter.read = ask_answered;
-	tgt_letter_send(ask->reactor, &ask->letter);
+	tgt_session_answer(&ask->head, ask_answered);
 }
 
-/* At the home. */
-static void ask_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
+/* At the home, which exists as long as it has queues. */
+static void ask_arrived(struct tgt_reactor *reactor, struct tgt_session *home, struct tgt_session_message *message)
 {
-	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)letter;
-	struct tgt_place *place = &ask->home->places[ask->index];
+	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)message;
+	struct tgt_place *place = &home->places[ask->index];
 
-	(void)reactor;
 	if (!fence_raise(place, ask->incarnation)) {
 		ask_answer(ask, RBLK_OK);
 		return;
@@ -204,18 +196,14 @@ static void ask_begin(struct tgt_session *part, struct tgt_request *request,
 		return;
 	}
 	ask->volume = volume;
-	ask->letter.read = ask_read;
-	ask->home = part->home;
-	ask->reactor = part->reactor;
-	memcpy(ask->id, part->id, sizeof(ask->id));
-	ask->epoch = part->epoch;
+	tgt_session_address(&ask->head, part, part->home->reactor, ask_arrived);
 	ask->asker = own->lane.index;
 	ask->asker_incarnation = own->incarnation;
 	ask->tag = request->tag;
 	ask->sequence = request->sequence;
 	ask->index = (uint16_t)request->lba;
 	ask->incarnation = (uint32_t)request->argument;
-	tgt_letter_send(part->home->reactor, &ask->letter);
+	tgt_session_send(&ask->head);
 }
 
 /* -- the command ------------------------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include "target/io/limited.h"
 #include "target/io/request.h"
 #include "target/serve/event.h"
-#include "target/serve/letter.h"
 #include "target/serve/limits.h"
 #include "target/serve/placed.h"
 #include "target/serve/rights.h"
@@ -128,6 +127,14 @@ static void handle_release_port(struct tgt_handle *handle)
 	tgt_handle_port_put(handle->session->reactor, port);
 }
 
+/* Tells a part that a handle is closed; comes back when it has ended there. */
+struct handle_told {
+	struct tgt_session_message head; /* first */
+	uint32_t handle;
+};
+
+static void told_back(struct tgt_reactor *reactor, struct tgt_session *session, struct tgt_session_message *message);
+
 static void handle_free(struct tgt_handle *handle)
 {
 	struct tgt_session *session = handle->session;
@@ -138,7 +145,7 @@ static void handle_free(struct tgt_handle *handle)
 	pthread_mutex_unlock(&session->lock);
 	tgt_event_forget(handle);
 	if (handle->told)
-		tgt_letter_send(session->home->reactor, handle->told);
+		tgt_session_answer(handle->told, told_back);
 	handle_release_port(handle);
 	free(handle);
 	session->handles_open--;
@@ -265,100 +272,57 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 
 /* -- parts ------------------------------------------------------------------------------------- */
 
-/* A letter: tells a part that a handle is closed; comes back when it has ended there. */
-struct handle_told {
-	struct tgt_letter letter; /* first */
-	struct tgt_reactor *home, *reactor;
-	uint8_t id[16];
-	uint64_t epoch;
-	uint32_t handle;
-};
-
 /* At the home. The session may have ended meanwhile. */
-static void told_back(struct tgt_reactor *reactor, struct tgt_letter *letter)
+static void told_back(struct tgt_reactor *reactor, struct tgt_session *session, struct tgt_session_message *message)
 {
-	struct handle_told *told = (struct handle_told *)letter;
-	struct tgt_session *session = tgt_session_at(reactor, told->id, told->epoch, false);
-	uint32_t index = told->handle & (RBLK_HANDLES_MAX - 1);
+	uint32_t id = ((struct handle_told *)message)->handle, index = id & (RBLK_HANDLES_MAX - 1);
 	struct tgt_handle *handle;
 
-	if (session && index < session->handle_slots) {
-		handle = session->handles[index];
-		if (handle && handle->id == told->handle && handle->parts) {
-			handle->parts--;
-			handle_check_end(handle);
-		}
-	}
-	free(told);
-}
-
-static void told_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
-{
-	struct handle_told *told = (struct handle_told *)letter;
-	struct tgt_session *part = tgt_session_at(reactor, told->id, told->epoch, true);
-	struct tgt_handle *handle = part ? tgt_handle_find(part, told->handle) : NULL;
-
-	told->letter.read = told_back;
-	if (!handle) {
-		tgt_letter_send(told->home, &told->letter);
+	free(message);
+	handle = session && index < session->handle_slots ? session->handles[index] : NULL;
+	if (!handle || handle->id != id || !handle->parts)
 		return;
-	}
-	handle->closing = true;
-	handle->told = &told->letter;
+	handle->parts--;
 	handle_check_end(handle);
 }
 
-/* One letter for each reactor that may have opened the handle. False: no memory. */
-static bool handle_letters(const struct tgt_handle *handle,
-			   struct handle_told *letters[TGT_REACTORS_MAX], unsigned int *count)
+static void told_arrived(struct tgt_reactor *reactor, struct tgt_session *part, struct tgt_session_message *message)
 {
-	const struct tgt_session *session = handle->session;
-	struct tgt_peers *peers = session->reactor->peers;
+	uint32_t id = ((struct handle_told *)message)->handle;
+	struct tgt_handle *handle = part ? tgt_handle_find(part, id) : NULL;
 
-	*count = 0;
-	for (unsigned int i = 0; session->queues_away && i < atomic_load(&peers->count); i++) {
-		struct handle_told *told;
-
-		if (!tgt_session_is_at(session, peers->reactors[i]))
-			continue;
-		told = calloc(1, sizeof(*told));
-		if (!told) {
-			while (*count)
-				free(letters[--*count]);
-			return false;
-		}
-		told->letter.read = told_read;
-		told->home = session->reactor;
-		told->reactor = peers->reactors[i];
-		memcpy(told->id, session->id, sizeof(told->id));
-		told->epoch = session->epoch;
-		told->handle = handle->id;
-		letters[(*count)++] = told;
+	if (!handle) {
+		tgt_session_answer(message, told_back);
+		return;
 	}
-	return true;
+	handle->closing = true;
+	handle->told = message;
+	handle_check_end(handle);
 }
 
 enum rblk_status tgt_handle_close(struct tgt_handle *handle)
 {
-	struct handle_told *letters[TGT_REACTORS_MAX];
-	unsigned int count;
+	struct tgt_session_message *messages[TGT_REACTORS_MAX];
+	int count = tgt_parts_messages(handle->session, sizeof(struct handle_told), told_arrived, messages);
 
-	if (!handle_letters(handle, letters, &count))
+	if (count < 0)
 		return RBLK_E_NO_RESOURCES;
 	/* From here on no part opens it. */
 	pthread_mutex_lock(&handle->session->lock);
 	handle->closing = true;
 	pthread_mutex_unlock(&handle->session->lock);
-	handle->parts = count;
-	for (unsigned int i = 0; i < count; i++)
-		tgt_letter_send(letters[i]->reactor, &letters[i]->letter);
+	handle->parts = (unsigned int)count;
+	for (int i = 0; i < count; i++) {
+		((struct handle_told *)messages[i])->handle = handle->id;
+		tgt_session_send(messages[i]);
+	}
 	return handle_check_end(handle) ? RBLK_OK : RBLK_E_BUSY;
 }
 
 /*
  * Does the session have this handle open? *volume: a reference; NULL: the volume was removed. A
  * part that does not know its session's name yet learns it here: IDENTIFY comes before OPEN, but
- * its letter may arrive after the first command that names the handle.
+ * its message may arrive after the first command that names the handle.
  */
 static bool home_find(struct tgt_session *part, uint32_t id, struct tgt_volume **volume,
 		      bool *read_only)

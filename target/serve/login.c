@@ -91,9 +91,9 @@ static struct tgt_device *login_device(struct tgt_reactor *reactor, const struct
 }
 
 /* Runs on the other reactor. Answers the request in every case. */
-static void login_arrive(struct tgt_reactor *reactor, struct tgt_letter *letter)
+static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_placed *placed = (struct tgt_placed *)letter;
+	struct tgt_placed *placed = (struct tgt_placed *)message;
 	struct tgt_login *login = login_create(reactor, placed->request, &placed->wire, NULL);
 	struct tgt_session *part = NULL;
 	struct tgt_device *device;
@@ -137,7 +137,7 @@ static bool login_place(struct tgt_login *login, struct tgt_session *session, ui
 	}
 	session->places[placed->index].origin = login->origin;
 	placed->features = features;
-	placed->letter.read = login_arrive;
+	placed->message.run = login_arrive;
 	placed->back = tgt_session_queue_back;
 	tgt_placed_send(placed);
 	return true;

@@ -13,8 +13,8 @@
 #include "target/io/request.h"
 #include "target/serve/admit.h"
 #include "target/serve/handle.h"
-#include "target/serve/letter.h"
 #include "target/serve/look.h"
+#include "target/serve/peers.h"
 #include "target/serve/reactor_impl.h"
 
 /* An OPEN that waits. Made when it is held, freed when it goes on or is dropped. */
@@ -33,33 +33,6 @@ struct tgt_open {
 
 /* -- the size ------------------------------------------------------------------------------------ */
 
-/* A letter: the volume has grown. */
-struct open_grown {
-	struct tgt_letter letter; /* first */
-	struct tgt_volume *volume; /* a reference */
-};
-
-static void grown_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
-{
-	struct open_grown *grown = (struct open_grown *)letter;
-
-	tgt_handle_volume_changed(reactor, grown->volume);
-	tgt_volume_put(grown->volume);
-	free(grown);
-}
-
-/* Without memory for it, initiators there learn the size when they open it next. */
-static void grown_tell(struct tgt_reactor *to, struct tgt_volume *volume)
-{
-	struct open_grown *grown = calloc(1, sizeof(*grown));
-
-	if (!grown)
-		return;
-	grown->letter.read = grown_read;
-	grown->volume = tgt_volume_ref(volume);
-	tgt_letter_send(to, &grown->letter);
-}
-
 /* From now on all of a grown device is served, and sessions that have it open are told. */
 static void open_size(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
@@ -72,8 +45,8 @@ static void open_size(struct tgt_reactor *reactor, struct tgt_volume *volume)
 		volume->block_bytes);
 	tgt_handle_volume_changed(reactor, volume);
 	for (unsigned int i = 0; reactor->is_peer && i < atomic_load(&peers->count); i++)
-		if (peers->reactors[i] != reactor)
-			grown_tell(peers->reactors[i], volume);
+		if (peers->reactors[i] != reactor) /* without memory, initiators there learn the size when they open it next */
+			tgt_reactor_call(peers->reactors[i], tgt_handle_volume_changed, tgt_volume_ref(volume));
 }
 
 /* -- opening ------------------------------------------------------------------------------------- */

@@ -1,39 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Moves a queue to another reactor and back. */
+/* Moves a queue to another reactor and back, and sends to the parts that are there. */
 #include "target/serve/placed.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/queue.h"
 
-/* A letter: close that queue. It is allocated with the placed queue, so that closing cannot
- * fail. */
+/* Close that queue. It is allocated with the placed queue, so that closing cannot fail. */
 struct tgt_closing {
-	struct tgt_letter letter; /* first */
-	uint8_t id[16];
-	uint64_t epoch;
+	struct tgt_session_message head; /* first */
 	uint32_t incarnation;
 	uint16_t index;
 	const char *reason;
 };
 
-struct tgt_session *tgt_session_at(struct tgt_reactor *reactor, const uint8_t id[16],
-				   uint64_t epoch, bool part)
-{
-	struct tgt_session *session;
-
-	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!session->home == !part && session->epoch == epoch &&
-		    !memcmp(session->id, id, sizeof(session->id)))
-			return session;
-	return NULL;
-}
-
 /* Its queue may have ended meanwhile. */
-static void closing_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
+static void closing_arrived(struct tgt_reactor *reactor, struct tgt_session *part, struct tgt_session_message *message)
 {
-	struct tgt_closing *closing = (struct tgt_closing *)letter;
-	struct tgt_session *part = tgt_session_at(reactor, closing->id, closing->epoch, true);
+	struct tgt_closing *closing = (struct tgt_closing *)message;
 	struct tgt_queue *queue = part ? part->places[closing->index].queue : NULL;
 
 	if (queue && queue->incarnation == closing->incarnation)
@@ -64,9 +48,7 @@ struct tgt_placed *tgt_placed_create(struct tgt_session *session, struct tgt_rea
 	placed->named = session->named;
 	placed->proven = session->proven;
 	placed->closing = closing;
-	closing->letter.read = closing_read;
-	memcpy(closing->id, session->id, sizeof(closing->id));
-	closing->epoch = session->epoch;
+	tgt_session_address(&closing->head, session, reactor, closing_arrived);
 	closing->incarnation = placed->incarnation;
 	closing->index = placed->index;
 	return placed;
@@ -82,13 +64,13 @@ void tgt_placed_send(struct tgt_placed *placed)
 	place->away = placed;
 	session->queues_away++;
 	atomic_fetch_add(&placed->reactor->load, 1);
-	tgt_letter_send(placed->reactor, &placed->letter);
+	tgt_reactor_send(placed->reactor, &placed->message);
 }
 
 void tgt_placed_return(struct tgt_placed *placed)
 {
-	placed->letter.read = placed->back;
-	tgt_letter_send(placed->home, &placed->letter);
+	placed->message.run = placed->back;
+	tgt_reactor_send(placed->home, &placed->message);
 }
 
 void tgt_placed_end(struct tgt_placed *placed)
@@ -117,10 +99,12 @@ void tgt_place_close(struct tgt_place *place, const char *reason)
 	closing = placed->closing;
 	placed->closing = NULL;
 	closing->reason = reason;
-	tgt_letter_send(placed->reactor, &closing->letter);
+	tgt_session_send(&closing->head);
 }
 
-bool tgt_session_is_at(const struct tgt_session *session, const struct tgt_reactor *reactor)
+/* -- to all parts ------------------------------------------------------------------------------ */
+
+static bool session_is_at(const struct tgt_session *session, const struct tgt_reactor *reactor)
 {
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->places[i].away && session->places[i].away->reactor == reactor)
@@ -128,20 +112,37 @@ bool tgt_session_is_at(const struct tgt_session *session, const struct tgt_react
 	return false;
 }
 
+int tgt_parts_messages(const struct tgt_session *session, size_t bytes, tgt_session_run *run,
+		       struct tgt_session_message *messages[TGT_REACTORS_MAX])
+{
+	struct tgt_peers *peers = session->reactor->peers;
+	int count = 0;
+
+	for (unsigned int i = 0; session->queues_away && i < atomic_load(&peers->count); i++) {
+		if (!session_is_at(session, peers->reactors[i]))
+			continue;
+		messages[count] = calloc(1, bytes);
+		if (!messages[count]) {
+			while (count)
+				free(messages[--count]);
+			return -1;
+		}
+		tgt_session_address(messages[count++], session, peers->reactors[i], run);
+	}
+	return count;
+}
+
 /* -- the name ---------------------------------------------------------------------------------- */
 
 struct part_name {
-	struct tgt_letter letter; /* first */
-	uint8_t id[16];
-	uint64_t epoch;
+	struct tgt_session_message head; /* first */
 	char initiator[RBLK_NAME_BYTES];
 	void (*name)(struct tgt_session *part, const char initiator[RBLK_NAME_BYTES]);
 };
 
-static void name_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
+static void name_arrived(struct tgt_reactor *reactor, struct tgt_session *part, struct tgt_session_message *message)
 {
-	struct part_name *name = (struct part_name *)letter;
-	struct tgt_session *part = tgt_session_at(reactor, name->id, name->epoch, true);
+	struct part_name *name = (struct part_name *)message;
 
 	if (part)
 		name->name(part, name->initiator);
@@ -151,30 +152,15 @@ static void name_read(struct tgt_reactor *reactor, struct tgt_letter *letter)
 bool tgt_parts_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
 		    void (*name)(struct tgt_session *part, const char initiator[RBLK_NAME_BYTES]))
 {
-	struct tgt_peers *peers = session->reactor->peers;
-	struct part_name *names[TGT_REACTORS_MAX] = {NULL};
-	unsigned int count = session->queues_away ? atomic_load(&peers->count) : 0;
-	bool done = true;
+	struct tgt_session_message *messages[TGT_REACTORS_MAX];
+	int count = tgt_parts_messages(session, sizeof(struct part_name), name_arrived, messages);
 
-	for (unsigned int i = 0; i < count; i++) {
-		if (!tgt_session_is_at(session, peers->reactors[i]))
-			continue;
-		names[i] = calloc(1, sizeof(*names[i]));
-		done = done && names[i];
+	for (int i = 0; i < count; i++) {
+		struct part_name *one = (struct part_name *)messages[i];
+
+		memcpy(one->initiator, initiator, RBLK_NAME_BYTES);
+		one->name = name;
+		tgt_session_send(messages[i]);
 	}
-	for (unsigned int i = 0; i < count; i++) {
-		if (!names[i])
-			continue;
-		if (!done) {
-			free(names[i]);
-			continue;
-		}
-		names[i]->letter.read = name_read;
-		memcpy(names[i]->id, session->id, sizeof(names[i]->id));
-		names[i]->epoch = session->epoch;
-		memcpy(names[i]->initiator, initiator, RBLK_NAME_BYTES);
-		names[i]->name = name;
-		tgt_letter_send(peers->reactors[i], &names[i]->letter);
-	}
-	return done;
+	return count >= 0;
 }

@@ -13,14 +13,13 @@
 #define RBLK_TARGET_PLACED_H
 
 #include "proto/wire/login.h"
-#include "target/serve/letter.h"
-#include "target/serve/session.h"
+#include "target/serve/session_message.h"
 
 struct fab_request;
 
 struct tgt_placed {
-	struct tgt_letter letter; /* first */
-	void (*back)(struct tgt_reactor *home, struct tgt_letter *letter); /* reads it at home */
+	struct tgt_message message; /* first */
+	void (*back)(struct tgt_reactor *home, struct tgt_message *message); /* run at home */
 	struct tgt_session *session; /* which exists as long as the queue is away */
 	struct tgt_reactor *home, *reactor;
 	uint32_t incarnation, before; /* its own, and that of its place before it */
@@ -59,15 +58,13 @@ static inline bool tgt_place_empty(const struct tgt_place *place)
 	return !place->queue && !place->away;
 }
 
-/* Does the session have a part there, or had it one a moment ago? */
-bool tgt_session_is_at(const struct tgt_session *session, const struct tgt_reactor *reactor);
+/* A message of so many bytes, addressed, to each reactor that has a part of the session, or had one a moment ago. Returns how
+ * many there are, for the caller to send or to free; -1: no memory. */
+int tgt_parts_messages(const struct tgt_session *session, size_t bytes, tgt_session_run *run,
+		       struct tgt_session_message *messages[TGT_REACTORS_MAX]);
 /* The home's thread: its parts call `name` with the session's new name. False: no memory, and
  * nothing has happened. */
 bool tgt_parts_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
 		    void (*name)(struct tgt_session *part, const char initiator[RBLK_NAME_BYTES]));
-
-/* The session, or the part of one, that this reactor has; NULL: none. */
-struct tgt_session *tgt_session_at(struct tgt_reactor *reactor, const uint8_t id[16],
-				   uint64_t epoch, bool part);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The reactor: one turn polls the fabrics, reaps the ring, takes mail, continues commands that wait
+ * The reactor: one turn polls the fabrics, reaps the ring and runs the messages there, continues commands that wait
  * for memory, and then posts the results: receives, replies, READs, disk I/O. The thread around it
  * polls while it pays and sleeps on the ring otherwise.
  */
@@ -20,11 +20,10 @@
 #include "target/serve/device.h"
 #include "target/serve/fence.h"
 #include "target/serve/keepalive.h"
-#include "target/serve/letter.h"
 #include "target/serve/login.h"
 #include "target/serve/login_answer.h"
-#include "target/serve/mail.h"
 #include "target/serve/open.h"
+#include "target/serve/peers.h"
 #include "target/serve/queue.h"
 #include "target/serve/reserve.h"
 #include "target/serve/sessions.h"
@@ -175,9 +174,8 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 	struct tgt_session *session, *following;
 
 	if (TAILQ_EMPTY(&reactor->sessions)) {
-		/* A port may still be closing: its memory is deregistered by a thread. */
-		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) ||
-		    !TAILQ_EMPTY(&reactor->changes))
+		/* A port may still be closing: its memory is deregistered by a thread, whose message is to come. */
+		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) || !TAILQ_EMPTY(&reactor->changes))
 			return;
 		tgt_peers_empty(reactor);
 		if (!tgt_peers_ended(reactor))
@@ -230,7 +228,6 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	reactor->polled = work;
 	if (reactor->ring)
 		work += tgt_ring_reap(reactor->ring, REAP_BUDGET);
-	work += tgt_mail_take(reactor);
 	work += tgt_work_resume(&reactor->turn);
 	work += tgt_limited_resume(&reactor->turn);
 	tgt_work_feed(&reactor->turn);
@@ -291,7 +288,7 @@ static bool reactor_arm(struct tgt_reactor *reactor)
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		if (fab_arm(reactor->fabrics[i].fab) != 0)
 			return false;
-	return tgt_mailbox_settle(&reactor->mailbox);
+	return true;
 }
 
 static void reactor_sleep(struct tgt_reactor *reactor)

@@ -16,7 +16,7 @@ struct tgt_peers;
 
 /*
  * error: TGT_ERROR_BYTES. `index` 0..reactors-1, in this order. config is copied where it is kept;
- * registry and peers (letter.h) outlive the reactor.
+ * registry and peers (peers.h) outlive the reactor.
  */
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 		       struct tgt_registry *registry, struct tgt_peers *peers,

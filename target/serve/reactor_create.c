@@ -12,13 +12,16 @@
 #include "target/io/lane.h"
 #include "target/io/work.h"
 #include "target/serve/aside.h"
+#include "target/serve/calls.h"
 #include "target/serve/device.h"
-#include "target/serve/mail.h"
+#include "target/serve/peers.h"
 #include "target/serve/tally.h"
 
 #define RING_DEPTH 1024u
 /* destroy: longest wait for the connections to drain and the stores to end. */
 #define DESTROY_NS 30000000000ull
+/* No I/O is in flight then: nothing but messages. */
+#define REAP_LATE 64u
 
 /* -- creating ---------------------------------------------------------------------------------- */
 
@@ -193,8 +196,6 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->changes);
 	TAILQ_INIT(&reactor->logins);
 	tgt_tallies_init(&reactor->tallies);
-	reactor->mailbox.fd = -1;
-	reactor->tell_rights = tgt_reactor_rights_changed;
 	core_spin_init(&reactor->spin, reactor_spin_max_ns(config, index));
 	reactor->turn.now_ns = env_now_ns();
 }
@@ -221,7 +222,8 @@ static int reactor_create_ring(struct tgt_reactor *reactor, char *error)
 	if (err)
 		return tgt_error(error, err, "reactor %u: io_uring: %s%s", reactor->index,
 				 strerror(-err), ring_advice(err));
-	return tgt_ring_watch(reactor->ring, reactor->mailbox.fd);
+	tgt_ring_own(reactor->ring, reactor, reactor->peers ? &reactor->peers->messages : NULL);
+	return 0;
 }
 
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
@@ -238,11 +240,7 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	reactor_init(reactor, config, index);
 	reactor->registry = registry;
 	reactor->peers = peers;
-	err = tgt_mailbox_init(&reactor->mailbox);
-	if (err)
-		tgt_error(error, err, "reactor %u: eventfd: %s", index, strerror(-err));
-	if (!err)
-		err = reactor_create_ring(reactor, error);
+	err = reactor_create_ring(reactor, error);
 	if (!err)
 		err = reactor_create_memory(reactor, error);
 	if (!err)
@@ -269,7 +267,7 @@ static bool reactor_finish(struct tgt_reactor *reactor)
 		return true;
 	}
 	reactor->turn.now_ns = env_now_ns();
-	tgt_mail_begin_drain(reactor);
+	tgt_reactor_begin_drain(reactor);
 	reactor->drain_until_ns = 0;
 	while (!tgt_reactor_drained(reactor) && env_now_ns() < until_ns)
 		tgt_reactor_step(reactor);
@@ -294,12 +292,9 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 			reactor->index);
 		return;
 	}
-	/* Mail that came too late for the thread: logins are refused, references released. */
-	if (reactor->mailbox.fd >= 0) {
-		while (tgt_mail_take(reactor))
-			;
-		tgt_mailbox_fini(&reactor->mailbox);
-	}
+	/* Messages that came too late for the thread: logins are refused, references released. */
+	while (reactor->ring && tgt_ring_reap(reactor->ring, REAP_LATE))
+		;
 	/* Every connection has drained, and a job of its is over before that: there is none. */
 	tgt_worker_fini(&reactor->aside);
 	tgt_ring_destroy(reactor->ring);

@@ -15,7 +15,6 @@
 #include "target/base/log.h"
 #include "target/base/settings.h"
 #include "target/io/turn.h"
-#include "target/serve/mailbox.h"
 #include "target/serve/tallies.h"
 #include "target/store/ring.h"
 #include "target/store/store.h"
@@ -84,10 +83,6 @@ struct tgt_reactor {
 
 	struct tgt_turn turn;
 
-	struct tgt_mailbox mailbox; /* any thread sends */
-	/* tgt_reactor_rights_changed(); fixed. A pointer, because mail.c is above the files that
-	 * change rights. */
-	bool (*tell_rights)(struct tgt_reactor *reactor, struct tgt_volume *volume);
 	/* Connections here and on their way here. Other reactors read it to choose where to
 	 * place a queue. */
 	_Atomic unsigned int load;
@@ -119,7 +114,7 @@ struct tgt_reactor {
 
 	uint64_t drain_until_ns;
 	unsigned int polled;  /* what its connections had, in this turn */
-	bool is_peer;	      /* it has a thread (letter.h): control thread, before that begins */
+	bool is_peer;	      /* it has a thread (peers.h): control thread, before that begins */
 	bool is_empty;	      /* draining, and without a session */
 	_Atomic bool drained; /* any thread reads */
 	unsigned int asked;	       /* control thread */

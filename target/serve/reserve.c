@@ -12,6 +12,7 @@
 #include "target/io/request.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
+#include "target/serve/peers.h"
 #include "target/serve/rights.h"
 #include "target/store/reservation_file.h"
 #include "target/store/worker.h"
@@ -63,9 +64,7 @@ static void change_answer(struct tgt_reserve_change *change, enum rblk_status st
 
 static bool change_tell(void *owner, void *context)
 {
-	struct tgt_reactor *reactor = owner;
-
-	return reactor->tell_rights(reactor, context);
+	return tgt_reactor_call(owner, tgt_rights_changed, tgt_volume_ref(context));
 }
 
 /* Goes on as far as it can. May free it. */
@@ -133,11 +132,11 @@ static void keep_failed(struct tgt_reserve_change *change, enum rblk_status stat
 	change_answer(change, status);
 }
 
-static void keep_done(struct tgt_ring_op *op, int result, uint32_t flags)
+static void keep_done(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_reserve_change *change = (struct tgt_reserve_change *)op; /* through its first members */
+	struct tgt_reserve_change *change = (struct tgt_reserve_change *)message; /* through its first members */
+	int result = change->job.result;
 
-	(void)flags;
 	if (result)
 		tgt_log(TGT_LOG_ERROR, "volume %s: a reservation cannot be saved, so %s: %s",
 			change->volume->config.name,
@@ -160,8 +159,8 @@ static void change_keep(struct tgt_reserve_change *change)
 	struct tgt_worker *keeper = tgt_registry_keeper(reactor->registry);
 
 	change->state = CHANGE_KEEPING;
-	change->job.run = keep_run;
-	change->job.post.op.complete = keep_done;
+	change->job.work = keep_run;
+	change->job.message.run = keep_done;
 	if (tgt_worker_submit(keeper, reactor->ring, &change->job))
 		keep_failed(change, RBLK_E_BUSY);
 }

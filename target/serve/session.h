@@ -15,12 +15,13 @@
 #include "target/io/access.h"
 #include "target/io/answers.h"
 #include "target/io/share.h"
-#include "target/serve/letter.h"
+#include "target/serve/peers.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/rules.h"
 
 struct tgt_placed;
 struct tgt_fence_ask;
+struct tgt_session_message;
 
 /* A queue's place in the session: outlives the queue, and remembers what was fenced. */
 struct tgt_place {
@@ -48,7 +49,7 @@ struct tgt_handle {
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 	unsigned int parts;	    /* that have not closed the handle; it waits for them */
 	struct tgt_tally *tally;    /* where access.counts is; NULL: not its own */
-	struct tgt_letter *told;    /* of a part: sent to the home when it has ended */
+	struct tgt_session_message *told; /* of a part: goes back to the home when it has ended */
 };
 
 /* Events for queue 0: one is outstanding at a time, the others wait as bits. */

@@ -303,9 +303,9 @@ static void session_queue_ended(struct tgt_queue *queue)
 	session_place_ended(session, place);
 }
 
-void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_letter *letter)
+void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_placed *placed = (struct tgt_placed *)letter;
+	struct tgt_placed *placed = (struct tgt_placed *)message;
 	struct tgt_session *session = placed->session;
 	struct tgt_place *place = &session->places[placed->index];
 

@@ -28,8 +28,8 @@ struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct t
 /* A placed queue has ended here, or never began: sends it home, and ends the part if it has no
  * other queue. part: NULL if there was no memory for it. */
 void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed);
-/* Reads the letter of a placed queue that came back. */
-void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_letter *letter);
+/* The message of a placed queue that came back. */
+void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *message);
 
 /* Close every queue; when the last has ended the session is freed. At once if there is none. */
 void tgt_session_end(struct tgt_session *session, const char *reason);

@@ -15,7 +15,7 @@
 
 /* The message to a port's thread. It outlives the port if it is in flight when the port ends. */
 struct tgt_claim_look {
-	struct tgt_ring_post post; /* first: leads back here */
+	struct tgt_message message; /* first: leads back here */
 	struct tgt_claims_port *port;	   /* NULL: it has ended. Its thread's */
 	bool running;		   /* owned by its thread: `port` is being handled */
 	bool posted;		   /* under the volume's lock */
@@ -35,8 +35,7 @@ static void port_wake(struct tgt_claims_port *port)
 	if (look->posted)
 		return;
 	look->posted = true;
-	tgt_ring_expect(port->ring);
-	tgt_ring_post(port->ring, &look->post, 0);
+	tgt_ring_send(port->ring, &look->message);
 }
 
 /* The first claim up to this serial that overlaps the range, or NULL. */
@@ -137,12 +136,10 @@ static bool look_once(struct tgt_claims_port *port)
 }
 
 /* In the reap of the port's ring. */
-static void port_look(struct tgt_ring_op *op, int result, uint32_t flags)
+static void port_look(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_claim_look *look = (struct tgt_claim_look *)op; /* through its first members */
+	struct tgt_claim_look *look = (struct tgt_claim_look *)message;
 
-	(void)result;
-	(void)flags;
 	if (look->port) {
 		struct tgt_claims *claims = look->port->volume;
 
@@ -182,7 +179,7 @@ int tgt_claims_attach(struct tgt_claims *claims, struct tgt_claims_port *port,
 	if (!port->look)
 		return -ENOMEM;
 	port->look->port = port;
-	port->look->post.op.complete = port_look;
+	port->look->message.run = port_look;
 	port->volume = claims;
 	port->ring = ring;
 	port->unblocked = unblocked;

@@ -34,9 +34,9 @@ static int port_job_run(struct tgt_job *job)
 	return 0;
 }
 
-/* On the worker's thread, then `complete` on this one. False: no thread or memory for it. */
+/* On the worker's thread, then `done` on this one. False: no thread or memory for it. */
 static bool port_work_aside(struct tgt_port *port, const struct tgt_port_owner *owner,
-			    void (*complete)(struct tgt_ring_op *op, int result, uint32_t flags))
+			    void (*done)(struct tgt_reactor *reactor, struct tgt_message *message))
 {
 	const struct tgt_store_ops *ops = port->store->ops;
 	struct port_job *work;
@@ -49,8 +49,8 @@ static bool port_work_aside(struct tgt_port *port, const struct tgt_port_owner *
 	work->port = port;
 	if (owner)
 		work->owner = *owner;
-	work->job.run = port_job_run;
-	work->job.post.op.complete = complete;
+	work->job.work = port_job_run;
+	work->job.message.run = done;
 	if (tgt_worker_submit(ops->worker(port->store), port->ring, &work->job) == 0)
 		return true;
 	free(work);
@@ -108,14 +108,12 @@ static int port_register_begin(struct tgt_port *port, struct fab *const *fabs, u
 	return 0;
 }
 
-static void port_opened(struct tgt_ring_op *op, int result, uint32_t flags)
+static void port_opened(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct port_job *work = (struct port_job *)op; /* through its first members */
+	struct port_job *work = (struct port_job *)message; /* through its first members */
 	struct tgt_port_owner owner = work->owner;
 	struct tgt_port *port = work->port;
 
-	(void)result;
-	(void)flags;
 	free(work);
 	port_register_end(port, owner.log_limit);
 	owner.opened(port, owner.context);
@@ -164,13 +162,11 @@ static void port_finish(struct tgt_port *port)
 	tgt_volume_put(volume);
 }
 
-static void port_closed(struct tgt_ring_op *op, int result, uint32_t flags)
+static void port_closed(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct port_job *work = (struct port_job *)op;
+	struct port_job *work = (struct port_job *)message;
 	struct tgt_port *port = work->port;
 
-	(void)result;
-	(void)flags;
 	free(work);
 	port_finish(port);
 }

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define WATCHES_MAX 8
@@ -37,7 +36,7 @@ struct tgt_ring {
 	struct io_uring uring;
 	struct ring_wide *wide; /* NULL: nobody has wanted it */
 	unsigned int inflight; /* watches apart */
-	_Atomic unsigned int expected; /* posts that are to come, or were not taken yet */
+	_Atomic unsigned int *expected, own_expected; /* messages that are to come, or have not run yet */
 	unsigned int buffers;  /* of the fixed table in use */
 	unsigned int max_files;
 	unsigned int threads; /* of io-wq, for what blocks and has an end, without any file; 0: not asked yet */
@@ -48,11 +47,9 @@ struct tgt_ring {
 		bool used;
 		unsigned int blocking;
 	} *files;
-	/* The messages that other threads have posted, the last first; and an eventfd that counts
-	 * them as a semaphore does. */
 	struct tgt_ring_op *again, **again_end; /* those that found no entry, in their order */
-	struct tgt_ring_post *_Atomic posted;
-	int posted_fd;
+	struct tgt_messages messages;
+	struct tgt_reactor *reactor; /* whose messages they are, or NULL */
 	unsigned int depth;
 	struct iovec buffer[TGT_RING_BUFFERS_MAX]; /* the fixed ones, for the wide half */
 };
@@ -91,12 +88,11 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	err = io_uring_register_buffers_sparse(&ring->uring, TGT_RING_BUFFERS_MAX);
 	if (err)
 		goto err_files;
-	ring->posted_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-	if (ring->posted_fd < 0) {
-		err = -errno;
+	err = tgt_messages_init(&ring->messages);
+	if (err)
 		goto err_files;
-	}
-	tgt_ring_watch(ring, ring->posted_fd); /* the first: there is room */
+	ring->expected = &ring->own_expected;
+	tgt_ring_watch(ring, ring->messages.fd); /* the first: there is room */
 	*out = ring;
 	return 0;
 
@@ -130,7 +126,7 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 		wide_destroy(ring->wide);
 	io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
-	close(ring->posted_fd);
+	tgt_messages_fini(&ring->messages);
 	free(ring->files);
 	free(ring);
 }
@@ -408,46 +404,34 @@ static unsigned int wide_reap(struct ring_wide *wide, unsigned int budget)
 
 /* -- posted by other threads ------------------------------------------------------------------- */
 
-int tgt_ring_expect(struct tgt_ring *ring)
+void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic unsigned int *messages)
 {
-	atomic_fetch_add(&ring->expected, 1);
-	return 0;
+	ring->reactor = reactor;
+	if (messages)
+		ring->expected = messages;
 }
 
-void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result)
+void tgt_ring_expect(struct tgt_ring *ring)
 {
-	post->result = result;
-	/*
-	 * The eventfd first: with the exchange, the last that is done here, the ring's owner may
-	 * take the post and end the ring. Woken too early it finds nothing, and is woken again,
-	 * because what was not taken stays in the eventfd's count.
-	 */
-	eventfd_write(ring->posted_fd, 1);
-	post->next = atomic_load(&ring->posted);
-	while (!atomic_compare_exchange_weak(&ring->posted, &post->next, post))
-		;
+	atomic_fetch_add(ring->expected, 1);
 }
 
-/* In the order in which they were posted. */
-static unsigned int ring_take_posted(struct tgt_ring *ring)
+void tgt_ring_post(struct tgt_ring *ring, struct tgt_message *message)
 {
-	struct tgt_ring_post *taken, *post = NULL, *next;
+	tgt_messages_send(&ring->messages, message);
+}
+
+static unsigned int ring_run_messages(struct tgt_ring *ring)
+{
+	struct tgt_message *message = tgt_messages_take(&ring->messages, TGT_RING_MESSAGES), *next;
 	unsigned int done = 0;
-	eventfd_t count;
 
-	if (!atomic_load_explicit(&ring->posted, memory_order_relaxed))
-		return 0;
-	for (taken = atomic_exchange(&ring->posted, NULL); taken; taken = next) {
-		next = taken->next;
-		taken->next = post;
-		post = taken;
-	}
-	for (; post; post = next) {
-		next = post->next;
-		eventfd_read(ring->posted_fd, &count);
-		atomic_fetch_sub(&ring->expected, 1);
+	for (; message; message = next) {
+		next = message->next;
+		message->run(ring->reactor, message);
+		/* Only now, because messages that it sent are counted by then. */
+		atomic_fetch_sub(ring->expected, 1);
 		done++;
-		post->op.complete(&post->op, post->result, 0);
 	}
 	return done;
 }
@@ -493,7 +477,7 @@ int tgt_ring_submit(struct tgt_ring *ring)
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 {
 	struct io_uring_cqe *cqes[REAP_BATCH];
-	unsigned int done = ring_take_posted(ring);
+	unsigned int done = 0;
 
 	if (ring->again)
 		ring_retry(ring);
@@ -518,7 +502,7 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 		if (got < want)
 			break;
 	}
-	return done;
+	return done + ring_run_messages(ring);
 }
 
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
@@ -529,6 +513,8 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 
 	if (ring->again)
 		timeout_ms = RETRY_MS;
+	if (!tgt_messages_settle(&ring->messages))
+		timeout_ms = 0;
 	limit = (struct __kernel_timespec){
 		.tv_sec = timeout_ms / 1000,
 		.tv_nsec = (long long)(timeout_ms % 1000) * 1000000,
@@ -545,5 +531,5 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
 {
-	return ring->inflight + atomic_load(&ring->expected) + (ring->wide ? ring->wide->inflight : 0);
+	return ring->inflight + atomic_load(&ring->own_expected) + (ring->wide ? ring->wide->inflight : 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A reactor's io_uring: its one wait point. Disk I/O is submitted here, and the readiness of the
- * fabric and of the mailbox is polled here, so that one system call waits for all of them.
+ * fabric is polled here and other threads' messages come here, so that one system call waits for all of them.
  * Owned and used by its reactor's thread alone. The simulator links a ring of its own in this one's
  * place: stores and reactor reach it only through what is declared here, and through the submission
  * entries that they fill in.
@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
+#include "target/store/messages.h"
 
 struct tgt_ring;
 struct io_uring_sqe;
@@ -73,27 +74,30 @@ bool tgt_ring_wide_has_buffer(const struct tgt_ring *ring, int index);
 int tgt_ring_watch(struct tgt_ring *ring, int fd);
 
 /*
- * For work that ends on another thread: one tgt_ring_post() follows each tgt_ring_expect(), both on
- * any thread while something keeps the ring from ending. Then `complete` runs in the ring's reap. 0
- * or negative errno.
+ * Messages, from any thread while something keeps the ring from ending: they are run in a later reap. One tgt_ring_post() follows
+ * each tgt_ring_expect(), which keeps the ring. tgt_ring_send() is both.
  */
-struct tgt_ring_post {
-	struct tgt_ring_op op;
-	int result;
-	struct tgt_ring_post *next;
-};
-int tgt_ring_expect(struct tgt_ring *ring);
-void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result);
+void tgt_ring_expect(struct tgt_ring *ring);
+void tgt_ring_post(struct tgt_ring *ring, struct tgt_message *message);
+static inline void tgt_ring_send(struct tgt_ring *ring, struct tgt_message *message)
+{
+	tgt_ring_expect(ring);
+	tgt_ring_post(ring, message);
+}
+/* Before any: messages are run for this reactor, and counted at `messages` from expect until they have run, so that several
+ * rings count together. NULL: the ring counts its own. */
+void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic unsigned int *messages);
 
 /* Submit what was prepared to the kernel: no system call if there is nothing. */
 int tgt_ring_submit(struct tgt_ring *ring);
-/* Run `complete` of what has completed, at most `budget`. Returns how many. A system call only
+/* Run `complete` of what has completed, at most `budget`, and TGT_RING_MESSAGES messages. Returns how many. A system call only
  * where the kernel says that completions wait for one. */
+#define TGT_RING_MESSAGES 32u /* a flood of logins leaves room for I/O */
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget);
-/* Submit, then sleep until a completion or timeout_ms (-1: no limit). 0 or negative errno. */
+/* Submit, then sleep until a completion, a message or timeout_ms (-1: no limit). 0 or negative errno. */
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms);
 
-/* In flight, watches apart: must be 0 before a file or buffer is removed. */
+/* In flight, watches apart, and messages that are counted together: must be 0 before a file or buffer is removed. */
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring);
 
 #endif

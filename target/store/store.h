@@ -206,7 +206,7 @@ struct tgt_port {
 	struct tgt_volume_trouble *trouble;  /* the volume's */
 	void (*over)(struct tgt_io *io);
 	struct tgt_waiter_list kept;         /* succeeded, beside others that are under way */
-	struct tgt_ring_post look;           /* to this port's ring, when one of those has ended */
+	struct tgt_message look;             /* to this port's ring, when one of those has ended */
 	struct tgt_port *next_waiting;       /* in trouble->waiting */
 	bool looking;                        /* is there, or `look` has been posted */
 };

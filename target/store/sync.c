@@ -103,7 +103,7 @@ static void waiting_wake(struct tgt_volume_trouble *trouble)
 	for (port = atomic_exchange(&trouble->waiting, NULL); port; port = next) {
 		/* After the post it may belong to another thread. */
 		next = port->next_waiting;
-		tgt_ring_post(port->ring, &port->look, 0);
+		tgt_ring_post(port->ring, &port->look);
 	}
 }
 
@@ -124,20 +124,18 @@ static void kept_take(struct tgt_port *port, struct tgt_waiter_list *ready)
 	}
 }
 
-/* Has the port woken when a sync ends. False: its ring takes no message. */
-static bool port_watch(struct tgt_port *port)
+/* Has the port woken when a sync ends. */
+static void port_watch(struct tgt_port *port)
 {
 	struct tgt_volume_trouble *trouble = port->trouble;
 
 	if (port->looking)
-		return true;
-	if (tgt_ring_expect(port->ring))
-		return false;
+		return;
+	tgt_ring_expect(port->ring);
 	port->looking = true;
 	port->next_waiting = atomic_load(&trouble->waiting);
 	while (!atomic_compare_exchange_weak(&trouble->waiting, &port->next_waiting, port))
 		;
-	return true;
 }
 
 /* After port_watch(): a sync that ended before it has woken no port. */
@@ -153,19 +151,17 @@ static void port_wake_missed(struct tgt_port *port)
 }
 
 /* In the reap of the port's ring. The last of `ready` may take the port along when it is told. */
-static void port_look(struct tgt_ring_op *op, int result, uint32_t flags)
+static void port_look(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_port *port = (struct tgt_port *)((char *)op - offsetof(struct tgt_port, look));
+	struct tgt_port *port = (struct tgt_port *)((char *)message - offsetof(struct tgt_port, look));
 	struct tgt_waiter_list ready = TAILQ_HEAD_INITIALIZER(ready);
 	void (*over)(struct tgt_io *io) = port->over;
 	struct tgt_waiter *waiter;
 
-	(void)result;
-	(void)flags;
 	port->looking = false;
 	kept_take(port, &ready);
-	if (!TAILQ_EMPTY(&port->kept) && !port_watch(port))
-		TAILQ_CONCAT(&ready, &port->kept, link);
+	if (!TAILQ_EMPTY(&port->kept))
+		port_watch(port);
 	port_wake_missed(port);
 	while ((waiter = TAILQ_FIRST(&ready))) {
 		TAILQ_REMOVE(&ready, waiter, link);
@@ -178,7 +174,7 @@ void tgt_sync_port_init(struct tgt_port *port, struct tgt_volume *volume,
 {
 	port->trouble = &volume->trouble;
 	port->over = over;
-	port->look.op.complete = port_look;
+	port->look.run = port_look;
 	TAILQ_INIT(&port->kept);
 }
 
@@ -228,8 +224,9 @@ bool tgt_sync_keep(struct tgt_io *io)
 	    (io->kind != TGT_IO_FLUSH && !io->volume->store->info.buffered))
 		return false;
 	io->others = tgt_orphans_now(&port->trouble->syncs);
-	if (!io->others || !port_watch(port))
+	if (!io->others)
 		return false;
+	port_watch(port);
 	TAILQ_INSERT_TAIL(&port->kept, &io->waiter, link);
 	port_wake_missed(port);
 	return true;
@@ -239,9 +236,6 @@ int tgt_sync_judge(const struct tgt_io *io)
 {
 	const struct tgt_volume_trouble *trouble = &io->volume->trouble;
 
-	/* They could not be waited for. */
-	if (io->others)
-		return -EIO;
 	if (io->kind == TGT_IO_FLUSH && atomic_load(&trouble->lost))
 		return -EIO;
 	/* The sync of a durable command, too: another may have lost its write. */

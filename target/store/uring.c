@@ -280,12 +280,12 @@ static int job_run(struct tgt_job *job)
 	return err ? err : tgt_seek_extents(path->fd, size, io, lseek);
 }
 
-static void job_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+static void job_done(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct uring_job *job = (struct uring_job *)op; /* through its first members */
+	struct uring_job *job = (struct uring_job *)message; /* through its first members */
 	struct tgt_io *io = job->io;
+	int result = job->job.result;
 
-	(void)flags;
 	free(job);
 	io->done(io, result);
 }
@@ -299,8 +299,8 @@ static int job_submit(struct tgt_port *port, struct tgt_io *io)
 	if (!job)
 		return -ENOMEM;
 	job->io = io;
-	job->job.run = job_run;
-	job->job.post.op.complete = job_complete;
+	job->job.work = job_run;
+	job->job.message.run = job_done;
 	err = tgt_worker_submit(&to_uring(port->store)->worker, port->ring, &job->job);
 	if (err)
 		free(job);

@@ -12,7 +12,7 @@
 
 static struct tgt_job *worker_next(struct tgt_worker *worker)
 {
-	struct tgt_job *job;
+	struct tgt_message *job;
 
 	pthread_mutex_lock(&worker->mutex);
 	while (!worker->head && !worker->closing)
@@ -21,7 +21,7 @@ static struct tgt_job *worker_next(struct tgt_worker *worker)
 	if (job)
 		worker->head = job->next;
 	pthread_mutex_unlock(&worker->mutex);
-	return job;
+	return (struct tgt_job *)job;
 }
 
 static void *worker_serve(void *arg)
@@ -31,13 +31,12 @@ static void *worker_serve(void *arg)
 
 	tgt_affinity_roam();
 	while ((job = worker_next(worker))) {
-		int result = job->run(job);
-
+		job->result = job->work(job);
 		pthread_mutex_lock(&worker->mutex);
 		worker->jobs--;
 		pthread_mutex_unlock(&worker->mutex);
 		/* Last: from here on the job, and with the last one the worker, may be freed. */
-		tgt_ring_post(job->ring, &job->post, result);
+		tgt_ring_post(job->ring, &job->message);
 	}
 	return NULL;
 }
@@ -87,16 +86,15 @@ int tgt_worker_submit(struct tgt_worker *worker, struct tgt_ring *ring, struct t
 	pthread_mutex_lock(&worker->mutex);
 	if (worker->jobs < TGT_WORKER_JOBS_MAX)
 		err = worker_start(worker);
-	if (!err)
-		err = tgt_ring_expect(ring);
 	if (!err) {
+		tgt_ring_expect(ring);
 		job->ring = ring;
-		job->next = NULL;
+		job->message.next = NULL;
 		if (worker->head)
-			worker->tail->next = job;
+			worker->tail->next = &job->message;
 		else
-			worker->head = job;
-		worker->tail = job;
+			worker->head = &job->message;
+		worker->tail = &job->message;
 		worker->jobs++;
 		pthread_cond_signal(&worker->wake);
 	}

@@ -17,19 +17,19 @@
  * connection one. */
 #define TGT_WORKER_JOBS_MAX 256u
 
-/* The reactor's until submit and from `post.op.complete` on; the worker's in between. */
+/* The reactor's until submit and from message.run on; the worker's in between. */
 struct tgt_job {
-	struct tgt_ring_post post; /* first: post.op leads back here; op.complete is the owner's */
-	int (*run)(struct tgt_job *job); /* on the worker's thread; what it returns is the result */
+	struct tgt_message message;	  /* first; its `run` is the owner's, for when the work is done */
+	int (*work)(struct tgt_job *job); /* on the worker's thread */
+	int result;			  /* of work() */
 	struct tgt_ring *ring;
-	struct tgt_job *next;
 };
 
 /* Its owner's (a store, a reactor, the registry), from opening to closing. */
 struct tgt_worker {
 	pthread_mutex_t mutex; /* of all that follows */
 	pthread_cond_t wake;
-	struct tgt_job *head, *tail;
+	struct tgt_message *head, *tail; /* of jobs */
 	unsigned int jobs;
 	bool started, closing;
 	const char *name; /* of the thread */
@@ -42,7 +42,7 @@ int tgt_worker_init(struct tgt_worker *worker, const char *name);
 void tgt_worker_fini(struct tgt_worker *worker);
 
 /*
- * Any reactor. 0: post.op.complete is called with the result of run(), in the reap of `ring`.
+ * Any reactor. 0: message.run is called after work(), in the reap of `ring`.
  * -EBUSY: the queue is full, or negative errno: there is no thread; then nothing was begun.
  */
 int tgt_worker_submit(struct tgt_worker *worker, struct tgt_ring *ring, struct tgt_job *job);

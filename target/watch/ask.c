@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-#include "target/serve/mail.h"
+#include "target/serve/calls.h"
 #include "target/serve/reactor.h"
 
 /* Freed by the last who has it: who asked, or a reactor. */

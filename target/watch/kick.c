@@ -4,7 +4,7 @@
 
 #include <string.h>
 #include "target/base/log.h"
-#include "target/serve/mail.h"
+#include "target/serve/calls.h"
 
 /* False: no memory. */
 static bool session_kick(const struct tgt_watch_source *source, unsigned int number)

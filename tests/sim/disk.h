@@ -144,6 +144,8 @@ void sim_mark_free(struct sim_disk *disk);
 /* `io` has ended with io->result. */
 void sim_ring_done(struct tgt_ring *ring, struct sim_io *io);
 /* The process is gone: nothing it has submitted comes back, its memory must not be touched. */
+/* Messages that it has not run, and will not be woken for. */
+bool sim_ring_has_messages(const struct tgt_ring *ring);
 void sim_ring_kill(struct tgt_ring *ring);
 unsigned int sim_ring_count(void);
 

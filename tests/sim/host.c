@@ -14,11 +14,11 @@
 #include "target/control/address.h"
 #include "target/control/config.h"
 #include "target/control/initiators.h"
-#include "target/store/pool.h"
+#include "target/serve/calls.h"
 #include "target/serve/device.h"
-#include "target/serve/mail.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/rules.h"
+#include "target/store/pool.h"
 #include "target/store/volume.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
@@ -40,14 +40,10 @@ static void thread_wake(struct sim_actor *actor)
 	sim_fiber_wake(&thread->thread.fiber, delay_ns);
 }
 
-/* Whoever has put the first message into the mailbox has written to its descriptor, or will. */
 static void reactor_sleeps(struct sim_thread *thread)
 {
-	struct tgt_mailbox *mailbox = &((struct sim_host_thread *)thread)->reactor->mailbox;
-
-	if (mailbox->taken || (atomic_load(&mailbox->top) && !sim_mailbox_ready(mailbox->fd) &&
-			       !sim_mailbox_written(mailbox->fd)))
-		sim_fail("%s: it sleeps, and has mail", thread->actor.name);
+	if (sim_ring_has_messages(((struct sim_host_thread *)thread)->reactor->ring))
+		sim_fail("%s: it sleeps, and has messages", thread->actor.name);
 }
 
 static void reactor_ended(struct sim_thread *thread)

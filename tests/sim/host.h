@@ -8,7 +8,7 @@
 #define RBLK_TESTS_SIM_HOST_H
 
 #include "target/control/listener.h"
-#include "target/serve/letter.h"
+#include "target/serve/peers.h"
 #include "target/serve/reactor.h"
 #include "tests/sim/actor.h"
 #include "tests/sim/clock.h"

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 #include "target/io/request.h"
-#include "target/serve/placed.h"
+#include "target/serve/session_message.h"
 #include "target/serve/queue.h"
 #include "target/serve/session.h"
 #include "target/store/volume.h"

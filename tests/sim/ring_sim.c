@@ -51,6 +51,9 @@ struct tgt_ring {
 	struct sim_file *files[FILES];
 	int watches[WATCHES];
 	unsigned int watch_count;
+	struct tgt_messages messages;
+	struct tgt_reactor *reactor;
+	_Atomic unsigned int *expected, own_expected;
 	bool woken; /* by a watch: its completion is there to be reaped */
 };
 
@@ -71,6 +74,10 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 		return -ENOMEM;
 	ring->actor = sim_actor_self();
 	TAILQ_INIT(&ring->done);
+	if (tgt_messages_init(&ring->messages))
+		sim_fail("%s: no messages", ring->actor->name);
+	ring->expected = &ring->own_expected;
+	tgt_ring_watch(ring, ring->messages.fd);
 	rings++;
 	*out = ring;
 	return 0;
@@ -80,9 +87,10 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 {
 	if (!ring)
 		return;
-	if (ring->inflight && !ring->dead)
+	if ((ring->inflight || ring->own_expected) && !ring->dead)
 		sim_fail("%s: its ring is destroyed with I/O in flight", ring->actor->name);
 	rings--;
+	tgt_messages_fini(&ring->messages);
 	free(ring);
 }
 
@@ -145,15 +153,40 @@ void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op)
 	ring_complete(ring, op, TGT_RING_NO_ROOM, NULL);
 }
 
-int tgt_ring_expect(struct tgt_ring *ring)
+void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic unsigned int *messages)
 {
-	ring->inflight++;
-	return 0;
+	ring->reactor = reactor;
+	if (messages)
+		ring->expected = messages;
 }
 
-void tgt_ring_post(struct tgt_ring *ring, struct tgt_ring_post *post, int result)
+void tgt_ring_expect(struct tgt_ring *ring)
 {
-	ring_complete(ring, &post->op, result, NULL);
+	atomic_fetch_add(ring->expected, 1);
+}
+
+void tgt_ring_post(struct tgt_ring *ring, struct tgt_message *message)
+{
+	tgt_messages_send(&ring->messages, message);
+}
+
+static unsigned int ring_run_messages(struct tgt_ring *ring)
+{
+	struct tgt_message *message = tgt_messages_take(&ring->messages, TGT_RING_MESSAGES), *next;
+	unsigned int done = 0;
+
+	for (; message; message = next, done++) {
+		next = message->next;
+		message->run(ring->reactor, message);
+		atomic_fetch_sub(ring->expected, 1);
+	}
+	return done;
+}
+
+bool sim_ring_has_messages(const struct tgt_ring *ring)
+{
+	return ring->messages.taken ||
+	       (atomic_load(&ring->messages.top) && !sim_mailbox_ready(ring->messages.fd));
 }
 
 static bool sqe_decode(const struct io_uring_sqe *sqe, struct sim_io *io)
@@ -258,12 +291,12 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 			sim_fail("%s: I/O that was begun is given up for want of room", ring->actor->name);
 		done++;
 	}
-	return done;
+	return done + ring_run_messages(ring);
 }
 
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
 {
-	return ring->inflight;
+	return ring->inflight + atomic_load(&ring->own_expected);
 }
 
 /* Watches are looked at by their level. */
@@ -287,6 +320,8 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 		sim_fiber_wait(0);
 		return 0;
 	}
+	if (!tgt_messages_settle(&ring->messages))
+		return 0;
 	((struct sim_thread *)ring->actor)->sleeps((struct sim_thread *)ring->actor);
 	while (!ring_ready(ring) && sim_now_ns() < until_ns && !ring->dead)
 		sim_fiber_wait(until_ns == UINT64_MAX ? UINT64_MAX : until_ns - sim_now_ns());

@@ -92,7 +92,6 @@ int __wrap_pthread_setname_np(pthread_t id, const char *name)
 
 static struct {
 	bool used;
-	unsigned int writers; /* who have not written yet */
 	eventfd_t count;
 	struct sim_actor *reader; /* NULL: not watched */
 } mailboxes[SIM_MAILBOXES_MAX];
@@ -110,11 +109,6 @@ bool sim_mailbox_fd(int fd)
 bool sim_mailbox_ready(int fd)
 {
 	return mailboxes[fd - SIM_MAILBOX_FD_FIRST].count > 0;
-}
-
-bool sim_mailbox_written(int fd)
-{
-	return mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers > 0;
 }
 
 void sim_mailbox_watched(int fd, struct sim_actor *actor)
@@ -149,10 +143,8 @@ int __wrap_eventfd(unsigned int count, int flags)
 int __wrap_eventfd_write(int fd, eventfd_t value);
 int __wrap_eventfd_write(int fd, eventfd_t value)
 {
-	mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers++;
 	sim_fiber_preempt();
 	sim_reached("mailbox", "is written to", NULL);
-	mailboxes[fd - SIM_MAILBOX_FD_FIRST].writers--;
 	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count += value;
 	if (mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader)
 		sim_actor_wake(mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader);
@@ -164,8 +156,9 @@ int __wrap_eventfd_read(int fd, eventfd_t *value);
 int __wrap_eventfd_read(int fd, eventfd_t *value)
 {
 	sim_fiber_preempt();
-	*value = mailboxes[fd - SIM_MAILBOX_FD_FIRST].count;
-	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count = 0;
+	/* As a semaphore. */
+	*value = mailboxes[fd - SIM_MAILBOX_FD_FIRST].count > 0;
+	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count -= *value;
 	if (*value)
 		return 0;
 	errno = EAGAIN;

@@ -32,8 +32,6 @@ void sim_threads_finish(struct sim_thread *const *threads, unsigned int count);
 void sim_mailboxes_reset(void);
 bool sim_mailbox_fd(int fd);
 bool sim_mailbox_ready(int fd);
-/* Somebody is about to write to it. */
-bool sim_mailbox_written(int fd);
 /* A write wakes the actor. */
 void sim_mailbox_watched(int fd, struct sim_actor *actor);
 /* True: it was one, and is closed. */

@@ -18,9 +18,7 @@ void tgt_worker_fini(struct tgt_worker *worker)
 
 int tgt_worker_submit(struct tgt_worker *worker, struct tgt_ring *ring, struct tgt_job *job)
 {
-	int err = tgt_ring_expect(ring);
-
-	if (!err)
-		tgt_ring_post(ring, &job->post, job->run(job));
-	return err;
+	job->result = job->work(job);
+	tgt_ring_send(ring, &job->message);
+	return 0;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include "target/serve/census.h"
 #include "target/serve/host.h"
-#include "target/serve/letter.h"
+#include "target/serve/peers.h"
 #include "target/serve/names.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"

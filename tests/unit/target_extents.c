@@ -198,11 +198,11 @@ static int job_run(struct tgt_job *job)
 	return own->number;
 }
 
-static void job_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+static void job_done(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct job *own = (struct job *)op;
+	struct job *own = (struct job *)message;
 
-	own->result = result;
+	own->result = own->job.result;
 	own->ends++;
 }
 
@@ -218,8 +218,8 @@ static void the_queue_is_bounded_and_in_order(void **state)
 	assert_int_equal(tgt_ring_create(64, 1, &ring), 0);
 	for (unsigned int i = 0; i <= TGT_WORKER_JOBS_MAX; i++) {
 		jobs[i] = (struct job){.number = (int)i, .hold = &hold};
-		jobs[i].job.run = job_run;
-		jobs[i].job.post.op.complete = job_complete;
+		jobs[i].job.work = job_run;
+		jobs[i].job.message.run = job_done;
 		assert_int_equal(tgt_worker_submit(&worker, ring, &jobs[i].job),
 				 i < TGT_WORKER_JOBS_MAX ? 0 : -EBUSY);
 	}
@@ -264,8 +264,8 @@ static void no_wake_is_lost(void **state)
 				struct job *job = &jobs[w][i];
 
 				*job = (struct job){.number = round};
-				job->job.run = job_run;
-				job->job.post.op.complete = job_complete;
+				job->job.work = job_run;
+				job->job.message.run = job_done;
 				assert_int_equal(tgt_worker_submit(&workers[w], ring, &job->job),
 						 0);
 				left++;

@@ -18,8 +18,8 @@
 #include "target/base/unserved.h"
 #include "target/control/address.h"
 #include "target/control/listener.h"
+#include "target/serve/calls.h"
 #include "target/serve/lease.h"
-#include "target/serve/mail.h"
 #include "tests/unit/unit.h"
 
 /* -- the fabric -------------------------------------------------------------------------------- */

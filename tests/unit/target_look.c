@@ -2,10 +2,10 @@
 /*
  * Goal: before an OPEN for writing, every reactor has seen which connections have ended (F5): a
  * reactor answers after a whole turn in which its connections had nothing, or after a bounded
- * number of turns if it is never quiet. A look that is given up is freed when its last letter is
+ * number of turns if it is never quiet. A look that is given up is freed when its last message is
  * back. An OPEN without memory for its look, or for itself, is answered NO_RESOURCES and leaves
  * nothing behind. One that is held waits for its look as long as that takes, and then for orphans for a
- * bounded time. Method: reactors made by the test, which delivers their letters itself, and
+ * bounded time. Method: reactors made by the test, which delivers their messages itself, and
  * memory that it counts and refuses.
  */
 #include "tests/unit/unit.h"
@@ -16,7 +16,7 @@
 #include "target/base/log.h"
 #include "target/io/lane.h"
 #include "target/io/request.h"
-#include "target/serve/letter.h"
+#include "target/serve/peers.h"
 #include "target/serve/look.h"
 #include "target/serve/open.h"
 #include "target/serve/reactor_impl.h"
@@ -31,7 +31,7 @@ static struct rig {
 	struct tgt_reactor reactors[REACTORS];
 	struct fab fab;
 	unsigned int arms;
-	struct tgt_letter *letters[REACTORS]; /* on its way to each reactor: one at a time */
+	struct tgt_message *messages[REACTORS]; /* on its way to each reactor: one at a time */
 } * rig;
 
 /* -- memory of the code under test ---------------------------------------------------------------
@@ -61,7 +61,7 @@ void __wrap_free(void *memory)
 	__real_free(memory);
 }
 
-/* -- letters -------------------------------------------------------------------------------------
+/* -- messages ------------------------------------------------------------------------------------
  */
 
 static int fake_arm(struct fab *fab)
@@ -73,24 +73,24 @@ static int fake_arm(struct fab *fab)
 
 static const struct fab_ops fake_ops = {.kind = FAB_TCP, .arm = fake_arm};
 
-void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter);
-void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter)
+void __wrap_tgt_reactor_send(struct tgt_reactor *to, struct tgt_message *message);
+void __wrap_tgt_reactor_send(struct tgt_reactor *to, struct tgt_message *message)
 {
 	unsigned int index = (unsigned int)(to - rig->reactors);
 
-	assert_null(rig->letters[index]);
-	rig->letters[index] = letter;
+	assert_null(rig->messages[index]);
+	rig->messages[index] = message;
 }
 
-/* A reactor reads the letter that it has, in a turn in which its connections had so much. */
+/* A reactor runs the message that it has, in a turn in which its connections had so much. */
 static void turn(unsigned int index, unsigned int polled)
 {
-	struct tgt_letter *letter = rig->letters[index];
+	struct tgt_message *message = rig->messages[index];
 
-	rig->letters[index] = NULL;
+	rig->messages[index] = NULL;
 	rig->reactors[index].polled = polled;
-	if (letter)
-		letter->read(&rig->reactors[index], letter);
+	if (message)
+		message->run(&rig->reactors[index], message);
 }
 
 static int setup(void **state)
@@ -132,12 +132,12 @@ static struct tgt_look *look_of_the_other(void)
 	struct tgt_look *look = tgt_look_begin(&rig->reactors[0]);
 
 	assert_non_null(look);
-	assert_non_null(rig->letters[0]);
-	assert_non_null(rig->letters[1]);
+	assert_non_null(rig->messages[0]);
+	assert_non_null(rig->messages[1]);
 	turn(0, 0);
 	turn(0, 0); /* the answer is a letter to itself */
 	turn(0, 0);
-	assert_null(rig->letters[0]);
+	assert_null(rig->messages[0]);
 	assert_false(tgt_look_is_over(look));
 	return look;
 }
@@ -150,14 +150,14 @@ static void it_is_over_after_a_quiet_turn_of_every_reactor(void **state)
 	(void)state;
 	/* It may have polled before it was asked: its first turn does not count. */
 	turn(1, 0);
-	assert_non_null(rig->letters[1]);
+	assert_non_null(rig->messages[1]);
 	assert_true(rig->arms > arms);
 	assert_false(tgt_look_is_over(look));
 	/* Its connections had something. */
 	turn(1, 3);
-	assert_non_null(rig->letters[1]);
+	assert_non_null(rig->messages[1]);
 	turn(1, 0);
-	assert_null(rig->letters[1]);
+	assert_null(rig->messages[1]);
 	assert_false(tgt_look_is_over(look));
 	turn(0, 0);
 	assert_true(tgt_look_is_over(look));
@@ -171,9 +171,9 @@ static void a_reactor_that_is_never_quiet_answers_too(void **state)
 	unsigned int turns = 0;
 
 	(void)state;
-	while (rig->letters[1] && turns++ < TURNS_MAX)
+	while (rig->messages[1] && turns++ < TURNS_MAX)
 		turn(1, 1);
-	assert_null(rig->letters[1]);
+	assert_null(rig->messages[1]);
 	assert_true(turns > 1);
 	turn(0, 1);
 	assert_true(tgt_look_is_over(look));
@@ -296,8 +296,8 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 	assert_int_equal(open_.held, 1);
 	for (unsigned int i = 0; i < 3; i++)
 		turn(0, 0);
-	assert_null(rig->letters[0]);
-	for (unsigned int turns = 0; rig->letters[1]; turns++) {
+	assert_null(rig->messages[0]);
+	for (unsigned int turns = 0; rig->messages[1]; turns++) {
 		assert_true(turns < TURNS_MAX);
 		reactor->turn.now_ns += TGT_OPEN_WAIT_NS;
 		tgt_open_retry(reactor);

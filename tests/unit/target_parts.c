@@ -23,20 +23,20 @@ static struct rig {
 	struct tgt_placed placed[3];	/* of the parts' queues */
 	struct tgt_handle *handle;	/* the home's */
 	struct tgt_request closer;
-	struct tgt_letter *letters[8];
+	struct tgt_message *messages[8];
 	struct tgt_reactor *to[8];
 	unsigned int sent, delivered, answers;
 	enum rblk_status answer;
 } *rig;
 
-void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter);
-void __wrap_tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter)
+void __wrap_tgt_reactor_send(struct tgt_reactor *to, struct tgt_message *message);
+void __wrap_tgt_reactor_send(struct tgt_reactor *to, struct tgt_message *message)
 {
-	assert_true(rig->sent < UNIT_LENGTH(rig->letters));
+	assert_true(rig->sent < UNIT_LENGTH(rig->messages));
 	/* Whoever reads it at once finds the handle closed at the home. */
 	assert_true(!rig->handle || to == &rig->reactors[0] || rig->handle->closing);
 	rig->to[rig->sent] = to;
-	rig->letters[rig->sent++] = letter;
+	rig->messages[rig->sent++] = message;
 }
 
 void __wrap_tgt_request_complete(struct tgt_request *request, enum rblk_status status);
@@ -57,7 +57,7 @@ static void deliver(void)
 	unsigned int next = rig->delivered++;
 
 	assert_true(next < rig->sent);
-	rig->letters[next]->read(rig->to[next], rig->letters[next]);
+	rig->messages[next]->run(rig->to[next], rig->messages[next]);
 }
 
 static void session_begin(unsigned int i)

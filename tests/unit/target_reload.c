@@ -10,7 +10,7 @@
 
 #include <sys/file.h>
 #include "target/control/config.h"
-#include "target/serve/mail.h"
+#include "target/serve/calls.h"
 
 #define VOLUMES 3u
 

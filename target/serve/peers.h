@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Letters: messages from one reactor to another, and what the reactors of a process know of each
- * other. Letters from one sender to one receiver are read in order. Only control goes by letter,
- * never I/O.
+ * The reactors of a process know this of each other, and send each other messages. Those from one sender to one receiver are
+ * run in order. Only control goes by message, never I/O.
  */
-#ifndef RBLK_TARGET_LETTER_H
-#define RBLK_TARGET_LETTER_H
+#ifndef RBLK_TARGET_PEERS_H
+#define RBLK_TARGET_PEERS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "target/base/settings.h"
-#include "target/serve/mailbox.h"
+#include "target/store/messages.h"
 
 struct tgt_reactor;
 struct tgt_rulebook;
+struct tgt_volume;
 struct tgt_unserved;
 struct tgt_names;
-
-/* Head of a letter. The receiver owns it from tgt_letter_send() on; `read` is called on its thread. */
-struct tgt_letter {
-	struct tgt_mail mail; /* first */
-	void (*read)(struct tgt_reactor *reactor, struct tgt_letter *letter);
-};
 
 /*
  * The reactors of a process that have a thread. The creator of the first reactor makes one, all zero
@@ -30,17 +24,23 @@ struct tgt_letter {
 struct tgt_peers {
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX]; /* control thread writes */
 	_Atomic unsigned int count;
-	_Atomic unsigned int empty;   /* how many of them drain and have no session left */
-	_Atomic unsigned int letters; /* sent and not read yet */
+	_Atomic unsigned int empty;    /* how many of them drain and have no session left */
+	_Atomic unsigned int messages; /* to any of them, that are to come, or have not run yet */
+	_Atomic bool ended;	       /* once all were empty, and no message was left */
 	struct tgt_rulebook *rules;   /* fixed; NULL: everyone may do everything (tests) */
 	struct tgt_unserved *unserved; /* fixed; NULL: nothing is missing (tests) */
 	struct tgt_names *names; /* fixed; NULL: initiators are not told apart (tests) */
 };
 
-/* Both reactors belong to one process. */
-void tgt_letter_send(struct tgt_reactor *to, struct tgt_letter *letter);
-/* The receiver's thread: reads it. */
-void tgt_letter_read(struct tgt_reactor *reactor, struct tgt_letter *letter);
+/* Any thread. message->run() is called on the reactor's thread, which owns the message from now on. */
+void tgt_reactor_send(struct tgt_reactor *to, struct tgt_message *message);
+
+/*
+ * Likewise, a call of `run` there; takes over the reference to the volume, or NULL, and puts it after that. False: no memory,
+ * and the reference is gone.
+ */
+bool tgt_reactor_call(struct tgt_reactor *to, void (*run)(struct tgt_reactor *reactor, struct tgt_volume *volume),
+		      struct tgt_volume *volume);
 
 /* Control thread. Before the reactor's thread begins; and after that has failed. */
 void tgt_peers_join(struct tgt_reactor *reactor);
@@ -48,7 +48,7 @@ void tgt_peers_leave(struct tgt_reactor *reactor);
 
 /* The reactor's thread: it drains and has no session, and will get none. Idempotent. */
 void tgt_peers_empty(struct tgt_reactor *reactor);
-/* All reactors are empty and no letter is in flight: none will be sent to this one. */
+/* All reactors are empty and no message is in flight between them: none will be sent to this one but by other threads. */
 bool tgt_peers_ended(const struct tgt_reactor *reactor);
 
 #endif

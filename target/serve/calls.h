@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Messages to a reactor: what other threads send, and what the reactor does with it at its turn.
- */
-#ifndef RBLK_TARGET_MAIL_H
-#define RBLK_TARGET_MAIL_H
+/* The calls of a reactor by other threads: messages that it carries out in its turn (peers.h). */
+#ifndef RBLK_TARGET_CALLS_H
+#define RBLK_TARGET_CALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +13,7 @@ struct tgt_origin;
 struct tgt_reactor;
 struct tgt_volume;
 
-/* -- messages to a reactor; any thread; each is carried out on the reactor's thread ------------ */
+/* -- any thread; each is carried out on the reactor's thread ------------ */
 
 /* Decide about a login. Consumes the request, and the listener's lease (or NULL). False: no memory, and the request is still
  * the caller's. */
@@ -24,8 +22,6 @@ bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 /* Takes over the caller's reference: the reactor closes what it has of the volume, then puts it. */
 void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
-/* Its reservation has changed. False: no memory, try again. */
-bool tgt_reactor_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_reactor_list_changed(struct tgt_reactor *reactor);
 /* The rulebook has others: sessions that lose a right to what they have open end. False: no memory. */
 bool tgt_reactor_rules_changed(struct tgt_reactor *reactor);
@@ -58,9 +54,7 @@ bool tgt_reactor_answered(const struct tgt_reactor *reactor);
 
 /* -- the reactor's thread ---------------------------------------------------------------------- */
 
-/* Carry out what has been sent. Returns how many messages there were. */
-unsigned int tgt_mail_take(struct tgt_reactor *reactor);
 /* Logins and commands are refused from now on. Idempotent. */
-void tgt_mail_begin_drain(struct tgt_reactor *reactor);
+void tgt_reactor_begin_drain(struct tgt_reactor *reactor);
 
 #endif

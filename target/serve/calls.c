@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The calls of a reactor by other threads: each is a message, and here is what the reactor does then. */
+#include "target/serve/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "target/serve/admit.h"
+#include "target/serve/aside.h"
+#include "target/serve/census.h"
+#include "target/serve/event.h"
+#include "target/serve/handle.h"
+#include "target/serve/lease.h"
+#include "target/serve/limits.h"
+#include "target/serve/login.h"
+#include "target/serve/peers.h"
+#include "target/serve/queue.h"
+#include "target/serve/reactor_impl.h"
+#include "target/serve/session.h"
+#include "target/serve/sessions.h"
+#include "target/serve/status.h"
+
+/* -- of a volume, or of all -------------------------------------------------------------------- */
+
+/* Out of memory: the message is lost, and the volume stays open until its handles are closed. */
+void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_reactor_call(reactor, tgt_handle_volume_removed, volume);
+}
+
+void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_reactor_call(reactor, tgt_handle_volume_changed, volume);
+}
+
+static void list_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	struct tgt_session *session;
+
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		if (session->home)
+			continue;
+		session->events.list_changed = true;
+		tgt_event_kick(session);
+	}
+}
+
+void tgt_reactor_list_changed(struct tgt_reactor *reactor)
+{
+	tgt_reactor_call(reactor, list_changed, NULL);
+}
+
+static void rules_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_admit_changed(reactor);
+	tgt_limits_changed(reactor);
+	list_changed(reactor, NULL);
+}
+
+bool tgt_reactor_rules_changed(struct tgt_reactor *reactor)
+{
+	return tgt_reactor_call(reactor, rules_changed, NULL);
+}
+
+static void check_devices(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_aside_check(reactor);
+	for (unsigned int i = 0; i < reactor->fabric_count; i++)
+		fab_devices_check(reactor->fabrics[i].fab);
+}
+
+void tgt_reactor_check_devices(struct tgt_reactor *reactor)
+{
+	tgt_reactor_call(reactor, check_devices, NULL);
+}
+
+static void log_status(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_status_log(reactor);
+}
+
+void tgt_reactor_log_status(struct tgt_reactor *reactor)
+{
+	tgt_reactor_call(reactor, log_status, NULL);
+}
+
+static void answer(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	atomic_fetch_add_explicit(&reactor->answered, 1, memory_order_relaxed);
+}
+
+void tgt_reactor_ask(struct tgt_reactor *reactor)
+{
+	/* Without memory for the question it is not asked: the reactor is not at fault. */
+	if (tgt_reactor_call(reactor, answer, NULL))
+		reactor->asked++;
+}
+
+bool tgt_reactor_answered(const struct tgt_reactor *reactor)
+{
+	return atomic_load_explicit(&reactor->answered, memory_order_relaxed) == reactor->asked;
+}
+
+void tgt_reactor_begin_drain(struct tgt_reactor *reactor)
+{
+	struct tgt_session *session;
+
+	if (reactor->turn.draining)
+		return;
+	reactor->turn.draining = true;
+	reactor->drain_until_ns = reactor->turn.now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
+	tgt_login_refuse_all(reactor);
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		if (session->home)
+			continue;
+		session->events.draining = true;
+		tgt_event_kick(session);
+	}
+}
+
+static void drain(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_reactor_begin_drain(reactor);
+}
+
+void tgt_reactor_drain(struct tgt_reactor *reactor)
+{
+	tgt_reactor_call(reactor, drain, NULL);
+}
+
+/* -- faults ------------------------------------------------------------------------------------ */
+
+static void session_cut(struct tgt_session *session)
+{
+	for (uint16_t i = 0; i < session->queue_count; i++)
+		if (session->places[i].queue)
+			tgt_queue_close(session->places[i].queue, "a fault was asked for");
+}
+
+/* Ends the connections of sessions that have the volume open, or all, or their state, too. */
+static void fault(struct tgt_reactor *reactor, struct tgt_volume *volume, bool forgets)
+{
+	struct tgt_session *session, *following;
+
+	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
+		following = TAILQ_NEXT(session, link);
+		/* The home ends its parts; it may still place queues there. */
+		if (session->ending || (session->home && forgets) ||
+		    (volume && !tgt_handle_session_uses(session, volume)))
+			continue;
+		if (forgets)
+			tgt_session_end(session, "a fault was asked for");
+		else
+			session_cut(session);
+	}
+}
+
+static void cut(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	fault(reactor, volume, false);
+}
+
+void tgt_reactor_cut(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_reactor_call(reactor, cut, volume);
+}
+
+static void forget(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	fault(reactor, volume, true);
+}
+
+void tgt_reactor_forget(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	tgt_reactor_call(reactor, forget, volume);
+}
+
+/* -- of one session ---------------------------------------------------------------------------- */
+
+struct kick_call {
+	struct tgt_message message; /* first */
+	unsigned int session;	    /* its number */
+};
+
+/* Its parts end with it. */
+static void kick_run(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	unsigned int number = ((struct kick_call *)message)->session;
+	struct tgt_session *session;
+
+	free(message);
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		if (session->home || session->number != number || session->ending)
+			continue;
+		tgt_session_end(session, "kicked by rblkctl");
+		return;
+	}
+}
+
+bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)
+{
+	struct kick_call *call = malloc(sizeof(*call));
+
+	if (!call)
+		return false;
+	*call = (struct kick_call){.message.run = kick_run, .session = session};
+	tgt_reactor_send(reactor, &call->message);
+	return true;
+}
+
+/* -- a census ---------------------------------------------------------------------------------- */
+
+struct census_call {
+	struct tgt_message message; /* first */
+	struct tgt_census_ask *ask;
+};
+
+static void census_run(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	struct tgt_census_ask *ask = ((struct census_call *)message)->ask;
+
+	free(message);
+	ask->answer(ask, reactor->index, tgt_census_take(reactor));
+}
+
+bool tgt_reactor_census(struct tgt_reactor *reactor, struct tgt_census_ask *ask)
+{
+	struct census_call *call = malloc(sizeof(*call));
+
+	if (!call)
+		return false;
+	*call = (struct census_call){.message.run = census_run, .ask = ask};
+	tgt_reactor_send(reactor, &call->message);
+	return true;
+}
+
+/* -- a login ----------------------------------------------------------------------------------- */
+
+struct login_call {
+	struct tgt_message message; /* first */
+	struct fab_request *request;
+	struct tgt_lease *lease;
+	struct tgt_origin origin;
+	size_t bytes;
+	struct rblk_wire_login login;
+};
+
+static void login_run(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	struct login_call *call = (struct login_call *)message;
+
+	tgt_login_begin(reactor, call->request, &call->origin, &call->login, call->bytes, call->lease);
+	free(call);
+}
+
+bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
+		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease)
+{
+	struct login_call *call = calloc(1, sizeof(*call));
+
+	if (!call) {
+		tgt_lease_put(lease);
+		return false;
+	}
+	call->message.run = login_run;
+	call->request = request;
+	call->origin = *origin;
+	call->lease = lease;
+	/* Connection managers pad with zeroes: bytes beyond the login are ignored. */
+	call->bytes = private_bytes < sizeof(call->login) ? private_bytes : sizeof(call->login);
+	if (call->bytes)
+		memcpy(&call->login, private_data, call->bytes);
+	tgt_reactor_send(reactor, &call->message);
+	return true;
+}

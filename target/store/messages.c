@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The stack of messages.h. */
+#include "target/store/messages.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int tgt_messages_init(struct tgt_messages *messages)
+{
+	atomic_init(&messages->top, NULL);
+	messages->owed = 0;
+	messages->taken = NULL;
+	/* As a semaphore: a write whose message is not there yet wakes the owner again. */
+	messages->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
+	return messages->fd < 0 ? -errno : 0;
+}
+
+void tgt_messages_fini(struct tgt_messages *messages)
+{
+	close(messages->fd);
+}
+
+void tgt_messages_send(struct tgt_messages *messages, struct tgt_message *message)
+{
+	struct tgt_message *top = atomic_load_explicit(&messages->top, memory_order_relaxed);
+
+	message->wakes = false;
+	do {
+		/* The sender that finds the stack empty wakes the owner; first, because with the exchange the owner may end. */
+		if (!top && !message->wakes) {
+			message->wakes = true;
+			eventfd_write(messages->fd, 1);
+		}
+		message->next = top;
+	} while (!atomic_compare_exchange_weak_explicit(&messages->top, &top, message, memory_order_release,
+							memory_order_relaxed));
+}
+
+/* All of the stack, turned round. */
+static struct tgt_message *messages_empty(struct tgt_messages *messages)
+{
+	struct tgt_message *message, *oldest = NULL;
+
+	message = atomic_exchange_explicit(&messages->top, NULL, memory_order_acquire);
+	while (message) {
+		struct tgt_message *next = message->next;
+
+		messages->owed += message->wakes;
+		message->next = oldest;
+		oldest = message;
+		message = next;
+	}
+	return oldest;
+}
+
+struct tgt_message *tgt_messages_take(struct tgt_messages *messages, unsigned int most)
+{
+	struct tgt_message *first = messages->taken, *last;
+
+	/* The common case on the hot path: two loads. */
+	if (!first && !atomic_load_explicit(&messages->top, memory_order_relaxed))
+		return NULL;
+	if (!first)
+		first = messages_empty(messages);
+	for (last = first; last->next && most > 1; most--)
+		last = last->next;
+	messages->taken = last->next;
+	last->next = NULL;
+	return first;
+}
+
+bool tgt_messages_settle(struct tgt_messages *messages)
+{
+	eventfd_t count;
+
+	while (messages->owed && eventfd_read(messages->fd, &count) == 0)
+		messages->owed--;
+	return !messages->taken && !atomic_load_explicit(&messages->top, memory_order_acquire);
+}
