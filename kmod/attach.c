@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Attach and detach: a volume becomes a disk over a session, step by step, and goes again. Called by
- * control.c, and when the module is unloaded. Between them the session is drive.c's.
+ * Attach and detach: a volume becomes a disk over a session, step by step, and goes again. Called
+ * by control.c, and when the module is unloaded. Between them the session is drive.c's.
  */
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
@@ -15,7 +15,7 @@
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
 
-/* -- detach --------------------------------------------------------------------------------------- */
+/* -- detach -- */
 
 /* Take the right to detach: only one caller gets it. */
 static int rblk_detach_claim(struct rblk_disk *disk, bool force, char *text)
@@ -56,9 +56,9 @@ static unsigned long rblk_detach_busy(struct rblk_disk *disk)
 #define RBLK_DETACH_LOOK_MS 10u
 
 /*
- * The disk's I/O ends, with an error. The target is asked to drop what it has of it; where that does not
- * help the connection is cut, because the memory is the target's until then (F4), and other disks' I/O on it
- * is sent again.
+ * The disk's I/O ends, with an error. The target is asked to drop what it has of it; where that
+ * does not help the connection is cut, because the memory is the target's until then (F4), and
+ * other disks' I/O on it is sent again.
  */
 static void rblk_detach_cut(struct rblk_disk *disk, const char *why)
 {
@@ -77,11 +77,13 @@ static void rblk_detach_cut(struct rblk_disk *disk, const char *why)
 		msleep(RBLK_DETACH_LOOK_MS);
 	}
 	for_each_set_bit(i, &busy, session->queue_count)
-		rblk_queue_lost(session->queues[i], "no answer to a command of rblk%d: %s", disk->index,
-				why);
+		rblk_queue_lost(session->queues[i], "no answer to a command of rblk%d: %s",
+				disk->index, why);
 }
 
-/* The end of everything but the struct, and of the registry's reference. No I/O is left or comes. */
+/*
+ * The end of everything but the struct, and of the registry's reference. No I/O is left or comes.
+ */
 static void rblk_detach_dismantle(struct rblk_disk *disk)
 {
 	rblk_disk_leave(disk);
@@ -101,11 +103,11 @@ static void rblk_detach_run(struct rblk_disk *disk, bool force, const char *why)
 	rblk_detach_dismantle(disk);
 }
 
-/* -- attach --------------------------------------------------------------------------------------- */
+/* -- attach -- */
 
 /*
- * Until there is a session, and every queue was tried. One that others use already may be lost just now: then
- * it has as long to come back as a new one has to be made.
+ * Until there is a session, and every queue was tried. One that others use already may be lost just
+ * now: then it has as long to come back as a new one has to be made.
  */
 static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 {
@@ -121,15 +123,15 @@ static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 	if (rblk_session_live(session))
 		return 0;
 	if (!rblk_tell_reason(session, text))
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in %u ms", rblk_session_peer(session),
-			  session->options.connect_ms);
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in %u ms",
+			  rblk_session_peer(session), session->options.connect_ms);
 	return -ECONNREFUSED;
 }
 
 /*
- * F5: commands of a disk that was detached by force, or whose attach failed, have ended with errors although they were
- * lost with a connection. The target may carry them out until it acknowledges the fence of that: the new disk's
- * commands, which may be for the same blocks, come after it.
+ * F5: commands of a disk that was detached by force, or whose attach failed, have ended with errors
+ * although they were lost with a connection. The target may carry them out until it acknowledges
+ * the fence of that: the new disk's commands, which may be for the same blocks, come after it.
  */
 static int rblk_attach_await_fence(struct rblk_disk *disk, char *text)
 {
@@ -137,7 +139,8 @@ static int rblk_attach_await_fence(struct rblk_disk *disk, char *text)
 	unsigned int limit_ms = session->options.connect_ms;
 
 	if (wait_event_killable_timeout(session->wait,
-					rblk_waiting_all_fenced(session) || READ_ONCE(session->ended),
+					rblk_waiting_all_fenced(session) ||
+						READ_ONCE(session->ended),
 					msecs_to_jiffies(limit_ms)) < 0) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_session_peer(session));
 		return -EINTR;
@@ -170,9 +173,9 @@ static int rblk_attach_check_volatile(const struct rblk_disk *disk, char *text)
 	    disk->volume_flags & (RBLK_VOLUME_FLUSH | RBLK_VOLUME_READ_ONLY) ||
 	    !(disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
 		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: cannot be flushed, and is lost with the target: "
-		  "attach it as volatile, or not at all", rblk_session_peer(disk->session),
-		  disk->options.volume);
+	scnprintf(text, RBLK_TEXT_BYTES,
+		  "%s/%s: cannot be flushed, and is lost with the target: attach it as volatile, or not at all",
+		  rblk_session_peer(disk->session), disk->options.volume);
 	return -EOPNOTSUPP;
 }
 
@@ -233,7 +236,9 @@ static int rblk_attach_build(struct rblk_disk *disk, char *text)
 		error = rblk_attach_await_fence(disk, text);
 	if (!error)
 		error = rblk_attach_open(disk, text);
-	/* A disk that failed before this one's volume was known did not tell it what it had lost. */
+	/*
+	 * A disk that failed before this one's volume was known did not tell it what it had lost.
+	 */
 	if (!error)
 		error = rblk_attach_await_fence(disk, text);
 	if (!error)
@@ -268,8 +273,9 @@ int rblk_disk_attach(const struct rblk_options *options, char *text)
 
 	if (IS_ERR(disk)) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
-			  PTR_ERR(disk) == -ENOSPC ? "too many disks" :
-			  PTR_ERR(disk) == -ENOMEM ? "out of memory" : "this kernel has no HMAC-SHA256");
+			  PTR_ERR(disk) == -ENOSPC   ? "too many disks"
+			  : PTR_ERR(disk) == -ENOMEM ? "out of memory"
+						     : "this kernel has no HMAC-SHA256");
 		return PTR_ERR(disk);
 	}
 	error = rblk_attach_build(disk, text);
@@ -291,7 +297,7 @@ out:
 	return error;
 }
 
-/* -- by name, and all ----------------------------------------------------------------------------- */
+/* -- by name, and all -- */
 
 /* A referenced disk by "rblk0" or "/dev/rblk0". */
 static struct rblk_disk *rblk_detach_find(const char *name)

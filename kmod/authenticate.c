@@ -41,7 +41,8 @@ static int rblk_auth_step(struct rblk_queue *queue, u32 step, const struct rblk_
 		.report_bytes = sizeof(*report),
 	};
 	unsigned long now = jiffies;
-	unsigned int left_ms = time_before(now, queue->connect_by) ? jiffies_to_msecs(queue->connect_by - now) : 1;
+	unsigned int left_ms =
+		time_before(now, queue->connect_by) ? jiffies_to_msecs(queue->connect_by - now) : 1;
 	int error;
 
 	core_proof_message(&message, step, proof->initiator_nonce, own, proof->name);
@@ -54,13 +55,15 @@ static int rblk_auth_step(struct rblk_queue *queue, u32 step, const struct rblk_
 	if (sc.status)
 		rblk_auth_say(queue, text, rblk_status_text(sc.status));
 	else if (error)
-		rblk_auth_say(queue, text, error == -ETIMEDOUT ? "no answer" : "the connection was lost");
+		rblk_auth_say(queue, text,
+			      error == -ETIMEDOUT ? "no answer" : "the connection was lost");
 	if (error)
 		return error;
 	if (!rblk_check_authenticate(report, sizeof(*report)) &&
 	    core_proof_continues(report, step, proof->target_nonce, proof->name))
 		return 0;
-	return rblk_auth_refuse(queue, RBLK_DENIED_UNSAID, text, "the target's answer is malformed");
+	return rblk_auth_refuse(queue, RBLK_DENIED_UNSAID, text,
+				"the target's answer is malformed");
 }
 
 int rblk_authenticate(struct rblk_queue *queue, char *text)
@@ -80,8 +83,9 @@ int rblk_authenticate(struct rblk_queue *queue, char *text)
 	memcpy(proof.target_nonce, report.nonce, sizeof(proof.target_nonce));
 	error = rblk_key_prove(queue->session->prover, &proof, own, right);
 	if (error) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: key %s: %s (error %d)", rblk_queue_peer(queue),
-			  queue->index, o->key, rblk_key_error_text(error), error);
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: key %s: %s (error %d)",
+			  rblk_queue_peer(queue), queue->index, o->key, rblk_key_error_text(error),
+			  error);
 		return error;
 	}
 	error = rblk_auth_step(queue, 2, &proof, own, &report, text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The session's own commands; see call.h. A reserved tag is a caller's from reserve to unreserve; that of a command
- * that was left stays taken until its end, since the answer may still come.
+ * The session's own commands; see call.h. A reserved tag is a caller's from reserve to unreserve;
+ * that of a command that was left stays taken until its end, since the answer may still come.
  */
 #include "kmod/call.h"
 #include "kmod/session.h"
@@ -32,8 +32,9 @@ void rblk_call_finish(struct rblk_call *call)
 }
 
 /*
- * The caller goes away, and the command stays outstanding: payload and report are in its slot. False: it has ended, or
- * is of a kind that is not left, because a target that lives answers it at once.
+ * The caller goes away, and the command stays outstanding: payload and report are in its slot.
+ * False: it has ended, or is of a kind that is not left, because a target that lives answers it at
+ * once.
  */
 static bool rblk_call_leave(struct rblk_call *call, struct rblk_session_command *sc)
 {
@@ -59,7 +60,9 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 
 		if (call->command.account.state == CORE_TAG_FREE)
 			continue;
-		/* The next connection may have so many credits that its tag is one for I/O there. */
+		/*
+		 * The next connection may have so many credits that its tag is one for I/O there.
+		 */
 		queue->commands[call->command.tag] = NULL;
 		call->command.error = -ENOTCONN;
 		call->command.account.state = CORE_TAG_FREE;
@@ -68,28 +71,37 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 }
 
 /*
- * How many reserved tags may be taken already for this command to take another. A command that may be left leaves one for
- * ABORT and FENCE besides, and every command but KEEPALIVE leaves one for KEEPALIVE.
+ * How many reserved tags may be taken already for this command to take another. A command that may
+ * be left leaves one for ABORT and FENCE besides, and every command but KEEPALIVE leaves one for
+ * KEEPALIVE.
  */
 static unsigned int rblk_call_room(const struct rblk_session_command *sc)
 {
 	return RBLK_RESERVED_TAGS - (sc->opcode == RBLK_OP_KEEPALIVE ? 1 : sc->left ? 3 : 2);
 }
 
-/* One that storage holds up, and that nobody waits for: not an OPEN, which the target answers BUSY after some seconds. */
+/*
+ * One that storage holds up, and that nobody waits for: not an OPEN, which the target answers BUSY
+ * after some seconds.
+ */
 static bool rblk_call_stuck(const struct rblk_queue *queue)
 {
 	unsigned int i;
 
 	lockdep_assert_held(&queue->lock);
 	for (i = 0; i < RBLK_RESERVED_TAGS; i++)
-		if (queue->reserved[i].left && queue->reserved[i].command.wire.opcode != RBLK_OP_OPEN)
+		if (queue->reserved[i].left &&
+		    queue->reserved[i].command.wire.opcode != RBLK_OP_OPEN)
 			return true;
 	return false;
 }
 
-/* Volumes that hang take one of the two tags for commands that may be left at most: other disks' OPEN has the other. */
-static bool rblk_call_may_take(const struct rblk_queue *queue, const struct rblk_session_command *sc)
+/*
+ * Volumes that hang take one of the two tags for commands that may be left at most: other disks'
+ * OPEN has the other.
+ */
+static bool rblk_call_may_take(const struct rblk_queue *queue,
+			       const struct rblk_session_command *sc)
 {
 	if (hweight_long(queue->reserved_used) > rblk_call_room(sc))
 		return false;
@@ -97,8 +109,9 @@ static bool rblk_call_may_take(const struct rblk_queue *queue, const struct rblk
 }
 
 /*
- * While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve(). Here alone a command
- * comes to a connection whose target has not proven itself yet: a caller that tries again may meet the next connection.
+ * While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve().
+ * Here alone a command comes to a connection whose target has not proven itself yet: a caller that
+ * tries again may meet the next connection.
  */
 static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 					   const struct rblk_session_command *sc)
@@ -141,8 +154,8 @@ static void rblk_call_unreserve(struct rblk_queue *queue, struct rblk_call *call
 }
 
 /*
- * The payload is in the first half of the command's slot, the report is written to the second, so that they
- * cannot overlap; without a payload, a report may fill the slot.
+ * The payload is in the first half of the command's slot, the report is written to the second, so
+ * that they cannot overlap; without a payload, a report may fill the slot.
  */
 static u32 rblk_call_report_offset(bool payload)
 {
@@ -173,7 +186,8 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 		memcpy(slot, sc->payload, sc->payload_bytes);
 		command->bytes = ALIGN(sc->payload_bytes, RBLK_CAPSULE_ALIGN);
 		command->memory = RBLK_MEMORY_CAPSULE;
-		wire->segment.length = rblk_to_le32(command->bytes); /* the report's, if there is one */
+		/* the report's, if there is one */
+		wire->segment.length = rblk_to_le32(command->bytes);
 		wire->flags |= RBLK_CMD_CAPSULE;
 	}
 	if (sc->report_bytes) {
@@ -185,13 +199,14 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 }
 
 /*
- * An attempt to connect ends at once when its connection is lost: its close_work waits for it, and ends its calls only
- * then.
+ * An attempt to connect ends at once when its connection is lost: its close_work waits for it, and
+ * ends its calls only then.
  */
 static bool rblk_call_over(struct rblk_call *call)
 {
 	return smp_load_acquire(&call->finished) ||
-	       (call->command.wire.opcode == RBLK_OP_AUTHENTICATE && READ_ONCE(call->command.queue->aborted));
+	       (call->command.wire.opcode == RBLK_OP_AUTHENTICATE &&
+		READ_ONCE(call->command.queue->aborted));
 }
 
 /* A polled queue has no interrupts: the waiting caller polls it this often. */
@@ -204,21 +219,25 @@ static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 	long left = 0;
 
 	if (!queue->polled)
-		return wait_event_killable_timeout(queue->session->wait, rblk_call_over(call), timeout);
+		return wait_event_killable_timeout(queue->session->wait, rblk_call_over(call),
+						   timeout);
 	while (!left && (timeout == MAX_SCHEDULE_TIMEOUT || time_before(jiffies, end))) {
 		rblk_queue_poll(queue, NULL);
-		left = wait_event_killable_timeout(queue->session->wait, rblk_call_over(call), slice);
+		left = wait_event_killable_timeout(queue->session->wait, rblk_call_over(call),
+						   slice);
 	}
 	return left;
 }
 
 /* Until it has been answered, or cannot be any more. */
-static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *sc, unsigned int timeout_ms)
+static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *sc,
+			  unsigned int timeout_ms)
 {
 	const char *name = rblk_opcode_name(sc->opcode);
 	struct rblk_queue *queue = call->command.queue;
-	long left = rblk_call_sleep(call, timeout_ms == RBLK_CALL_FOREVER ?
-						  MAX_SCHEDULE_TIMEOUT : msecs_to_jiffies(timeout_ms));
+	long left = rblk_call_sleep(call, timeout_ms == RBLK_CALL_FOREVER
+						  ? MAX_SCHEDULE_TIMEOUT
+						  : msecs_to_jiffies(timeout_ms));
 
 	if (left > 0)
 		return smp_load_acquire(&call->finished) ? 0 : -ECANCELED;

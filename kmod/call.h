@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One of the session's own commands (OPEN, KEEPALIVE, ...): sent on a reserved tag and waited for.
- * Each queue has RBLK_RESERVED_TAGS of them. The answer to some may take as long as a volume's storage: whoever does not
- * wait so long, or is killed, leaves the command, and not the connection, which other disks use.
+ * Each queue has RBLK_RESERVED_TAGS of them. The answer to some may take as long as a volume's
+ * storage: whoever does not wait so long, or is killed, leaves the command, and not the connection,
+ * which other disks use.
  */
 #ifndef RBLK_KMOD_CALL_H
 #define RBLK_KMOD_CALL_H
@@ -13,15 +14,18 @@ struct rblk_call;
 struct rblk_session;
 
 /*
- * A command that was left has ended, answered or with call->command.error; its tag is free when this returns. Any
- * context.
+ * A command that was left has ended, answered or with call->command.error; its tag is free when
+ * this returns. Any context.
  */
 typedef void (*rblk_left_fn)(struct rblk_session *session, const struct rblk_call *call, void *arg);
 
 struct rblk_call {
 	struct rblk_command command;
 	bool finished; /* stored with release: the command is the waiter's again */
-	/* queue->lock; NULL, or nobody waits any more: its end gives the tag back, and is told to this one. */
+	/*
+	 * queue->lock; NULL, or nobody waits any more: its end gives the tag back, and is told to
+	 * this one.
+	 */
 	rblk_left_fn left;
 	void *left_arg;
 };
@@ -51,7 +55,11 @@ struct rblk_session_command {
 	u16 status; /* out */
 	u16 denied; /* out: RBLK_E_DENIED's reason */
 	u16 result; /* out: ABORT's, enum rblk_abort_result */
-	rblk_left_fn left; /* of those whose answer may take as long as storage: who is told the end of one that was left */
+	/*
+	 * of those whose answer may take as long as storage: who is told the end of one that was
+	 * left
+	 */
+	rblk_left_fn left;
 	void *left_arg;
 	bool was_left; /* out: it stays outstanding; left() has left_arg */
 };
@@ -61,8 +69,9 @@ struct rblk_session_command {
 /*
  * Send one and wait. `payload` goes in the capsule (payload_bytes, zero filled to
  * RBLK_CAPSULE_ALIGN); the report, if any, is copied to `report`. Sleeps, killably. 0 or negative
- * errno. -ETIMEDOUT, -EINTR: it was left, if it can be; else the connection is reported as lost. -ENOTCONN: there is
- * none, or none of that epoch, or the target has not proven itself yet. -EBUSY: no tag is free.
+ * errno. -ETIMEDOUT, -EINTR: it was left, if it can be; else the connection is reported as lost.
+ * -ENOTCONN: there is none, or none of that epoch, or the target has not proven itself yet. -EBUSY:
+ * no tag is free.
  */
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 		  unsigned int timeout_ms);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * CLOSE, on queue 0; see closing.h. The session's closing_work sends it, for one record after the other, tries again what
- * was not answered, and frees what is over.
+ * CLOSE, on queue 0; see closing.h. The session's closing_work sends it, for one record after the
+ * other, tries again what was not answered, and frees what is over.
  */
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -61,16 +61,17 @@ void rblk_closing_add(struct rblk_session *session, struct rblk_closing *closing
 		kfree(closing);
 }
 
-/* -- what a CLOSE has come to ------------------------------------------------------------------------ */
+/* -- what a CLOSE has come to -- */
 
 /*
- * Answered, whatever the status: a handle that is closed already, or about to be, gives NO_VOLUME; a target that drains
- * ends the session. A CLOSE without an answer may have been done. It is sent again, which is harmless: the number is not
- * another handle's so soon (proto/README.md, 6, CLOSE).
+ * Answered, whatever the status: a handle that is closed already, or about to be, gives NO_VOLUME;
+ * a target that drains ends the session. A CLOSE without an answer may have been done. It is sent
+ * again, which is harmless: the number is not another handle's so soon (proto/README.md, 6, CLOSE).
  */
 static void rblk_closing_judge(struct rblk_closing *closing, int error, u16 status)
 {
-	bool answered = (!error || status) && status != RBLK_E_BUSY && status != RBLK_E_NO_RESOURCES;
+	bool answered =
+		(!error || status) && status != RBLK_E_BUSY && status != RBLK_E_NO_RESOURCES;
 	struct rblk_session *session = closing->session;
 	unsigned long flags;
 
@@ -80,7 +81,8 @@ static void rblk_closing_judge(struct rblk_closing *closing, int error, u16 stat
 }
 
 /* rblk_left_fn of a CLOSE. */
-static void rblk_closing_answered(struct rblk_session *session, const struct rblk_call *call, void *arg)
+static void rblk_closing_answered(struct rblk_session *session, const struct rblk_call *call,
+				  void *arg)
 {
 	rblk_closing_judge(arg, call->command.error, call->command.status);
 	/* From there on it may be freed. */
@@ -102,7 +104,7 @@ void rblk_closing_opened(struct rblk_session *session, const struct rblk_call *c
 	rblk_closing_add(session, closing);
 }
 
-/* -- sending ----------------------------------------------------------------------------------------- */
+/* -- sending -- */
 
 static void rblk_closing_send(struct rblk_session *session, struct rblk_closing *closing)
 {
@@ -124,7 +126,10 @@ static void rblk_closing_send(struct rblk_session *session, struct rblk_closing 
 	wake_up_all(&session->wait);
 }
 
-/* Those that are closed, or went with their epoch, are freed. False: none is left whose CLOSE is not with the target. */
+/*
+ * Those that are closed, or went with their epoch, are freed. False: none is left whose CLOSE is
+ * not with the target.
+ */
 static bool rblk_closing_sort(struct rblk_session *session)
 {
 	struct rblk_closing *closing, *after;
@@ -169,7 +174,8 @@ static struct rblk_closing *rblk_closing_next(struct rblk_session *session)
 /* Each is tried once; then after a pause, or when the session is live again. */
 static void rblk_closing_work(struct work_struct *work)
 {
-	struct rblk_session *session = container_of(to_delayed_work(work), struct rblk_session, closing_work);
+	struct rblk_session *session =
+		container_of(to_delayed_work(work), struct rblk_session, closing_work);
 	unsigned int noio = memalloc_noio_save(), left;
 	struct rblk_closing *closing;
 
@@ -181,12 +187,13 @@ static void rblk_closing_work(struct work_struct *work)
 		rblk_closing_send(session, closing);
 	}
 	if (rblk_closing_sort(session) && rblk_session_live(session))
-		queue_delayed_work(rblk_opens, &session->closing_work, msecs_to_jiffies(RBLK_CLOSING_AGAIN_MS) + 1);
+		queue_delayed_work(rblk_opens, &session->closing_work,
+				   msecs_to_jiffies(RBLK_CLOSING_AGAIN_MS) + 1);
 	wake_up_all(&session->wait);
 	memalloc_noio_restore(noio);
 }
 
-/* -- waiting ----------------------------------------------------------------------------------------- */
+/* -- waiting -- */
 
 /* It may have been freed: only its address counts. */
 static bool rblk_closing_over(struct rblk_session *session, const struct rblk_closing *closing)
@@ -209,7 +216,7 @@ void rblk_closing_wait(struct rblk_session *session, const struct rblk_closing *
 			   msecs_to_jiffies(session->options.command_ms));
 }
 
-/* -- beginning and end ----------------------------------------------------------------------------------- */
+/* -- beginning and end -- */
 
 void rblk_closing_init(struct rblk_session *session)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Handles that a session is to close. At the target a handle lives over reconnections until CLOSE or the end of the epoch,
- * so a CLOSE that is lost with its connection is sent again until it is answered, or the epoch is over.
+ * Handles that a session is to close. At the target a handle lives over reconnections until CLOSE
+ * or the end of the epoch, so a CLOSE that is lost with its connection is sent again until it is
+ * answered, or the epoch is over.
  *
- * A record is made before OPEN is sent, so that closing never lacks memory. It is its maker's until rblk_closing_add()
- * gives it to the session, whose closing_work frees it.
+ * A record is made before OPEN is sent, so that closing never lacks memory. It is its maker's until
+ * rblk_closing_add() gives it to the session, whose closing_work frees it.
  */
 #ifndef RBLK_KMOD_CLOSING_H
 #define RBLK_KMOD_CLOSING_H
@@ -35,14 +36,17 @@ struct rblk_closing *rblk_closing_alloc(void);
 void rblk_closing_free(struct rblk_closing *closing);
 /* Its OPEN was answered with this handle. */
 void rblk_closing_name(struct rblk_closing *closing, u64 epoch, u32 handle);
-/* Its handle is closed as soon as the session is live; it is not used any more. Any context, without core_lock. */
+/*
+ * Its handle is closed as soon as the session is live; it is not used any more. Any context,
+ * without core_lock.
+ */
 void rblk_closing_add(struct rblk_session *session, struct rblk_closing *closing);
 /* Sleeps, for command_ms at most: until one that was added is closed, or left for later. */
 void rblk_closing_wait(struct rblk_session *session, const struct rblk_closing *closing);
 
 /*
- * rblk_left_fn of an OPEN that nobody waits for any more; `arg` is its record, with the epoch: if it has opened a handle,
- * that is closed.
+ * rblk_left_fn of an OPEN that nobody waits for any more; `arg` is its record, with the epoch: if
+ * it has opened a handle, that is closed.
  */
 void rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg);
 /* The session is live. Any context. */

@@ -20,9 +20,12 @@ static bool rblk_command_is_call(const struct rblk_command *command)
 	return command->tag >= command->queue->credits;
 }
 
-/* -- ending -------------------------------------------------------------------------------------- */
+/* -- ending -- */
 
-/* dm-multipath sends again, on another path, what fails with TRANSPORT, TIMEOUT or IOERR (blk_path_error()). */
+/*
+ * dm-multipath sends again, on another path, what fails with TRANSPORT, TIMEOUT or IOERR
+ * (blk_path_error()).
+ */
 static blk_status_t rblk_io_status(const struct rblk_io *io)
 {
 	const struct rblk_command *command = &io->command;
@@ -47,8 +50,10 @@ static blk_status_t rblk_io_status(const struct rblk_io *io)
 	case RBLK_E_DIGEST:
 		return BLK_STS_PROTECTION;
 	case RBLK_E_RESERVED:
-	case RBLK_E_ABORTED: /* by a preemption: what this module has aborted is sent again, or has timed out */
-		return errno_to_blk_status(-EBADE); /* BLK_STS_RESV_CONFLICT; before 6.5 BLK_STS_NEXUS */
+	/* by a preemption: what this module has aborted is sent again, or has timed out */
+	case RBLK_E_ABORTED:
+		/* BLK_STS_RESV_CONFLICT; before 6.5 BLK_STS_NEXUS */
+		return errno_to_blk_status(-EBADE);
 	default: /* the target's definite answer, the same on every path */
 		return BLK_STS_TARGET;
 	}
@@ -127,7 +132,8 @@ static void rblk_io_invalidated(struct ib_cq *cq, struct ib_wc *wc)
 	}
 	/* It is the last one of a chain, and the only one that says so. */
 	for (ended = io->inv_first; ended; ended = next) {
-		next = ended == io ? NULL : container_of(ended->inv_wr.next, struct rblk_io, inv_wr);
+		next = ended == io ? NULL
+				   : container_of(ended->inv_wr.next, struct rblk_io, inv_wr);
 		smp_store_release(&ended->mr_valid, false);
 		rblk_command_put(&ended->command);
 	}
@@ -193,7 +199,7 @@ void rblk_command_answered_immediate(struct rblk_command *command, u8 queued_cod
 	rblk_command_end_key(command, 0);
 }
 
-/* -- beginning ------------------------------------------------------------------------------------ */
+/* -- beginning -- */
 
 void rblk_io_init(struct rblk_io *io, struct rblk_queue *queue)
 {
@@ -247,18 +253,18 @@ static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *f
 }
 
 /*
- * Since it was opened again, the volume may take less at a time than blk-mq was told at attach. 0: it has neither command,
- * and the target says why.
+ * Since it was opened again, the volume may take less at a time than blk-mq was told at attach. 0:
+ * it has neither command, and the target says why.
  */
 static bool rblk_io_fits(const struct rblk_disk *disk, u8 opcode, u32 blocks)
 {
-	return (opcode != RBLK_OP_DISCARD && opcode != RBLK_OP_WRITE_ZEROES) || !disk->max_discard_blocks ||
-	       blocks <= disk->max_discard_blocks;
+	return (opcode != RBLK_OP_DISCARD && opcode != RBLK_OP_WRITE_ZEROES) ||
+	       !disk->max_discard_blocks || blocks <= disk->max_discard_blocks;
 }
 
 /*
- * F7: it has got a volatile cache since it was attached, of which blk-mq does not know. No FLUSH will come, and FUA was
- * taken off what should have it.
+ * F7: it has got a volatile cache since it was attached, of which blk-mq does not know. No FLUSH
+ * will come, and FUA was taken off what should have it.
  */
 static bool rblk_io_writes_through(const struct rblk_disk *disk, u8 opcode)
 {

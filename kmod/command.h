@@ -38,9 +38,9 @@ struct rblk_command {
 	u16 tag; /* below queue->credits: of struct rblk_io; beyond: of struct rblk_call */
 	u8 memory; /* enum rblk_data_kind */
 	/*
-	 * FREE: nothing of it is known to the RDMA device. TAKEN: on queue->pending, memory is mapped.
-	 * SENT: the target may touch its memory. ANSWERED: its rkey is being ended. queue->lock until
-	 * SENT, then the completion handlers.
+	 * FREE: nothing of it is known to the RDMA device. TAKEN: on queue->pending, memory is
+	 * mapped. SENT: the target may touch its memory. ANSWERED: its rkey is being ended.
+	 * queue->lock until SENT, then the completion handlers.
 	 */
 	struct core_tag account;
 	refcount_t refs;
@@ -71,8 +71,9 @@ struct rblk_io {
 
 	bool borrowed; /* its tag is one for the requests of other queues */
 	bool retry;    /* it was sent before, on a connection that was lost */
-	bool abort_asked;            /* the target was, or will be, asked to drop it, since it was sent last */
-	bool overdue;                /* it was not answered in time, since it was sent in overdue_since (jiffies) */
+	bool abort_asked; /* the target was, or will be, asked to drop it, since it was sent last */
+	/* it was not answered in time, since it was sent in overdue_since (jiffies) */
+	bool overdue;
 	bool expired;                /* it is not sent again: it fails when it may (F5) */
 	unsigned long overdue_since;
 	u64 flush;     /* FLUSH: its number (core/durable.h) */
@@ -87,7 +88,8 @@ struct rblk_io {
 	u8 digests;                  /* times that its data did not match its digest */
 
 	/* memory.c: RBLK_MEMORY_FAST */
-	bool mr_valid; /* registered and not yet invalidated; the sender's release, the handlers' acquire */
+	/* registered and not yet invalidated; the sender's release, the handlers' acquire */
+	bool mr_valid;
 	struct ib_mr *mr; /* the queue's for this tag */
 	struct ib_reg_wr reg_wr;
 	struct ib_send_wr inv_wr;

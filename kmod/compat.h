@@ -147,8 +147,8 @@ static inline int rblk_compat_map_sg(struct request *rq, struct scatterlist *sgl
 /* The NUMA node of init_request became signed on the way to 7.2. */
 typedef typeof(__builtin_choose_expr(
 	__builtin_types_compatible_p(typeof(((struct blk_mq_ops *)NULL)->init_request),
-				     int (*)(struct blk_mq_tag_set *, struct request *, unsigned int,
-					     int)),
+				     int (*)(struct blk_mq_tag_set *, struct request *,
+					     unsigned int, int)),
 	0, 0u)) rblk_compat_node_t;
 
 /* Registrations and the reservation can be read since 6.4, when a conflict got its number, too. */

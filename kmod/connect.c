@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Connects a queue and takes it down: address, route, queue pair, login; drain, release. Called by
- * works.c, of which only one at a time runs for a queue. The connection manager's events
- * arrive on its own thread and only set a step's outcome or report the loss; they never free anything. What a
+ * works.c, of which only one at a time runs for a queue. The connection manager's events arrive on
+ * its own thread and only set a step's outcome or report the loss; they never free anything. What a
  * login says, and what its answer means, is login.c's.
  */
 #include <linux/slab.h>
@@ -115,7 +115,7 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 							 queue->session->slot_bytes, tags) + 1;
 }
 
-/* -- queue pair, buffers ------------------------------------------------------------------------ */
+/* -- queue pair, buffers -- */
 
 /* Checks the required limits, with a message: a failed QP creation only returns a number. */
 static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
@@ -206,7 +206,10 @@ static void rblk_connect_qp_event(struct ib_event *event, void *context)
 		rblk_queue_lost(queue, "%s", ib_event_msg(event->event));
 }
 
-/* Sessions and their queues take the vectors in turn, so that not every session's first queue has the first. */
+/*
+ * Sessions and their queues take the vectors in turn, so that not every session's first queue has
+ * the first.
+ */
 static int rblk_connect_vector(const struct rblk_queue *queue)
 {
 	const struct rblk_session *session = queue->session;
@@ -246,7 +249,8 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 		queue->cq = NULL;
 		return error;
 	}
-	attr.send_cq = attr.recv_cq = queue->cq;
+	attr.send_cq = queue->cq;
+	attr.recv_cq = queue->cq;
 	error = rdma_create_qp(queue->cm_id, queue->pd, &attr);
 	if (error)
 		return error;
@@ -254,12 +258,13 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 	return 0;
 }
 
-/* -- the steps ------------------------------------------------------------------------------------ */
+/* -- the steps -- */
 
 static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
 {
 	struct rblk_session_options *o = &queue->session->options;
 	struct rblk_portal *portal = &o->portals[queue->portal];
+	struct sockaddr *source = NULL; /* as the routes say */
 	int error = 0;
 
 	if (o->tos)
@@ -268,9 +273,10 @@ static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
 		error = rdma_set_ack_timeout(queue->cm_id, o->ack_timeout);
 	if (error)
 		return error;
-	return rdma_resolve_addr(queue->cm_id,
-				 portal->source.ss_family ? (struct sockaddr *)&portal->source : NULL,
-				 (struct sockaddr *)&portal->address, rblk_connect_left_ms(queue));
+	if (portal->source.ss_family)
+		source = (struct sockaddr *)&portal->source;
+	return rdma_resolve_addr(queue->cm_id, source, (struct sockaddr *)&portal->address,
+				 rblk_connect_left_ms(queue));
 }
 
 static int rblk_connect_resolve_route(struct rblk_queue *queue, char *text)
@@ -362,7 +368,8 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	init_waitqueue_head(&queue->session_idle);
 	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
 				  GFP_KERNEL);
-	queue->owners = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->owners), GFP_KERNEL);
+	queue->owners =
+		kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->owners), GFP_KERNEL);
 	queue->reserved = kcalloc(RBLK_RESERVED_TAGS, sizeof(*queue->reserved), GFP_KERNEL);
 	if (queue->commands && queue->owners && queue->reserved)
 		return queue;
@@ -379,9 +386,12 @@ static void rblk_connect_reset(struct rblk_queue *queue)
 	queue->step_text[0] = '\0';
 	queue->reject_reason = RBLK_REJECT_NONE;
 	reinit_completion(&queue->step);
-	smp_mb(); /* what rblk_queue_abort() completed before, rblk_connect_wait() sees as aborted */
-	if (!queue->index)
-		queue->session->event_seen = queue->session->event_told = 0;
+	/* what rblk_queue_abort() completed before, rblk_connect_wait() sees as aborted */
+	smp_mb();
+	if (!queue->index) {
+		queue->session->event_seen = 0;
+		queue->session->event_told = 0;
+	}
 	spin_lock_irqsave(&queue->lock, flags);
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
@@ -469,7 +479,10 @@ void rblk_queue_release_keys(struct rblk_queue *queue)
 void rblk_queue_release_hardware(struct rblk_queue *queue)
 {
 	rblk_queue_release_keys(queue);
-	/* They read their slots, and may be a user's, who is slow. Nothing that they wait for is outstanding. */
+	/*
+	 * They read their slots, and may be a user's, who is slow. Nothing that they wait for is
+	 * outstanding.
+	 */
 	spin_lock_irq(&queue->lock);
 	wait_event_lock_irq(queue->session_idle, !queue->session_callers, queue->lock);
 	spin_unlock_irq(&queue->lock);

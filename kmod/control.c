@@ -26,11 +26,12 @@
 #include "proto/wire/wire_check.h"
 
 /*
- * One open of the control device. lock owns the rest. It keeps its own place in the text: the file's
- * position is stored only after a write that succeeds, and what a refused one says is to be read, too.
+ * One open of the control device. lock owns the rest. It keeps its own place in the text: the
+ * file's position is stored only after a write that succeeds, and what a refused one says is to be
+ * read, too.
  */
 struct rblk_control {
-	struct mutex lock;
+	struct mutex lock; /* one line at a time */
 	loff_t read_at;
 	char text[RBLK_TEXT_BYTES + 1];
 };
@@ -63,26 +64,26 @@ static const struct {
 } rblk_numbers[] = {
 	[KEY_QUEUES] = { offsetof(struct rblk_session_options, queues), 1, RBLK_QUEUES_MAX },
 	[KEY_POLL_QUEUES] = { offsetof(struct rblk_session_options, poll_queues), 0,
-			      RBLK_QUEUES_MAX - 1 },
+			     RBLK_QUEUES_MAX - 1 },
 	[KEY_CREDITS] = { offsetof(struct rblk_session_options, credits), RBLK_CREDITS_MIN,
-			  RBLK_CREDITS_MAX },
-	[KEY_CONNECT_MS] = { offsetof(struct rblk_session_options, connect_ms), RBLK_ATTACH_WAIT_MS_MIN,
-			     RBLK_ATTACH_WAIT_MS_MAX },
-	[KEY_COMMAND_MS] = { offsetof(struct rblk_session_options, command_ms), RBLK_ATTACH_WAIT_MS_MIN,
-			     RBLK_ATTACH_WAIT_MS_MAX },
+			 RBLK_CREDITS_MAX },
+	[KEY_CONNECT_MS] = { offsetof(struct rblk_session_options, connect_ms),
+			    RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
+	[KEY_COMMAND_MS] = { offsetof(struct rblk_session_options, command_ms),
+			    RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
 	[KEY_RECONNECT_MS] = { offsetof(struct rblk_session_options, reconnect_ms),
-			       RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
+			      RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
 	[KEY_FAIL_FAST_MS] = { offsetof(struct rblk_session_options, fail_fast_ms), 0,
-			       RBLK_ATTACH_GIVE_UP_MS_MAX },
+			      RBLK_ATTACH_GIVE_UP_MS_MAX },
 	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_session_options, give_up_ms), 0,
-			     RBLK_ATTACH_GIVE_UP_MS_MAX },
+			    RBLK_ATTACH_GIVE_UP_MS_MAX },
 	[KEY_TOS] = { offsetof(struct rblk_session_options, tos), 0, RBLK_ATTACH_TOS_MAX },
 	[KEY_ACK_TIMEOUT] = { offsetof(struct rblk_session_options, ack_timeout), 0,
-			      RBLK_ATTACH_ACK_TIMEOUT_MAX },
+			     RBLK_ATTACH_ACK_TIMEOUT_MAX },
 };
 
-static int rblk_control_number(struct rblk_session_options *o, enum rblk_key key, unsigned int value,
-			       const char *word, char *text)
+static int rblk_control_number(struct rblk_session_options *o, enum rblk_key key,
+			       unsigned int value, const char *word, char *text)
 {
 	if (value < rblk_numbers[key].min || value > rblk_numbers[key].max) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: must be from %u to %u", word,
@@ -115,8 +116,8 @@ static int rblk_control_key(char key[RBLK_KEY_NAME_BYTES], const substring_t *va
 	const char *c;
 
 	if (match_strlcpy(key, value, RBLK_KEY_NAME_BYTES) >= RBLK_KEY_NAME_BYTES) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: key=%.64s...: longer than %u characters", key,
-			  RBLK_KEY_NAME_BYTES - 1);
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: key=%.64s...: longer than %u characters",
+			  key, RBLK_KEY_NAME_BYTES - 1);
 		return -ENAMETOOLONG;
 	}
 	for (c = key; *c > ' ' && *c < 0x7f; c++)
@@ -127,7 +128,10 @@ static int rblk_control_key(char key[RBLK_KEY_NAME_BYTES], const substring_t *va
 	return -EINVAL;
 }
 
-/* Words of an attach line that belong together: addresses, and the port and the source of each, or one for all. */
+/*
+ * Words of an attach line that belong together: addresses, and the port and the source of each, or
+ * one for all.
+ */
 struct rblk_control_portals {
 	char addresses[CORE_PORTALS_MAX * 64];
 	char ports[CORE_PORTALS_MAX * 8];
@@ -165,7 +169,8 @@ static int rblk_control_portal(struct rblk_portal *portal, const char *address, 
 	return error;
 }
 
-static int rblk_control_portals(struct rblk_session_options *o, struct rblk_control_portals *words, char *text)
+static int rblk_control_portals(struct rblk_session_options *o, struct rblk_control_portals *words,
+				char *text)
 {
 	char *addresses = words->addresses, *ports = words->ports, *address, *port = NULL;
 	int error;
@@ -189,12 +194,13 @@ static int rblk_control_portals(struct rblk_session_options *o, struct rblk_cont
 
 static int rblk_control_source(struct rblk_portal *portal, const char *source, char *text)
 {
-	int error = inet_pton_with_scope(current->nsproxy->net_ns, portal->address.ss_family, source, NULL,
-					 &portal->source);
+	int error = inet_pton_with_scope(current->nsproxy->net_ns, portal->address.ss_family,
+					 source, NULL, &portal->source);
 
 	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: source=%.80s: no numeric address of the family of %.64s",
-			  source, portal->text);
+		scnprintf(text, RBLK_TEXT_BYTES,
+			  "attach: source=%.80s: no numeric address of the family of %.64s", source,
+			  portal->text);
 	return error;
 }
 
@@ -221,7 +227,8 @@ static int rblk_control_sources(struct rblk_session_options *o, const char *sour
 	return -EINVAL;
 }
 
-static int rblk_control_list(char *list, size_t bytes, const substring_t *value, const char *word, char *text)
+static int rblk_control_list(char *list, size_t bytes, const substring_t *value, const char *word,
+			     char *text)
 {
 	if (match_strlcpy(list, value, bytes) < bytes)
 		return 0;
@@ -230,8 +237,8 @@ static int rblk_control_list(char *list, size_t bytes, const substring_t *value,
 }
 
 /* One word of an attach line. */
-static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_control_portals *portals,
-			     char *text)
+static int rblk_control_word(struct rblk_options *o, char *word,
+			     struct rblk_control_portals *portals, char *text)
 {
 	substring_t args[MAX_OPT_ARGS];
 	char value[RBLK_NAME_BYTES + 64];
@@ -240,11 +247,14 @@ static int rblk_control_word(struct rblk_options *o, char *word, struct rblk_con
 
 	switch (key) {
 	case KEY_ADDRESS:
-		return rblk_control_list(portals->addresses, sizeof(portals->addresses), &args[0], word, text);
+		return rblk_control_list(portals->addresses, sizeof(portals->addresses), &args[0],
+					 word, text);
 	case KEY_PORT:
-		return rblk_control_list(portals->ports, sizeof(portals->ports), &args[0], word, text);
+		return rblk_control_list(portals->ports, sizeof(portals->ports), &args[0], word,
+					 text);
 	case KEY_SOURCE:
-		return rblk_control_list(portals->sources, sizeof(portals->sources), &args[0], word, text);
+		return rblk_control_list(portals->sources, sizeof(portals->sources), &args[0], word,
+					 text);
 	case KEY_VOLUME:
 	case KEY_INITIATOR:
 		match_strlcpy(value, &args[0], sizeof(value));
@@ -285,8 +295,12 @@ static void rblk_control_defaults(struct rblk_session_options *o)
 	o->reconnect_ms = RBLK_ATTACH_RECONNECT_S * MSEC_PER_SEC;
 	o->fail_fast_ms = RBLK_ATTACH_FAIL_FAST_S * MSEC_PER_SEC;
 	o->give_up_ms = RBLK_ATTACH_GIVE_UP_S * MSEC_PER_SEC;
-	/* One that is cut short may be another host's, too. `rblk attach` knows of the machine's id. */
-	if (strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator)) < 0 || !rblk_name_distinct(o->initiator)) {
+	/*
+	 * One that is cut short may be another host's, too. `rblk attach` knows of the machine's
+	 * id.
+	 */
+	if (strscpy(o->initiator, utsname()->nodename, sizeof(o->initiator)) < 0 ||
+	    !rblk_name_distinct(o->initiator)) {
 		memset(o->initiator, 0, sizeof(o->initiator));
 		strscpy(o->initiator, RBLK_NAME_UNNAMED, sizeof(o->initiator));
 	}

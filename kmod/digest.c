@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Digests of data, see digest.h. Data in a slot is digested there, because that is what is sent; a page may change
- * while it is copied. The pages of larger writes are stable (rblk_limits.stable), or their writer's own affair.
+ * Digests of data, see digest.h. Data in a slot is digested there, because that is what is sent; a
+ * page may change while it is copied. The pages of larger writes are stable (rblk_limits.stable),
+ * or their writer's own affair.
  */
 #include <linux/highmem.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A disk's gendisk: its limits, its size, its beginning and end. Called by attach.c and volume.c. Its
- * requests are tagset.c's.
+ * A disk's gendisk: its limits, its size, its beginning and end. Called by attach.c and volume.c.
+ * Its requests are tagset.c's.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -25,7 +25,10 @@ RBLK_COMPAT_RELEASE(rblk_disk_released)
 	rblk_disk_release(disk->private_data);
 }
 
-/* No get_unique_id: it hands out EUI64, NAA and T10 identifiers, and a volume has a UUID (sysfs: wwid). */
+/*
+ * No get_unique_id: it hands out EUI64, NAA and T10 identifiers, and a volume has a UUID (sysfs:
+ * wwid).
+ */
 static const struct block_device_operations rblk_disk_ops = {
 	.owner = THIS_MODULE,
 	.open = rblk_disk_opened,
@@ -59,7 +62,10 @@ static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	u32 max_bytes = disk->max_io_bytes, discard = rblk_disk_discard_sectors(disk);
 	unsigned int i;
 
-	/* A queue that is live has its memory; one that is accepted later is compared with disk_bytes then (works.c). */
+	/*
+	 * A queue that is live has its memory; one that is accepted later is compared with
+	 * disk_bytes then (works.c).
+	 */
 	spin_lock_irq(&session->core_lock);
 	for (i = 0; i < session->hw_queues; i++) {
 		if (session->core.queue[i].state != CORE_QUEUE_LIVE)
@@ -116,7 +122,10 @@ int rblk_disk_create(struct rblk_disk *disk)
 		return PTR_ERR(gendisk);
 	gendisk->queue->queuedata = disk;
 	disk->flushes = limits.write_cache;
-	/* No major of its own: extended numbers, as NVMe's, a type that LVM takes without being told. */
+	/*
+	 * No major of its own: extended numbers, as NVMe's, a type that LVM takes without being
+	 * told.
+	 */
 	gendisk->fops = &rblk_disk_ops;
 	gendisk->private_data = disk;
 	snprintf(gendisk->disk_name, sizeof(gendisk->disk_name), "rblk%d", disk->index);
@@ -163,9 +172,12 @@ void rblk_disk_destroy(struct rblk_disk *disk)
 
 void rblk_disk_permit(struct rblk_disk *disk, bool writes)
 {
-	/* As at attach: what cannot be flushed is written to only if it was attached as volatile. */
+	/*
+	 * As at attach: what cannot be flushed is written to only if it was attached as volatile.
+	 */
 	bool lossy = !(disk->volume_flags & RBLK_VOLUME_FLUSH) &&
-		     disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE && !disk->options.accept_volatile;
+		     disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE &&
+		     !disk->options.accept_volatile;
 	bool read_only = !writes || disk->options.read_only || lossy;
 
 	lockdep_assert_held(&disk->opens_lock);
@@ -173,13 +185,14 @@ void rblk_disk_permit(struct rblk_disk *disk, bool writes)
 		return;
 	disk->read_only = read_only;
 	set_disk_ro(disk->gendisk, read_only);
-	pr_info_ratelimited("%s: %s now\n", disk->gendisk->disk_name, read_only ? "read-only" : "writable");
+	pr_info_ratelimited("%s: %s now\n", disk->gendisk->disk_name,
+			    read_only ? "read-only" : "writable");
 }
 
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks)
 {
 	disk->blocks = blocks;
 	if (set_capacity_and_notify(disk->gendisk, blocks << (disk->block_shift - SECTOR_SHIFT)))
-		pr_info_ratelimited("%s: %llu blocks of %u bytes now\n", disk->gendisk->disk_name, blocks,
-			disk->block_bytes);
+		pr_info_ratelimited("%s: %llu blocks of %u bytes now\n", disk->gendisk->disk_name,
+				    blocks, disk->block_bytes);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A disk, /dev/rblkN: a volume of a target, attached over a session (session.h), which it may share with
- * other disks.
+ * A disk, /dev/rblkN: a volume of a target, attached over a session (session.h), which it may share
+ * with other disks.
  *
  * Lifetime: rblk_disk_attach() makes it and puts it in the registry; the registry holds the first
  * reference, every open of the disk and every caller that found it another. rblk_disk_detach()
@@ -46,7 +46,7 @@ struct rblk_disk {
 	struct rblk_session *session; /* from attach's beginning; a reference */
 	struct list_head peer;  /* session->disks */
 
-	struct mutex opens_lock;
+	struct mutex opens_lock; /* whether it may be opened, and what its opening has shown */
 	unsigned int openers; /* opens_lock */
 	bool closing;         /* no more opens; opens_lock */
 
@@ -55,24 +55,29 @@ struct rblk_disk {
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
 
 	/*
-	 * The open volume. session->core_lock owns handle, closer, epoch, ready, gone, gate and reason, for writing; ready
-	 * and gate are read without it.
+	 * The open volume. session->core_lock owns handle, closer, epoch, ready, gone, gate and
+	 * reason, for writing; ready and gate are read without it.
 	 */
 	u32 handle;
 	struct rblk_closing *closer; /* of handle: to close it with; NULL: there is none */
 	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
 	bool ready; /* the handle is valid: commands may be sent */
 	bool gone;  /* the handle's volume was removed or replaced: open_work closes it */
-	u64 foreign; /* the last epoch at whose target the volume cannot be used, another one than before; core_lock */
+	/*
+	 * the last epoch at whose target the volume cannot be used, another one than before;
+	 * core_lock
+	 */
+	u64 foreign;
 	struct core_domain domain; /* F10: where it was opened last; core_lock */
 	u8 gate;    /* enum rblk_gate: for this disk alone, beside the session's */
 	/*
-	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume, until they are fenced,
-	 * for the volume or all. session->waiting_lock owns it for writing.
+	 * Bitmap: queues whose LOST commands have ended with errors, on any disk of this volume,
+	 * until they are fenced, for the volume or all. session->waiting_lock owns it for writing.
 	 */
 	unsigned long unfenced;
 	bool endures;              /* it waits for a lost session: its attach has succeeded */
-	char reason[RBLK_TEXT_BYTES]; /* why the volume is not open; empty: it is, or nothing was tried */
+	/* why the volume is not open; empty: it is, or nothing was tried */
+	char reason[RBLK_TEXT_BYTES];
 	unsigned long closed_since; /* jiffies: it is not ready since then */
 	unsigned int open_tries;    /* open_work: since then */
 	struct rblk_durable *durable; /* durable.c: F7, of its volume; NULL until that is open */
@@ -80,12 +85,16 @@ struct rblk_disk {
 	u8 cache_epoch[16]; /* of the handle; session->core_lock */
 
 	/*
-	 * As the target describes it, in the machine's byte order. open_work and refresh_work change `blocks`, with
-	 * opens_lock; open_work volume_flags, max_capsule_bytes and max_discard_blocks, while nothing is sent.
+	 * As the target describes it, in the machine's byte order. open_work and refresh_work
+	 * change `blocks`, with opens_lock; open_work volume_flags, max_capsule_bytes and
+	 * max_discard_blocks, while nothing is sent.
 	 */
 	u32 block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
 	u8 block_shift;
-	bool opened; /* once, so that the next opening must find the same volume; stored with release, after uuid */
+	/*
+	 * once, so that the next opening must find the same volume; stored with release, after uuid
+	 */
+	bool opened;
 	u64 blocks;
 	u8 uuid[16];
 	u32 physical_bytes, optimal_bytes, discard_granularity, max_discard_blocks;
@@ -98,7 +107,8 @@ struct rblk_disk {
 	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
 
 	struct delayed_work open_work;   /* volume.c: a new epoch, or the volume is gone */
-	struct delayed_work late_work;   /* volume.c: fail_fast_ms and give_up_ms while it is not open */
+	/* volume.c: fail_fast_ms and give_up_ms while it is not open */
+	struct delayed_work late_work;
 	struct delayed_work refresh_work; /* volume.c: the target said that the volume changed */
 	unsigned long refreshed;          /* jiffies: when that was looked at last */
 };
@@ -109,13 +119,18 @@ static inline struct rblk_disk *rblk_disk_of(const struct request *rq)
 	return rq->q->queuedata;
 }
 
-/* -- attach.c. Both sleep. text (RBLK_TEXT_BYTES) gets one line: the disk's name, or what failed and why. */
+/*
+ * -- attach.c. Both sleep. text (RBLK_TEXT_BYTES) gets one line: the disk's name, or what failed
+ * and why.
+ */
 int rblk_disk_attach(const struct rblk_options *options, char *text);
 int rblk_disk_detach(const char *name, bool force, char *text);
 void rblk_disk_detach_all(void); /* module unload: nothing is open any more */
 
-/* -- disks.c: the registry, who has a disk open, and what a disk says of itself; all may sleep, but where it
- * is said that they do not. */
+/*
+ * -- disks.c: the registry, who has a disk open, and what a disk says of itself; all may sleep, but
+ * where it is said that they do not.
+ */
 
 /* A new one, without a session. The caller's reference is the registry's. */
 struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options);
@@ -138,8 +153,8 @@ void rblk_disk_fail(struct rblk_disk *disk, const char *why);
 /* The same, if its volume is not open. False: it is, or the disk has failed before. */
 bool rblk_disk_give_up(struct rblk_disk *disk);
 /*
- * Its state, in the words of its session's; why it is not live, as one line (false: nothing is wrong). Any
- * context.
+ * Its state, in the words of its session's; why it is not live, as one line (false: nothing is
+ * wrong). Any context.
  */
 const char *rblk_disk_state(const struct rblk_disk *disk);
 bool rblk_disk_say_reason(struct rblk_disk *disk, char *text);
@@ -153,7 +168,10 @@ int rblk_disk_create(struct rblk_disk *disk);
 int rblk_disk_add(struct rblk_disk *disk);
 void rblk_disk_remove(struct rblk_disk *disk);  /* invisible; waits for its I/O */
 void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of add */
-/* Takes over what the target says of the open volume: its size; whether it takes writes. opens_lock is held. */
+/*
+ * Takes over what the target says of the open volume: its size; whether it takes writes. opens_lock
+ * is held.
+ */
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
 void rblk_disk_permit(struct rblk_disk *disk, bool writes);
 

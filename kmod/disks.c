@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Attached disks: the registry, who has one open, what state it is in. attach.c adds and removes them;
- * whether their volumes are open is volume.c's.
+ * Attached disks: the registry, who has one open, what state it is in. attach.c adds and removes
+ * them; whether their volumes are open is volume.c's.
  */
 #include <linux/idr.h>
 #include <linux/random.h>
@@ -23,7 +23,7 @@ static DEFINE_MUTEX(rblk_disks_lock);
 static LIST_HEAD(rblk_disks);
 static DEFINE_IDA(rblk_disk_indexes);
 
-/* -- lifetime ------------------------------------------------------------------------------------ */
+/* -- lifetime -- */
 
 static void rblk_disk_free(struct kref *refs)
 {
@@ -134,7 +134,7 @@ struct rblk_disk *rblk_disk_find_any(void)
 	return disk;
 }
 
-/* -- who has it open ------------------------------------------------------------------------------- */
+/* -- who has it open -- */
 
 int rblk_disk_open(struct rblk_disk *disk)
 {
@@ -162,13 +162,16 @@ void rblk_disk_release(struct rblk_disk *disk)
 	rblk_disk_put(disk);
 }
 
-/* -- state ------------------------------------------------------------------------------------------ */
+/* -- state -- */
 
 static void rblk_disk_close_gate(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->session->core_lock);
 	WRITE_ONCE(disk->ready, false);
-	/* Before the sweep: a request that begins to wait after the sweep reads the gate under waiting_lock. */
+	/*
+	 * Before the sweep: a request that begins to wait after the sweep reads the gate under
+	 * waiting_lock.
+	 */
 	WRITE_ONCE(disk->gate, RBLK_GATE_FAIL);
 }
 
@@ -201,7 +204,8 @@ bool rblk_disk_give_up(struct rblk_disk *disk)
 	spin_lock_irqsave(&session->core_lock, flags);
 	late = !disk->ready && disk->gate != RBLK_GATE_FAIL;
 	if (late && !disk->reason[0])
-		strscpy(disk->reason, "its volume was not opened again in time", sizeof(disk->reason));
+		strscpy(disk->reason, "its volume was not opened again in time",
+			sizeof(disk->reason));
 	if (late)
 		rblk_disk_close_gate(disk);
 	spin_unlock_irqrestore(&session->core_lock, flags);

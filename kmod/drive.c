@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tells a session's state machine what happened, and takes its actions: one work hands them out, others, one for each
- * queue and purpose, carry them out (works.c), since connecting, draining and fencing wait. See drive.h.
+ * Tells a session's state machine what happened, and takes its actions: one work hands them out,
+ * others, one for each queue and purpose, carry them out (works.c), since connecting, draining and
+ * fencing wait. See drive.h.
  *
- * drive_work alone hands out, one action after the other. So whatever it began on a connection is begun before it lets
- * close_work take that down, and close_work ends it. Only fence_work outlives a connection: it says which incarnation
- * it fences, and its answer counts for that alone.
+ * drive_work alone hands out, one action after the other. So whatever it began on a connection is
+ * begun before it lets close_work take that down, and close_work ends it. Only fence_work outlives
+ * a connection: it says which incarnation it fences, and its answer counts for that alone.
  */
 #include <linux/jiffies.h>
 #include <linux/random.h>
@@ -29,12 +30,13 @@ u64 rblk_drive_now(void)
 	return jiffies64_to_nsecs(get_jiffies_64());
 }
 
-/* -- what happened ------------------------------------------------------------------------------- */
+/* -- what happened -- */
 
 /*
- * Which queue takes the requests of a hardware context: its own, or the next one that has interrupts. So lost queues'
- * requests are spread over the others, which have few tags for them. The machine would hold all of them for what has
- * failed (F5): here waiting.c holds those of its volume.
+ * Which queue takes the requests of a hardware context: its own, or the next one that has
+ * interrupts. So lost queues' requests are spread over the others, which have few tags for them.
+ * The machine would hold all of them for what has failed (F5): here waiting.c holds those of its
+ * volume.
  */
 static u8 rblk_drive_route(const struct rblk_session *session, unsigned int home)
 {
@@ -42,7 +44,8 @@ static u8 rblk_drive_route(const struct rblk_session *session, unsigned int home
 
 	for (i = 0; i < session->queue_count; i++) {
 		queue = (home + i) % session->queue_count;
-		if (core_session_carries(&session->core, queue) && (!i || !session->queues[queue]->polled))
+		if (core_session_carries(&session->core, queue) &&
+		    (!i || !session->queues[queue]->polled))
 			return queue;
 	}
 	return RBLK_NO_ROUTE;
@@ -117,7 +120,10 @@ void rblk_queue_heard(struct rblk_queue *queue)
 	struct rblk_session *session = queue->session;
 	unsigned long flags = 0;
 
-	/* A 32-bit kernel stores the time in two halves, which a reader under the lock must not see apart. */
+	/*
+	 * A 32-bit kernel stores the time in two halves, which a reader under the lock must not see
+	 * apart.
+	 */
 	if (!IS_ENABLED(CONFIG_64BIT))
 		spin_lock_irqsave(&session->core_lock, flags);
 	core_session_heard(&session->core, queue->index, rblk_drive_now());
@@ -137,7 +143,7 @@ void rblk_drive_abandon(struct rblk_session *session, const char *why)
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-/* -- the timer ------------------------------------------------------------------------------------ */
+/* -- the timer -- */
 
 /* The machine is asked again when the next of its times has come. */
 static void rblk_drive_time(struct rblk_session *session)
@@ -182,7 +188,7 @@ static void rblk_drive_tick_work(struct work_struct *work)
 	spin_unlock_irq(&session->core_lock);
 }
 
-/* -- a new state --------------------------------------------------------------------------------- */
+/* -- a new state -- */
 
 /* Act on the session's new state for its disks, then tell of it. Called by drive_work. */
 static void rblk_drive_state_changed(struct rblk_session *session)
@@ -211,7 +217,7 @@ static void rblk_drive_state_changed(struct rblk_session *session)
 	rblk_tell_state(session, state);
 }
 
-/* -- handing out ------------------------------------------------------------------------------------ */
+/* -- handing out -- */
 
 /* Under core_lock: what the works read is this action's. */
 static void rblk_drive_prepare(struct rblk_session *session, const struct core_action *action)
@@ -307,7 +313,7 @@ static void rblk_drive_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* -- beginning and end -------------------------------------------------------------------------------- */
+/* -- beginning and end -- */
 
 void rblk_drive_init_queue(struct rblk_queue *queue)
 {

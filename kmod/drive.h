@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Drives a session as its state machine (proto/core/session.h) says. What happens is told to the machine where it
- * happens, under session->core_lock; what follows is done by works (works.h), which may sleep. tell.h logs and reports
- * it.
+ * Drives a session as its state machine (proto/core/session.h) says. What happens is told to the
+ * machine where it happens, under session->core_lock; what follows is done by works (works.h),
+ * which may sleep. tell.h logs and reports it.
  */
 #ifndef RBLK_KMOD_DRIVE_H
 #define RBLK_KMOD_DRIVE_H
@@ -33,7 +33,10 @@ void rblk_queue_heard(struct rblk_queue *queue);
 /* Sleeps. Close what is on this RDMA device, and wait for it. */
 void rblk_drive_leave_ibdev(struct rblk_queue *queue);
 
-/* -- works.c's: the machine's clock; and after each event, with core_lock held: what follows is done soon */
+/*
+ * -- works.c's: the machine's clock; and after each event, with core_lock held: what follows is
+ * done soon
+ */
 u64 rblk_drive_now(void);
 void rblk_drive_follow(struct rblk_session *session);
 

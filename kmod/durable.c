@@ -80,7 +80,9 @@ void rblk_durable_leave(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->opens_lock);
 	spin_lock_irq(&disk->durable->lock);
-	/* Its last opener has gone, and as with other disks nobody is left who would have to know. */
+	/*
+	 * Its last opener has gone, and as with other disks nobody is left who would have to know.
+	 */
 	core_durable_leave(&disk->durable->core, &disk->part, disk->part.unaware);
 	spin_unlock_irq(&disk->durable->lock);
 }
@@ -100,8 +102,7 @@ bool rblk_durable_learn(struct rblk_disk *disk, const u8 epoch[16], bool caches)
 
 void rblk_durable_say_lost(const struct rblk_disk *disk)
 {
-	pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: FLUSH fails on each disk of "
-	       "volume \"%s\" until all have closed them, or acknowledge\n",
+	pr_err("rblk%d [%s]: writes that were acknowledged and not flushed may be lost: FLUSH fails on each disk of volume \"%s\" until all have closed them, or acknowledge\n",
 	       disk->index, rblk_session_peer(disk->session), disk->options.volume);
 }
 

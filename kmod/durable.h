@@ -18,8 +18,10 @@ struct rblk_io;
 int rblk_durable_get(struct rblk_disk *disk, const u8 uuid[16]);
 /* If it has one; sleeps. */
 void rblk_durable_put(struct rblk_disk *disk);
-/* The disk's first opener has come; its last one is gone, and with it whoever had to be told.
- * opens_lock is held. */
+/*
+ * The disk's first opener has come; its last one is gone, and with it whoever had to be told.
+ * opens_lock is held.
+ */
 void rblk_durable_join(struct rblk_disk *disk);
 void rblk_durable_leave(struct rblk_disk *disk);
 
@@ -32,8 +34,10 @@ void rblk_durable_say_lost(const struct rblk_disk *disk);
 
 /* A FLUSH of the disk is asked for: its number. Any context. */
 u64 rblk_durable_number(struct rblk_disk *disk);
-/* A request has succeeded, which owes. False: it is a FLUSH, and fails all the same. By the queue's
- * CQ handlers. */
+/*
+ * A request has succeeded, which owes. False: it is a FLUSH, and fails all the same. By the queue's
+ * CQ handlers.
+ */
 bool rblk_durable_done(struct rblk_io *io);
 /* Whoever has the disk open knows that writes may be lost. Any context. */
 void rblk_durable_acknowledge(struct rblk_disk *disk);

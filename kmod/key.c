@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The module's keyring, and HMAC-SHA256 by its secrets; see key.h. No secret is copied out of it. */
+/*
+ * The module's keyring, and HMAC-SHA256 by its secrets; see key.h. No secret is copied out of it.
+ */
 #include <crypto/hash.h>
 #include <keys/user-type.h>
 #include <linux/cred.h>
@@ -94,14 +96,15 @@ static int rblk_key_set(struct rblk_prover *prover, struct key *secret)
 	return error;
 }
 
-static int rblk_key_digest(struct rblk_prover *prover, struct rblk_wire_proof *proof, u8 role, u8 *out)
+static int rblk_key_digest(struct rblk_prover *prover, struct rblk_wire_proof *proof, u8 role,
+			   u8 *out)
 {
 	proof->role = role;
 	return crypto_shash_tfm_digest(prover->hmac, (const u8 *)proof, sizeof(*proof), out);
 }
 
-int rblk_key_prove(struct rblk_prover *prover, struct rblk_wire_proof *proof, u8 initiator[RBLK_PROOF_BYTES],
-		   u8 target[RBLK_PROOF_BYTES])
+int rblk_key_prove(struct rblk_prover *prover, struct rblk_wire_proof *proof,
+		   u8 initiator[RBLK_PROOF_BYTES], u8 target[RBLK_PROOF_BYTES])
 {
 	key_ref_t found = keyring_search(make_key_ref(rblk_keyring, true), &key_type_logon,
 					 prover->description, false);

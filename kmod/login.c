@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A queue's login: what it says to the target, and what the answer means. Both are private data of the connection
- * manager. Called by connect.c, for the answer on the connection manager's thread.
+ * A queue's login: what it says to the target, and what the answer means. Both are private data of
+ * the connection manager. Called by connect.c, for the answer on the connection manager's thread.
  */
 #include "kmod/queue.h"
 #include "kmod/session.h"
@@ -61,8 +61,8 @@ static size_t rblk_login_private(void *to, size_t bytes, const void *data, size_
 }
 
 /*
- * Over iWARP the status does not say who refused: Soft-iWARP has ECONNRESET for a refusal by the target, and for a
- * connection that ended. Only a target sends data.
+ * Over iWARP the status does not say who refused: Soft-iWARP has ECONNRESET for a refusal by the
+ * target, and for a connection that ended. Only a target sends data.
  */
 static const void *rblk_login_reject_data(struct rblk_queue *queue, struct rdma_cm_event *event,
 					  u8 *bytes)
@@ -89,7 +89,8 @@ int rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event, c
 	queue->reject_reason = rblk_le16(r->reason);
 	queue->reject_detail = rblk_le32(r->detail);
 	if (queue->reject_reason == RBLK_REJECT_VERSION)
-		scnprintf(text, RBLK_TEXT_SHORT, "login refused: protocol %u, this target speaks %u",
+		scnprintf(text, RBLK_TEXT_SHORT,
+			  "login refused: protocol %u, this target speaks %u",
 			  RBLK_PROTOCOL_VERSION, queue->reject_detail);
 	else if (queue->reject_reason == RBLK_REJECT_DENIED && queue->reject_detail)
 		scnprintf(text, RBLK_TEXT_SHORT, "login refused: %s",

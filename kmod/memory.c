@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Slots (registered memory of each tag's own, for the queue's life) and fast registrations (one memory
- * region per I/O tag, its key changed for each use). Called by command.c for each request, by
- * queue.c when a queue comes and goes. Posting is left to queue.c.
+ * Slots (registered memory of each tag's own, for the queue's life) and fast registrations (one
+ * memory region per I/O tag, its key changed for each use). Called by command.c for each request,
+ * by queue.c when a queue comes and goes. Posting is left to queue.c.
  */
 #include <linux/log2.h>
 #include <linux/module.h>
@@ -39,7 +39,7 @@ static const struct kernel_param_ops rblk_slot_bytes_ops = {
 };
 module_param_cb(slot_bytes, &rblk_slot_bytes_ops, &slot_bytes, 0644);
 MODULE_PARM_DESC(slot_bytes,
-		 "largest I/O that is copied rather than registered: 4096 to 65536, for new sessions");
+		 "largest I/O that is copied, not registered: 4096 to 65536, for new sessions");
 
 struct rblk_slot_key {
 	u64 iova;
@@ -65,8 +65,7 @@ static void rblk_memory_registered(struct ib_cq *cq, struct ib_wc *wc)
 	struct rblk_queue *queue = cq->cq_context;
 
 	if (wc->status != IB_WC_SUCCESS && wc->status != IB_WC_WR_FLUSH_ERR)
-		rblk_queue_lost(queue, "registering memory: %s",
-				 ib_wc_status_msg(wc->status));
+		rblk_queue_lost(queue, "registering memory: %s", ib_wc_status_msg(wc->status));
 }
 
 static int rblk_memory_alloc_slots(struct rblk_queue *queue, struct rblk_memory *m)
@@ -150,7 +149,8 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	error = rblk_memory_alloc_slots(queue, m);
 	if (!error)
 		error = rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slots.mrs,
-					      m->slots.per_mr * (m->slots.slot_bytes / RBLK_SLOT_UNIT));
+					      m->slots.per_mr *
+						      (m->slots.slot_bytes / RBLK_SLOT_UNIT));
 	if (!error)
 		error = rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, credits, m->fast_pages);
 	if (!error)
@@ -292,7 +292,10 @@ void rblk_memory_slot_segment(struct rblk_queue *queue, u16 tag, u32 bytes,
 			      struct rblk_wire_segment *segment)
 {
 	const struct rblk_memory *m = queue->memory;
-	/* A session's own command may be prepared while its queue is taken down, when there are no regions any more. */
+	/*
+	 * A session's own command may be prepared while its queue is taken down, when there are no
+	 * regions any more.
+	 */
 	const struct rblk_slot_key *key = &m->slot_keys[rblk_slots_mr(&m->slots, tag)];
 
 	segment->address = rblk_to_le64(key->iova + rblk_slots_mr_offset(&m->slots, tag));
@@ -334,7 +337,10 @@ void rblk_memory_copy_out(struct rblk_io *io)
 	rblk_memory_copy(io, false);
 }
 
-/* The work request that makes its memory's new key valid; and the key in the command, for the target. */
+/*
+ * The work request that makes its memory's new key valid; and the key in the command, for the
+ * target.
+ */
 static void rblk_memory_tell_key(struct rblk_io *io)
 {
 	struct rblk_command *command = &io->command;
@@ -411,7 +417,8 @@ int rblk_memory_map(struct rblk_io *io)
 	if (write)
 		rblk_memory_copy(io, true);
 	rblk_memory_sync_slot(queue, command->tag, true);
-	if (write && command->bytes <= min(rblk_disk_of(rq)->max_capsule_bytes, queue->capsule_bytes)) {
+	if (write &&
+	    command->bytes <= min(rblk_disk_of(rq)->max_capsule_bytes, queue->capsule_bytes)) {
 		command->memory = RBLK_MEMORY_CAPSULE;
 		command->wire.flags |= RBLK_CMD_CAPSULE;
 		command->wire.segment.length = rblk_to_le32(command->bytes);

@@ -22,11 +22,15 @@ u32 rblk_memory_pages_needed(u32 slot_bytes);
 /* Work requests that register the slots of so many tags; they leave with the first SENDs. */
 u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot_bytes, u32 tags);
 
-/* Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with
- * work requests posted on queue->qp, so after it has been connected: rblk_memory_register(). */
+/*
+ * Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with
+ * work requests posted on queue->qp, so after it has been connected: rblk_memory_register().
+ */
 int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags);
 int rblk_memory_register(struct rblk_queue *queue);
-/* Ends every key; the slots' memory stays. Then the rest. Both do nothing where there is nothing. */
+/*
+ * Ends every key; the slots' memory stays. Then the rest. Both do nothing where there is nothing.
+ */
 void rblk_memory_end_keys(struct rblk_queue *queue);
 void rblk_memory_destroy(struct rblk_queue *queue);
 u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
@@ -37,8 +41,8 @@ u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
  */
 int rblk_memory_map(struct rblk_io *io);
 /*
- * After the rkey has ended, or the queue has been drained. Copies nothing; gives back a borrowed tag;
- * any context. Idempotent.
+ * After the rkey has ended, or the queue has been drained. Copies nothing; gives back a borrowed
+ * tag; any context. Idempotent.
  */
 void rblk_memory_unmap(struct rblk_io *io);
 /* Unmaps only pages that were registered: the device has no more to do with them. */

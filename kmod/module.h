@@ -6,10 +6,10 @@
 #include <linux/workqueue.h>
 
 /*
- * All are on the way of writing back memory, so each has a rescuer, which runs one work after the other: what
- * never waits for the target; what does (connecting, the session's own commands), for a limited time; of those OPEN and
- * CLOSE, which wait for one another; and FENCE, which waits for the target's storage without a limit. The former end the
- * latter.
+ * All are on the way of writing back memory, so each has a rescuer, which runs one work after the
+ * other: what never waits for the target; what does (connecting, the session's own commands), for a
+ * limited time; of those OPEN and CLOSE, which wait for one another; and FENCE, which waits for the
+ * target's storage without a limit. The former end the latter.
  */
 extern struct workqueue_struct *rblk_workqueue;
 extern struct workqueue_struct *rblk_calls;

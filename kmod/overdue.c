@@ -55,7 +55,10 @@ static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
 	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
-/* The requests themselves are not looked at, nor marked: nobody holds them here, and they may be other disks' by now. */
+/*
+ * The requests themselves are not looked at, nor marked: nobody holds them here, and they may be
+ * other disks' by now.
+ */
 void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 {
 	unsigned long flags;
@@ -65,7 +68,8 @@ void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 	for (tag = 0; tag < queue->credits; tag++) {
 		struct rblk_owner *owner = &queue->owners[tag];
 
-		if (READ_ONCE(queue->commands[tag]) && owner->disk == disk && owner->sent && !owner->dropped)
+		if (READ_ONCE(queue->commands[tag]) && owner->disk == disk && owner->sent &&
+		    !owner->dropped)
 			owner->dropped = rblk_overdue_add(queue, owner->sequence, 0);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
@@ -97,9 +101,11 @@ enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
 	else /* our device does not send it, or does not end its key */
 		rblk_queue_lost(queue, "a command was not answered in %u ms",
 				jiffies_to_msecs(age));
-	if (state == CORE_TAG_SENT && io->abort_asked && age >= once + rq->timeout && age < once + 2 * rq->timeout)
+	if (state == CORE_TAG_SENT && io->abort_asked && age >= once + rq->timeout &&
+	    age < once + 2 * rq->timeout)
 		pr_warn_ratelimited("rblk%d [%s]: no answer to a command for %u ms: the target has begun it, and its storage takes that long\n",
-				    rblk_disk_of(rq)->index, rblk_queue_peer(queue), jiffies_to_msecs(age));
+				    rblk_disk_of(rq)->index, rblk_queue_peer(queue),
+				    jiffies_to_msecs(age));
 	return BLK_EH_RESET_TIMER;
 }
 
@@ -141,9 +147,9 @@ static bool rblk_overdue_waits(struct rblk_queue *queue, u32 sequence)
 }
 
 /*
- * The answer says that the target lives: what was dropped has a completion of its own, and what has begun takes as
- * long as its storage, which is no reason to take the connection from other disks. What the target does not have any
- * more was answered before.
+ * The answer says that the target lives: what was dropped has a completion of its own, and what has
+ * begun takes as long as its storage, which is no reason to take the connection from other disks.
+ * What the target does not have any more was answered before.
  */
 static void rblk_overdue_abort_work(struct work_struct *work)
 {
@@ -170,7 +176,8 @@ static void rblk_overdue_abort_work(struct work_struct *work)
 		if (error)
 			return; /* without a status the connection is lost */
 		if (sc.result == RBLK_ABORT_UNKNOWN && rblk_overdue_waits(queue, sequence)) {
-			rblk_queue_lost(queue, "a command was not answered in %u ms, and the target does not have it",
+			rblk_queue_lost(queue,
+					"a command was not answered in %u ms, and the target does not have it",
 					queue->session->options.command_ms);
 			return;
 		}

@@ -19,10 +19,12 @@
 #include "proto/wire/wire_names.h"
 
 /*
- * A bit of `borrowed` for the disk, or `borrow`. If there are others, a disk never has more of them than are left then: one
- * that hangs keeps to half of them, two that hang to three quarters, and others find one.
+ * A bit of `borrowed` for the disk, or `borrow`. If there are others, a disk never has more of them
+ * than are left then: one that hangs keeps to half of them, two that hang to three quarters, and
+ * others find one.
  */
-static unsigned int rblk_queue_free_bit(const struct rblk_queue *queue, const struct rblk_disk *disk, unsigned int borrow)
+static unsigned int rblk_queue_free_bit(const struct rblk_queue *queue,
+					const struct rblk_disk *disk, unsigned int borrow)
 {
 	unsigned int bit, own = 0, used = 0;
 
@@ -80,7 +82,9 @@ static u32 rblk_queue_capsule_bytes(const struct rblk_command *command)
 
 static const struct rblk_disk *rblk_queue_owner(struct rblk_command *command)
 {
-	return command->tag < command->queue->credits ? rblk_disk_of(rblk_io_rq(rblk_command_io(command))) : NULL;
+	return command->tag < command->queue->credits
+		       ? rblk_disk_of(rblk_io_rq(rblk_command_io(command)))
+		       : NULL;
 }
 
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
@@ -95,7 +99,8 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 		command->account.state = CORE_TAG_TAKEN;
 		refcount_set(&command->refs, 2); /* its SEND, its answer */
 		queue->commands[command->tag] = command;
-		queue->owners[command->tag] = (struct rblk_owner){ .disk = rblk_queue_owner(command) };
+		queue->owners[command->tag] =
+			(struct rblk_owner){.disk = rblk_queue_owner(command)};
 		list_add_tail(&command->entry, &queue->pending);
 		if (core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
 			queue->filling = command;
@@ -118,7 +123,10 @@ bool rblk_queue_idle(struct rblk_queue *queue)
 	return idle;
 }
 
-/* Not by the requests: one that has just ended may be freed with its disk (a FLUSH of the block layer's own is). */
+/*
+ * Not by the requests: one that has just ended may be freed with its disk (a FLUSH of the block
+ * layer's own is).
+ */
 bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk)
 {
 	bool serves = false;
@@ -206,7 +214,10 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	u32 capsule_bytes = rblk_queue_capsule_bytes(command);
 
 	core_batch_add(&p->batch, &command->wire, capsule_bytes, 1);
-	/* F4: before it counts as sent. A hostile target may answer what it has not seen, and its key is to end all the same. */
+	/*
+	 * F4: before it counts as sent. A hostile target may answer what it has not seen, and its
+	 * key is to end all the same.
+	 */
 	if (command->memory == RBLK_MEMORY_FAST)
 		smp_store_release(&rblk_command_io(command)->mr_valid, true);
 	queue->owners[command->tag].sequence = queue->next_sequence;
@@ -282,7 +293,7 @@ void rblk_queue_kick_now(struct rblk_queue *queue)
 	rblk_queue_ring(queue, true);
 }
 
-/* -- completions; softirq of this queue's CQ, or its poller -------------------------------------- */
+/* -- completions; softirq of this queue's CQ, or its poller -- */
 
 #define RBLK_POLL_BUDGET 64
 
@@ -325,12 +336,10 @@ void rblk_queue_wc_error(struct rblk_queue *queue, const char *what, const struc
 			rblk_queue_lost(queue, "the connection was lost");
 		return;
 	}
-	rblk_queue_lost(queue, "%s: %s%s", what,
-			 ib_wc_status_msg(wc->status),
-			 wc->status == IB_WC_RETRY_EXC_ERR ?
-				 " (the target or its link is down)" :
-			 wc->status == IB_WC_LOC_LEN_ERR ?
-				 " (the target's reply is longer than it may be)" : "");
+	rblk_queue_lost(queue, "%s: %s%s", what, ib_wc_status_msg(wc->status),
+			wc->status == IB_WC_RETRY_EXC_ERR ? " (the target or its link is down)" :
+			wc->status == IB_WC_LOC_LEN_ERR ?
+				" (the target's reply is longer than it may be)" : "");
 }
 
 void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
@@ -368,8 +377,8 @@ static struct rblk_command *rblk_queue_command(struct rblk_queue *queue, u16 tag
 }
 
 /*
- * A fake time-out of blk-mq's (fail_io_timeout): the answer is as if it had never come, so that the request
- * takes the whole way of one without an answer.
+ * A fake time-out of blk-mq's (fail_io_timeout): the answer is as if it had never come, so that the
+ * request takes the whole way of one without an answer.
  */
 static bool rblk_queue_fakes_timeout(struct rblk_queue *queue, struct rblk_command *command)
 {
@@ -425,8 +434,8 @@ static bool rblk_queue_event(struct rblk_queue *queue,
 	if (queue->index || READ_ONCE(session->event_seen) != READ_ONCE(session->event_told) ||
 	    (u32)(result >> 32) == READ_ONCE(session->event_told)) {
 		rblk_queue_lost(queue, "%s",
-				 queue->index ? "an event on another queue than the first"
-					      : "an event before the last one was confirmed");
+				queue->index ? "an event on another queue than the first"
+					     : "an event before the last one was confirmed");
 		return false;
 	}
 	WRITE_ONCE(session->event_seen, (u32)(result >> 32));
@@ -451,8 +460,7 @@ static void rblk_queue_reply(struct rblk_queue *queue, struct rblk_receive *rece
 	error = rblk_check_reply(receive->data, wc->byte_len, queue->features,
 				 core_tags_count(queue->credits), &completions, &count);
 	if (error) {
-		rblk_queue_lost(queue, "malformed reply: %s",
-				 rblk_wire_error_text(error));
+		rblk_queue_lost(queue, "malformed reply: %s", rblk_wire_error_text(error));
 		return;
 	}
 	queue->stats.replies++;
@@ -497,8 +505,9 @@ static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *w
 }
 
 /*
- * F3, F4: end the key of an answered command here, since the target's reply did not. All of a reply go in one chain,
- * of which the last one is signalled: work requests of a send queue are done in order.
+ * F3, F4: end the key of an answered command here, since the target's reply did not. All of a reply
+ * go in one chain, of which the last one is signalled: work requests of a send queue are done in
+ * order.
  */
 void rblk_queue_invalidate(struct rblk_queue *queue, struct rblk_io *io)
 {
@@ -526,7 +535,8 @@ static void rblk_queue_post_invalidations(struct rblk_queue *queue)
 		return;
 	last->inv_first = first;
 	last->inv_wr.send_flags = IB_SEND_SIGNALED;
-	queue->ending_first = queue->ending_last = NULL;
+	queue->ending_first = NULL;
+	queue->ending_last = NULL;
 	spin_lock_irqsave(&queue->lock, flags);
 	if (!queue->down) {
 		queue->stats.doorbells++;

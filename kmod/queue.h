@@ -3,10 +3,10 @@
  * A queue: one RC connection, its completion queue, its receive buffers, its commands, its memory.
  * Queue i serves blk-mq's hardware context i; queue 0 also carries the session's own commands.
  *
- * Made by session.c for as long as the session; connected and taken down, again and again, by works.c.
- * While it is connected: queue->lock owns the list of commands waiting to be sent, the message ring and all posting to the send queue;
- * a command in flight belongs to the completion handlers (softirq of this queue's CQ, or its
- * poller: on one CPU at a time).
+ * Made by session.c for as long as the session; connected and taken down, again and again, by
+ * works.c. While it is connected: queue->lock owns the list of commands waiting to be sent, the
+ * message ring and all posting to the send queue; a command in flight belongs to the completion
+ * handlers (softirq of this queue's CQ, or its poller: on one CPU at a time).
  */
 #ifndef RBLK_KMOD_QUEUE_H
 #define RBLK_KMOD_QUEUE_H
@@ -67,7 +67,8 @@ struct rblk_owner {
 };
 
 struct rblk_queue_stats {
-	u64 commands, messages, replies, immediates, registrations, invalidations, remote_invalidations, digest_retries;
+	u64 commands, messages, replies, immediates, registrations, invalidations,
+		remote_invalidations, digest_retries;
 	u64 doorbells;       /* calls that post to the send queue */
 	u64 aborts, dropped; /* ABORTs sent; commands that ended by one */
 };
@@ -108,9 +109,10 @@ struct rblk_queue {
 	u32 features, command_bytes, max_io_bytes, keepalive_ms;
 	u32 capsule_bytes; /* data of one WRITE that fits a message, beside its descriptor */
 
-	spinlock_t lock;
+	spinlock_t lock; /* what is posted, and in what order; innermost */
 	bool down;                    /* lock: nothing may be posted any more */
-	bool proven;                  /* lock: the target has proven itself, or need not; until then AUTHENTICATE alone is sent */
+	/* lock: the target has proven itself, or need not; until then AUTHENTICATE alone is sent */
+	bool proven;
 	u32 next_sequence;            /* lock: of the next command to be packed */
 	struct list_head pending;     /* lock: commands to be sent */
 	struct core_clock clock;      /* lock: when they are */
@@ -120,8 +122,9 @@ struct rblk_queue {
 	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */
 
 	/*
-	 * receive_count buffers, of which one is never posted: it takes the place of the one that has
-	 * just been filled, before what that brought is acted upon (C3). The CQ's handlers own it.
+	 * receive_count buffers, of which one is never posted: it takes the place of the one that
+	 * has just been filled, before what that brought is acted upon (C3). The CQ's handlers own
+	 * it.
 	 */
 	struct rblk_receive *receives;
 	unsigned int receive_count;
@@ -130,7 +133,7 @@ struct rblk_queue {
 
 	struct rblk_command **commands; /* by tag: wanted + RBLK_RESERVED_TAGS; see command.h */
 	struct rblk_owner *owners;       /* by tag, of those in `commands`; lock */
-	struct rblk_call *reserved;      /* RBLK_RESERVED_TAGS of them, for the session's commands */
+	struct rblk_call *reserved; /* RBLK_RESERVED_TAGS of them, for the session's commands */
 	unsigned long reserved_used;    /* bitmap, lock */
 	unsigned int session_callers;   /* lock: in rblk_call_run(), using slots */
 	wait_queue_head_t session_idle; /* there are none any more */
@@ -138,18 +141,26 @@ struct rblk_queue {
 
 	spinlock_t poll_lock; /* one poller at a time, as there is one softirq; outside of lock */
 	bool poll_ended;      /* poll_lock: being drained */
-	struct io_comp_batch *batch; /* poll_lock: of who polls now: requests that have ended, to be ended together; or NULL */
+	/* poll_lock: of who polls now: requests that have ended, to be ended together; or NULL */
+	struct io_comp_batch *batch;
 
-	/* The CQ's handlers own them: keys to be ended behind the reply that is being read; chained by inv_wr. */
+	/*
+	 * The CQ's handlers own them: keys to be ended behind the reply that is being read; chained
+	 * by inv_wr.
+	 */
 	struct rblk_io *ending_first, *ending_last;
 
-	/* Commands of requests of other queues have the tags from home_tags on. lock: which are in use. */
+	/*
+	 * Commands of requests of other queues have the tags from home_tags on. lock: which are in
+	 * use.
+	 */
 	unsigned int home_tags;
 	DECLARE_BITMAP(borrowed, RBLK_BORROW_MAX);
 
 	/* works.c */
 	struct work_struct connect_work, close_work, fence_work, probe_work;
-	u32 lost_incarnation; /* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
+	/* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
+	u32 lost_incarnation;
 	u64 lost_epoch;
 	u16 via;
 	struct delayed_work volumes_work; /* fences what is lost volume by volume */
@@ -163,16 +174,18 @@ struct rblk_queue {
 	u32 aborts[RBLK_ABORTS_MAX];
 	unsigned int abort_count;
 
-	atomic_t large; /* commands that have registrations of their own (memory.c); tagset.c spreads by it */
+	/* commands that have registrations of their own (memory.c); tagset.c spreads by it */
+	atomic_t large;
 
-	struct rblk_queue_stats stats;  /* lock, or the CQ's softirq or poller: or abort_work: each has one writer */
+	/* lock, or the CQ's softirq or poller: or abort_work: each has one writer */
+	struct rblk_queue_stats stats;
 };
 
 /* Without a connection; NULL: out of memory. */
 struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int index);
 /*
- * Sleeps. Connect and log in. 0, or negative errno with one line in text (RBLK_TEXT_BYTES); reject_reason
- * is the target's, if it gave one. Either way rblk_queue_stop() and release end it.
+ * Sleeps. Connect and log in. 0, or negative errno with one line in text (RBLK_TEXT_BYTES);
+ * reject_reason is the target's, if it gave one. Either way rblk_queue_stop() and release end it.
  */
 int rblk_queue_connect(struct rblk_queue *queue, char *text);
 /* Any context: let a rblk_queue_connect() that waits fail at once. */
@@ -185,8 +198,8 @@ void rblk_queue_stop(struct rblk_queue *queue);
 /* Without a connection. */
 void rblk_queue_free(struct rblk_queue *queue);
 /*
- * Sleeps. After stop, the first half of a release: the QP is destroyed and every key invalid, so that held commands may be
- * unmapped; the device is still there to unmap from.
+ * Sleeps. After stop, the first half of a release: the QP is destroyed and every key invalid, so
+ * that held commands may be unmapped; the device is still there to unmap from.
  */
 void rblk_queue_release_keys(struct rblk_queue *queue);
 /* The rest, when no caller of rblk_call_run() is left: it can be connected again. */
@@ -198,8 +211,8 @@ const char *rblk_queue_peer(const struct rblk_queue *queue);
 struct core_batch_limits rblk_queue_limits(const struct rblk_queue *queue);
 
 /*
- * A tag of the queue for a request: its own, if this is the queue of its hardware context, or a borrowed one,
- * which rblk_memory_unmap() gives back. False: none is free. Any context.
+ * A tag of the queue for a request: its own, if this is the queue of its hardware context, or a
+ * borrowed one, which rblk_memory_unmap() gives back. False: none is free. Any context.
  */
 bool rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io);
 void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag);
@@ -207,29 +220,35 @@ void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag);
 /* Add a prepared command to those to be sent. Any context. -ENOTCONN when the queue is down. */
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
 /*
- * Ring the doorbell: send what was added in as few messages as it fits in. What does not fill a message waits until the
- * device has completed the SENDs that it has (core/batch.h). Any context.
+ * Ring the doorbell: send what was added in as few messages as it fits in. What does not fill a
+ * message waits until the device has completed the SENDs that it has (core/batch.h). Any context.
  */
 void rblk_queue_kick(struct rblk_queue *queue);
-/* The same, and nothing waits: the session's commands do not depend on a device that completes its SENDs. */
+/*
+ * The same, and nothing waits: the session's commands do not depend on a device that completes its
+ * SENDs.
+ */
 void rblk_queue_kick_now(struct rblk_queue *queue);
 
 /* Has it a command of the disk's, sent or to be sent? */
 bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk);
-/* Has it no command, neither sent nor to be sent? It may have one right after, if it is asked for any. */
+/*
+ * Has it no command, neither sent nor to be sent? It may have one right after, if it is asked for
+ * any.
+ */
 bool rblk_queue_idle(struct rblk_queue *queue);
 
 /*
- * A polled queue: end what has been answered, or add it to the batch, if there is one, which the caller then ends. How many
- * completions there were. Process context.
+ * A polled queue: end what has been answered, or add it to the batch, if there is one, which the
+ * caller then ends. How many completions there were. Process context.
  */
 int rblk_queue_poll(struct rblk_queue *queue, struct io_comp_batch *batch);
 /* The same without a batch, behind any other poller, and for all that has been answered by then. */
 void rblk_queue_poll_all(struct rblk_queue *queue);
 
 /*
- * Between login.c and connect.c: the login, as a step of connecting, and its answer. 0 or a negative errno, for an
- * answer with text (RBLK_TEXT_SHORT).
+ * Between login.c and connect.c: the login, as a step of connecting, and its answer. 0 or a
+ * negative errno, for an answer with text (RBLK_TEXT_SHORT).
  */
 int rblk_login_send(struct rblk_queue *queue);
 int rblk_login_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param, char *text);

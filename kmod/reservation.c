@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * pr_ops: RESERVE and RESERVATIONS, on behalf of an ioctl. They wait out a lost connection as I/O does, and are sent
- * again with the same operation number (F8). One at a time for each disk and on each queue, so that no user takes the
- * reserved tags that the session needs. As with sd and nvme, a key that comes first is the caller's own, and
- * pr_preempt's second one that of the victims; 0, a negative errno, or a PR_STS_ is returned.
+ * pr_ops: RESERVE and RESERVATIONS, on behalf of an ioctl. They wait out a lost connection as I/O
+ * does, and are sent again with the same operation number (F8). One at a time for each disk and on
+ * each queue, so that no user takes the reserved tags that the session needs. As with sd and nvme,
+ * a key that comes first is the caller's own, and pr_preempt's second one that of the victims; 0, a
+ * negative errno, or a PR_STS_ is returned.
  */
 #include <linux/blkdev.h>
 #include <linux/sched/signal.h>
@@ -18,22 +19,20 @@
 #include "kmod/waiting.h"
 #include "proto/wire/wire_check.h"
 
-static_assert((int)RBLK_RESERVATION_WRITE_EXCLUSIVE == PR_WRITE_EXCLUSIVE &&
-		      (int)RBLK_RESERVATION_EXCLUSIVE_ACCESS == PR_EXCLUSIVE_ACCESS &&
-		      (int)RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS ==
-			      PR_WRITE_EXCLUSIVE_REG_ONLY &&
-		      (int)RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS ==
-			      PR_EXCLUSIVE_ACCESS_REG_ONLY &&
-		      (int)RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL == PR_WRITE_EXCLUSIVE_ALL_REGS &&
-		      (int)RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL == PR_EXCLUSIVE_ACCESS_ALL_REGS,
-	      "the wire's types are the kernel's");
+/* The wire's types are the kernel's. */
+static_assert((int)RBLK_RESERVATION_WRITE_EXCLUSIVE == PR_WRITE_EXCLUSIVE);
+static_assert((int)RBLK_RESERVATION_EXCLUSIVE_ACCESS == PR_EXCLUSIVE_ACCESS);
+static_assert((int)RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS == PR_WRITE_EXCLUSIVE_REG_ONLY);
+static_assert((int)RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS == PR_EXCLUSIVE_ACCESS_REG_ONLY);
+static_assert((int)RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL == PR_WRITE_EXCLUSIVE_ALL_REGS);
+static_assert((int)RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL == PR_EXCLUSIVE_ACCESS_ALL_REGS);
 
 static struct rblk_disk *rblk_reservation_disk(struct block_device *bdev)
 {
 	return bdev->bd_disk->private_data;
 }
 
-/* -- what it takes: a queue, and a number ---------------------------------------------------------- */
+/* -- what it takes: a queue, and a number -- */
 
 static bool rblk_reservation_over(const struct rblk_disk *disk)
 {
@@ -41,17 +40,20 @@ static bool rblk_reservation_over(const struct rblk_disk *disk)
 }
 
 /*
- * A queue that takes commands and carries no other of these, so that ABORT and FENCE find a tag there; queue 0 last,
- * since it carries OPEN and CLOSE, too. F5: what was lost with queue `lost` waits for the fence of that. -1: not now.
+ * A queue that takes commands and carries no other of these, so that ABORT and FENCE find a tag
+ * there; queue 0 last, since it carries OPEN and CLOSE, too. F5: what was lost with queue `lost`
+ * waits for the fence of that. -1: not now.
  */
-static int rblk_reservation_take_queue(struct rblk_disk *disk, int lost, struct rblk_session_command *sc)
+static int rblk_reservation_take_queue(struct rblk_disk *disk, int lost,
+				       struct rblk_session_command *sc)
 {
 	struct rblk_session *session = disk->session;
 	const struct core_session *core = &session->core;
 	int i = -1;
 
 	spin_lock_irq(&session->core_lock);
-	if (core->state == CORE_SESSION_LIVE && disk->ready && !(lost >= 0 && core->queue[lost].lost.waits))
+	if (core->state == CORE_SESSION_LIVE && disk->ready &&
+	    !(lost >= 0 && core->queue[lost].lost.waits))
 		for (i = core->queues - 1; i >= 0; i--)
 			if (core_session_open(core, i) && !session->queues[i]->polled &&
 			    !test_bit(i, &session->reserving))
@@ -96,16 +98,18 @@ static void rblk_reservation_put_number(struct rblk_session *session, u64 number
 }
 
 /* rblk_left_fn of RESERVE: only now its number may have a successor in its place. */
-static void rblk_reservation_left(struct rblk_session *session, const struct rblk_call *call, void *arg)
+static void rblk_reservation_left(struct rblk_session *session, const struct rblk_call *call,
+				  void *arg)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	__clear_bit(rblk_le64(call->command.wire.argument) % RBLK_OPERATIONS_MAX, session->operations);
+	__clear_bit(rblk_le64(call->command.wire.argument) % RBLK_OPERATIONS_MAX,
+		    session->operations);
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-/* -- sending, and sending again -------------------------------------------------------------------- */
+/* -- sending, and sending again -- */
 
 static bool rblk_reservation_refused(const struct rblk_session_command *sc, int error)
 {
@@ -113,16 +117,26 @@ static bool rblk_reservation_refused(const struct rblk_session_command *sc, int 
 			  : error == -EBUSY; /* no tag */
 }
 
-/* Once, as soon as there is a queue for it. *lost: the last one that it was lost with, -1 if none. */
+/* There is a queue for it; or, without one, the disk is over. */
+static bool rblk_reservation_may_go(struct rblk_disk *disk, int lost,
+				    struct rblk_session_command *sc, int *queue)
+{
+	if (rblk_reservation_over(disk))
+		return true;
+	*queue = rblk_reservation_take_queue(disk, lost, sc);
+	return *queue >= 0;
+}
+
+/*
+ * Once, as soon as there is a queue for it. *lost: the last one that it was lost with, -1 if none.
+ */
 static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_command *sc, int *lost)
 {
 	struct rblk_session *session = disk->session;
 	int queue = -1, error;
 
 	sc->status = RBLK_OK;
-	if (wait_event_killable(session->wait,
-				rblk_reservation_over(disk) ||
-					(queue = rblk_reservation_take_queue(disk, *lost, sc)) >= 0))
+	if (wait_event_killable(session->wait, rblk_reservation_may_go(disk, *lost, sc, &queue)))
 		return -EINTR;
 	if (queue < 0)
 		return -ENOLINK;
@@ -134,9 +148,9 @@ static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_com
 }
 
 /*
- * Until it is answered for good, the session or the disk is over, or the caller is killed. What is refused
- * is asked for again for give_up_ms. A success takes as long as the storage I/O that it has to wait
- * for.
+ * Until it is answered for good, the session or the disk is over, or the caller is killed. What is
+ * refused is asked for again for give_up_ms. A success takes as long as the storage I/O that it has
+ * to wait for.
  */
 static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_command *sc)
 {
@@ -155,8 +169,10 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 		} else if (sc->status) {
 			return error;
 		}
-		/* A refused command did nothing: as a retry, a PREEMPT would succeed that another
-		 * one has overtaken. */
+		/*
+		 * A refused command did nothing: as a retry, a PREEMPT would succeed that another
+		 * one has overtaken.
+		 */
 		if (lost >= 0)
 			sc->flags = RBLK_CMD_RETRY;
 		schedule_timeout_killable(msecs_to_jiffies(rblk_waiting_pause_ms(++times)));
@@ -165,8 +181,10 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 	}
 }
 
-/* -- changing
- * ------------------------------------------------------------------------------------------ */
+/*
+ * -- changing
+ * ------------------------------------------------------------------------------------------
+ */
 
 static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservation *reservation)
 {
@@ -183,7 +201,8 @@ static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservati
 		return -EINVAL;
 	if (mutex_lock_killable(&disk->reservation_lock))
 		return -EINTR;
-	error = wait_event_killable(session->wait, rblk_reservation_take_number(session, &sc.argument));
+	error = wait_event_killable(session->wait,
+				    rblk_reservation_take_number(session, &sc.argument));
 	if (!error) {
 		error = rblk_reservation_run(disk, &sc);
 		if (!sc.was_left)
@@ -259,8 +278,10 @@ static int rblk_pr_clear(struct block_device *bdev, u64 key)
 	return rblk_reserve(rblk_reservation_disk(bdev), &r);
 }
 
-/* -- reading
- * ------------------------------------------------------------------------------------------- */
+/*
+ * -- reading
+ * -------------------------------------------------------------------------------------------
+ */
 
 #ifdef RBLK_COMPAT_PR_READ
 
@@ -275,7 +296,8 @@ struct rblk_report {
 };
 
 /* rblk_left_fn of RESERVATIONS: its report is in the slot, and nobody reads it. */
-static void rblk_reservation_unread(struct rblk_session *session, const struct rblk_call *call, void *arg)
+static void rblk_reservation_unread(struct rblk_session *session, const struct rblk_call *call,
+				    void *arg)
 {
 }
 

@@ -22,7 +22,9 @@ struct rblk_ring {
 	enum dma_data_direction direction;
 };
 
-/* Sleeps. entry_bytes is at most a page. 0, -ENOMEM or -EIO; then, too, rblk_ring_release() is due. */
+/*
+ * Sleeps. entry_bytes is at most a page. 0, -ENOMEM or -EIO; then, too, rblk_ring_release() is due.
+ */
 int rblk_ring_create(struct rblk_ring *ring, struct ib_device *ibdev, unsigned int entries,
 		     u32 entry_bytes, enum dma_data_direction direction);
 /* Idempotent. The device must not use the memory any more. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Sessions: the registry, who shares one, RDMA devices that go away, events, a session's beginning and
- * end. attach.c joins and leaves them; their connections are drive.c's.
+ * Sessions: the registry, who shares one, RDMA devices that go away, events, a session's beginning
+ * and end. attach.c joins and leaves them; their connections are drive.c's.
  */
 #include <linux/crash_dump.h>
 #include <linux/idr.h>
@@ -30,7 +30,7 @@ static DEFINE_MUTEX(rblk_sessions_lock);
 static LIST_HEAD(rblk_sessions);
 static DEFINE_IDA(rblk_session_numbers);
 
-/* -- lifetime ------------------------------------------------------------------------------------ */
+/* -- lifetime -- */
 
 static void rblk_session_free(struct kref *refs)
 {
@@ -74,7 +74,7 @@ static struct rblk_session *rblk_session_find(int number)
 	return found;
 }
 
-/* -- an RDMA device goes away ---------------------------------------------------------------------- */
+/* -- an RDMA device goes away -- */
 
 void rblk_session_note_ibdev(struct rblk_session *session, unsigned int queue,
 			     const struct ib_device *ibdev)
@@ -100,8 +100,8 @@ static bool rblk_session_uses(struct rblk_session *session, unsigned int queue,
 
 /*
  * One number after the other, so that other sessions can begin and end meanwhile. A queue that
- * begins to connect behind this walk is told by the connection manager, whose turn is after ours and
- * which waits until every id is destroyed.
+ * begins to connect behind this walk is told by the connection manager, whose turn is after ours
+ * and which waits until every id is destroyed.
  */
 void rblk_session_ib_removed(struct ib_device *ibdev)
 {
@@ -120,12 +120,12 @@ void rblk_session_ib_removed(struct ib_device *ibdev)
 	}
 }
 
-/* -- events -------------------------------------------------------------------------------------- */
+/* -- events -- */
 
 /*
- * The handle may be a new epoch's by the time that the work runs: it asks by the volume's name. What comes before the
- * connection is accepted, by a target that may not have proven itself yet, is confirmed then; all disks are asked
- * about their volumes then, too.
+ * The handle may be a new epoch's by the time that the work runs: it asks by the volume's name.
+ * What comes before the connection is accepted, by a target that may not have proven itself yet, is
+ * confirmed then; all disks are asked about their volumes then, too.
  */
 void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 {
@@ -150,7 +150,7 @@ out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-/* -- beginning and end ------------------------------------------------------------------------------ */
+/* -- beginning and end -- */
 
 static int rblk_session_make_queues(struct rblk_session *session)
 {
@@ -290,7 +290,9 @@ void rblk_session_leave(struct rblk_session *session)
 	mutex_unlock(&rblk_sessions_lock);
 	if (!last)
 		return;
-	/* It is in the registry until it has no connection: an RDMA device may go away meanwhile. */
+	/*
+	 * It is in the registry until it has no connection: an RDMA device may go away meanwhile.
+	 */
 	rblk_drive_stop(session);
 	rblk_closing_stop(session);
 	rblk_waiting_stop(session);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A session with one target: its addresses, its queues with their connections and memory, the tags that
- * its disks share, and the state machine that drives them (drive.c). Disks (disk.h) are volumes of the
- * target that are attached over it.
+ * A session with one target: its addresses, its queues with their connections and memory, the tags
+ * that its disks share, and the state machine that drives them (drive.c). Disks (disk.h) are
+ * volumes of the target that are attached over it.
  *
- * Lifetime: the attach that finds no session to share makes one (rblk_session_join()). Each disk over it, and
- * each attach under way, is a user. The last user that leaves (rblk_session_leave()) ends it: no attach
- * finds it any more, its connections are closed, its works end. References (refs) keep only the
- * struct: the users together have one, each disk and each caller that found it another.
+ * Lifetime: the attach that finds no session to share makes one (rblk_session_join()). Each disk
+ * over it, and each attach under way, is a user. The last user that leaves (rblk_session_leave())
+ * ends it: no attach finds it any more, its connections are closed, its works end. References
+ * (refs) keep only the struct: the users together have one, each disk and each caller that found it
+ * another.
  *
- * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (what waits is sent, a disk joins or
- * leaves `disks`; sleeps). session->waiting_lock, which may be held around session->core_lock,
- * and queue->lock (spinlocks) are leaves. A disk's locks: disk.h.
+ * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (what waits is sent, a disk
+ * joins or leaves `disks`; sleeps). session->waiting_lock, which may be held around
+ * session->core_lock, and queue->lock (spinlocks) are leaves. A disk's locks: disk.h.
  */
 #ifndef RBLK_KMOD_SESSION_H
 #define RBLK_KMOD_SESSION_H
@@ -44,25 +45,28 @@ struct rblk_portal {
 };
 
 /*
- * The words of an attach that are the session's. Attaches for which all of them are equal, byte by byte, share
- * a session: zeroed before it is filled.
+ * The words of an attach that are the session's. Attaches for which all of them are equal, byte by
+ * byte, share a session: zeroed before it is filled.
  */
 struct rblk_session_options {
 	struct rblk_portal portals[CORE_PORTALS_MAX];
 	unsigned int portal_count;
 	char initiator[RBLK_NAME_BYTES];
-	char key[RBLK_KEY_NAME_BYTES]; /* that proves it; empty: none, and the target is not asked either */
+	/* that proves it; empty: none, and the target is not asked either */
+	char key[RBLK_KEY_NAME_BYTES];
 	unsigned int queues;        /* wanted; 0: min(cores, 8, what poll_queues leave) */
 	unsigned int poll_queues;   /* as many more, for I/O whose submitter polls */
 	unsigned int credits;       /* wanted per queue */
 	unsigned int connect_ms;    /* address, route, handshake and login of one queue */
 	unsigned int command_ms;    /* an unanswered command fails the connection */
 	unsigned int reconnect_ms;  /* the longest pause between two attempts to connect */
-	unsigned int fail_fast_ms;  /* without a connection for so long: REQ_FAILFAST fails; 0: never */
-	unsigned int give_up_ms;    /* without a connection for so long: everything fails, for good */
+	/* without a connection for so long: REQ_FAILFAST fails; 0: never */
+	unsigned int fail_fast_ms;
+	unsigned int give_up_ms; /* without a connection for so long: everything fails, for good */
 	unsigned int digest;        /* 1: all data has a CRC32C */
 	unsigned int tos;           /* of IP packets to the target; 0: the system's */
-	unsigned int ack_timeout;   /* a packet is repeated after 4.096 us * 2^this; 0: the device's */
+	/* a packet is repeated after 4.096 us * 2^this; 0: the device's */
+	unsigned int ack_timeout;
 };
 
 /* The fate of a request that no queue takes; the higher the worse. */
@@ -83,10 +87,13 @@ struct rblk_session {
 	bool own;               /* of one disk alone; fixed */
 	struct net *net;        /* of the attaching process; referenced */
 
-	struct mutex lifecycle;
+	struct mutex lifecycle; /* see above */
 	struct list_head disks; /* lifecycle and core_lock to change it, either to walk it */
 
-	/* Around each IDENTIFY, OPEN and CLOSE on queue 0, so that they leave reserved tags for all others. */
+	/*
+	 * Around each IDENTIFY, OPEN and CLOSE on queue 0, so that they leave reserved tags for all
+	 * others.
+	 */
 	struct mutex volume_lock;
 	/* closing.c; core_lock: handles that are to be closed */
 	struct list_head closings;
@@ -94,8 +101,8 @@ struct rblk_session {
 	struct delayed_work closing_work;
 
 	/*
-	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate` are read
-	 * without it where stale is harmless.
+	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate`
+	 * are read without it where stale is harmless.
 	 */
 	spinlock_t core_lock;
 	struct core_session core;
@@ -108,13 +115,15 @@ struct rblk_session {
 
 	/* tell.c: what the log, sysfs and attach say of it */
 	char reason[RBLK_TEXT_BYTES];  /* why a connection was lost; empty: all are up; core_lock */
-	char attempt[RBLK_TEXT_BYTES]; /* why the last attempt to connect came to nothing; core_lock */
+	/* why the last attempt to connect came to nothing; core_lock */
+	char attempt[RBLK_TEXT_BYTES];
 	bool reason_untold;            /* it has not been logged; core_lock */
 	u8 told_state;                 /* that was logged; drive_work */
 	atomic64_t losses;             /* of connections that were up */
 
-	bool ended;    /* FAILED or ENDED, no queue is connected, nothing waits; drive_work sets it */
-	wait_queue_head_t wait; /* session or disk has changed, or one of the session's own commands ended */
+	bool ended; /* FAILED or ENDED, no queue is connected, nothing waits; drive_work sets it */
+	/* session or disk has changed, or one of the session's own commands ended */
+	wait_queue_head_t wait;
 	struct work_struct drive_work, name_work;
 	struct delayed_work tick_work;
 
@@ -128,7 +137,8 @@ struct rblk_session {
 	/* reservation.c; core_lock */
 	unsigned long reserving; /* bitmap: the queues that carry RESERVE or RESERVATIONS */
 	u64 operation;           /* F8: the last number */
-	DECLARE_BITMAP(operations, RBLK_OPERATIONS_MAX); /* F8: places of numbers that are not answered yet */
+	/* F8: places of numbers that are not answered yet */
+	DECLARE_BITMAP(operations, RBLK_OPERATIONS_MAX);
 
 	/* tagset.c: shared by all disks. Made by the first one, under lifecycle. */
 	struct blk_mq_tag_set tag_set;
@@ -136,7 +146,7 @@ struct rblk_session {
 	struct request_queue *placeholder; /* tagset.c */
 	bool tags_shared; /* between several disks: no single one has all; lifecycle, for writing */
 	unsigned int credits; /* the fewest of a queue, when tag_set was made */
-	u32 disk_bytes;       /* the longest command that blk-mq was told of, over all disks; core_lock */
+	u32 disk_bytes; /* the longest command that blk-mq was told of, over all disks; core_lock */
 
 	u32 changes; /* events of changed volumes so far; core_lock */
 	u32 event_seen; /* number of the last event; queue 0's CQ handlers */
@@ -144,7 +154,11 @@ struct rblk_session {
 
 	spinlock_t waiting_lock;              /* waiting.c; outside of core_lock alone */
 	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */
-	unsigned long unfenced; /* bitmap, waiting_lock: queues whose LOST commands have ended with errors, until they are fenced for all */
+	/*
+	 * bitmap, waiting_lock: queues whose LOST commands have ended with errors, until they are
+	 * fenced for all
+	 */
+	unsigned long unfenced;
 	bool waiting_armed;                   /* the work will run; waiting_lock */
 	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
 	struct delayed_work waiting_work;
@@ -159,8 +173,9 @@ static inline const char *rblk_session_peer(const struct rblk_session *session)
 }
 
 /*
- * Sleeps. A session to these options' target, of which the caller is a user now: one that other disks are
- * on, unless `own`; else a new one, which it begins to connect. It may be lost, or over, at any time.
+ * Sleeps. A session to these options' target, of which the caller is a user now: one that other
+ * disks are on, unless `own`; else a new one, which it begins to connect. It may be lost, or over,
+ * at any time.
  */
 struct rblk_session *rblk_session_join(const struct rblk_session_options *options, bool own);
 /* Sleeps. No disk and no request of the caller's is left. The last one ends the session. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * /sys/block/rblkN/rblk/: what a disk is connected to, how it is, what its session has counted; and two things to
- * write: kill_connection, acknowledge. Everything else goes through the control device.
+ * /sys/block/rblkN/rblk/: what a disk is connected to, how it is, what its session has counted; and
+ * two things to write: kill_connection, acknowledge. Everything else goes through the control
+ * device.
  */
 #include <linux/blkdev.h>
 #include <linux/device.h>
@@ -17,13 +18,13 @@ static struct rblk_disk *rblk_sysfs_disk(struct device *dev)
 	return dev_to_disk(dev)->private_data;
 }
 
-#define RBLK_SHOW(name, format, ...)                                                               \
-	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf)   \
-	{                                                                                          \
-		struct rblk_disk *disk = rblk_sysfs_disk(dev);                               \
-                                                                                                   \
-		return sysfs_emit(buf, format "\n", __VA_ARGS__);                                  \
-	}                                                                                          \
+#define RBLK_SHOW(name, format, ...) \
+	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+	{ \
+		struct rblk_disk *disk = rblk_sysfs_disk(dev); \
+		\
+		return sysfs_emit(buf, format "\n", __VA_ARGS__); \
+	} \
 	static DEVICE_ATTR_RO(name)
 
 RBLK_SHOW(state, "%s", rblk_disk_state(disk));
@@ -84,15 +85,17 @@ static DEVICE_ATTR_RO(portals);
 static ssize_t connections_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct rblk_disk *disk = rblk_sysfs_disk(dev);
+	const struct rblk_portal *portal;
 	unsigned int i;
 	int length = 0;
 
 	for (i = 0; i < disk->session->queue_count; i++) {
 		const struct core_queue *queue = &disk->session->core.queue[i];
 
+		portal = &disk->session->options.portals[READ_ONCE(queue->portal)];
 		length += sysfs_emit_at(buf, length, "%u %s %s\n", i,
 					core_queue_state_name(READ_ONCE(queue->state)),
-					disk->session->options.portals[READ_ONCE(queue->portal)].text);
+					portal->text);
 	}
 	return length;
 }
@@ -112,7 +115,8 @@ static ssize_t kill_connection_store(struct device *dev, struct device_attribute
 		return -ERANGE;
 	for (i = 0; i < disk->session->queue_count; i++)
 		if (all || i == only)
-			rblk_queue_lost(disk->session->queues[i], "killed by hand (kill_connection)");
+			rblk_queue_lost(disk->session->queues[i],
+					"killed by hand (kill_connection)");
 	return bytes;
 }
 static DEVICE_ATTR_WO(kill_connection);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * blk-mq's side of a session: one hardware context per queue, requests become commands, commit_rqs rings
- * the doorbell. Owns the tag set, which all disks of the session share. What becomes of commands is
- * command.c's.
+ * blk-mq's side of a session: one hardware context per queue, requests become commands, commit_rqs
+ * rings the doorbell. Owns the tag set, which all disks of the session share. What becomes of
+ * commands is command.c's.
  */
 #include <linux/blk-mq.h>
 #include <linux/delay.h>
@@ -19,7 +19,7 @@
 /* With so many large requests on a queue, the next ones go to the queue that has the fewest. */
 #define RBLK_TAGSET_LARGE 2
 
-/* -- operations ---------------------------------------------------------------------------------- */
+/* -- operations -- */
 
 /* Not an error of queue_rq's: that would leave a started request of dm-multipath's behind. */
 static void rblk_tagset_end(struct rblk_io *io, blk_status_t status)
@@ -29,9 +29,10 @@ static void rblk_tagset_end(struct rblk_io *io, blk_status_t status)
 }
 
 /*
- * All requests of a processor go to one queue, and a queue is served by one thread of the target, whose processor moves
- * the data of large ones at a fraction of the link's speed. So large requests are spread over the queues; they hardly
- * ever share a message anyway. One or two at a time stay, where the target is awake.
+ * All requests of a processor go to one queue, and a queue is served by one thread of the target,
+ * whose processor moves the data of large ones at a fraction of the link's speed. So large requests
+ * are spread over the queues; they hardly ever share a message anyway. One or two at a time stay,
+ * where the target is awake.
  */
 static u8 rblk_tagset_spread(const struct rblk_session *session, u8 route, struct request *rq)
 {
@@ -85,7 +86,7 @@ bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *
 }
 
 static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
-				       const struct blk_mq_queue_data *bd)
+					 const struct blk_mq_queue_data *bd)
 {
 	struct rblk_queue *home = hctx->driver_data;
 	struct rblk_session *session = home->session;
@@ -112,7 +113,9 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);
 	status = rblk_io_send(io, session->queues[route]);
-	/* Another queue's doorbell is nobody's to ring later: the route may have changed by then. */
+	/*
+	 * Another queue's doorbell is nobody's to ring later: the route may have changed by then.
+	 */
 	if (route != home->index)
 		rblk_queue_kick(session->queues[route]);
 	/* Those before the last one may be on their own queue, wherever this one went. */
@@ -162,7 +165,7 @@ static int rblk_tagset_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigne
 }
 
 static int rblk_tagset_init_request(struct blk_mq_tag_set *set, struct request *rq,
-				  unsigned int hctx, rblk_compat_node_t node)
+				    unsigned int hctx, rblk_compat_node_t node)
 {
 	struct rblk_session *session = set->driver_data;
 
@@ -181,16 +184,17 @@ static const struct blk_mq_ops rblk_mq_ops = {
 	.init_request = rblk_tagset_init_request,
 };
 
-/* -- beginning and end ------------------------------------------------------------------------------ */
+/* -- beginning and end -- */
 
 /*
- * A hardware context for each queue that the target allows, and a request for each tag that a queue has
- * for its own; *node: where the first one's device is. 0: no queue is connected. (Under core_lock a queue that is live
- * has its limits, memory and device.)
+ * A hardware context for each queue that the target allows, and a request for each tag that a queue
+ * has for its own; *node: where the first one's device is. 0: no queue is connected. (Under
+ * core_lock a queue that is live has its limits, memory and device.)
  */
 static unsigned int rblk_tagset_count_queues(struct rblk_session *session, int *node)
 {
-	unsigned int i, depth = UINT_MAX, plain = session->queue_count - session->options.poll_queues;
+	unsigned int i, depth = UINT_MAX,
+			plain = session->queue_count - session->options.poll_queues;
 
 	session->hw_queues = session->core.queues;
 	session->options.poll_queues = session->hw_queues > plain ? session->hw_queues - plain : 0;
@@ -211,9 +215,9 @@ static unsigned int rblk_tagset_count_queues(struct rblk_session *session, int *
 }
 
 /*
- * A set that goes from one user to two, or back, waits until all requests of that one have ended. The
- * placeholder, which never has any, is always one of two or more: so no attach or detach waits for another
- * disk's I/O. (nvme's connect queue has the same effect.)
+ * A set that goes from one user to two, or back, waits until all requests of that one have ended.
+ * The placeholder, which never has any, is always one of two or more: so no attach or detach waits
+ * for another disk's I/O. (nvme's connect queue has the same effect.)
  */
 static int rblk_tagset_hold_place(struct rblk_session *session)
 {
@@ -245,7 +249,10 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	set->reserved_tags = RBLK_TAGSET_RESERVED;
 	set->numa_node = node;
 	set->cmd_size = sizeof(struct rblk_io);
-	/* No I/O scheduler by default, even with one queue: it would hand each request to a worker, which has to be woken. */
+	/*
+	 * No I/O scheduler by default, even with one queue: it would hand each request to a worker,
+	 * which has to be woken.
+	 */
 	set->flags = RBLK_COMPAT_TAG_FLAGS | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->timeout = msecs_to_jiffies(session->options.command_ms);
 	set->driver_data = session;
@@ -271,13 +278,14 @@ int rblk_tagset_create(struct rblk_session *session)
 }
 
 /*
- * blk-mq divides the tags among the disks that have asked for one of late. Where one disk alone has, and
- * its I/O is held, another one that was idle would find all of them taken. So the placeholder takes part,
- * too, and never uses its share: one disk alone gets a half, and two of them still leave some. (nvme's connect
- * queue does not, once it is idle: there the namespaces of a controller are lost and come back together, here a
- * disk whose volume is missing or hangs is held alone.) It takes part from its first request until its timer
- * finds it idle; a request that is never started sets no timer. (The kernel wants a request for a certain
- * hardware context to be a reserved one.)
+ * blk-mq divides the tags among the disks that have asked for one of late. Where one disk alone
+ * has, and its I/O is held, another one that was idle would find all of them taken. So the
+ * placeholder takes part, too, and never uses its share: one disk alone gets a half, and two of
+ * them still leave some. (nvme's connect queue does not, once it is idle: there the namespaces of a
+ * controller are lost and come back together, here a disk whose volume is missing or hangs is held
+ * alone.) It takes part from its first request until its timer finds it idle; a request that is
+ * never started sets no timer. (The kernel wants a request for a certain hardware context to be a
+ * reserved one.)
  */
 void rblk_tagset_share(struct rblk_session *session)
 {
@@ -297,8 +305,9 @@ void rblk_tagset_share(struct rblk_session *session)
 }
 
 /*
- * The timer that finds the placeholder idle is set by a request that is started; this one ends at once. The
- * timer runs some seconds later. If there is no request to be had the tags stay divided, which is no error.
+ * The timer that finds the placeholder idle is set by a request that is started; this one ends at
+ * once. The timer runs some seconds later. If there is no request to be had the tags stay divided,
+ * which is no error.
  */
 void rblk_tagset_unshare(struct rblk_session *session)
 {
@@ -326,7 +335,7 @@ void rblk_tagset_destroy(struct rblk_session *session)
 	session->tag_set_ready = false;
 }
 
-/* -- a queue's end ---------------------------------------------------------------------------------- */
+/* -- a queue's end -- */
 
 struct rblk_settling {
 	const struct rblk_queue *queue;
@@ -338,7 +347,8 @@ static bool rblk_tagset_count_unended(struct request *rq, void *data)
 	struct rblk_settling *settling = data;
 	const struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 
-	settling->left += blk_mq_request_completed(rq) && READ_ONCE(io->command.queue) == settling->queue;
+	settling->left +=
+		blk_mq_request_completed(rq) && READ_ONCE(io->command.queue) == settling->queue;
 	return true;
 }
 
@@ -355,6 +365,6 @@ void rblk_tagset_settle(struct rblk_queue *queue)
 		blk_mq_tagset_busy_iter(&session->tag_set, rblk_tagset_count_unended, &settling);
 		if (!settling.left)
 			return;
-		msleep(1);
+		fsleep(USEC_PER_MSEC);
 	}
 }

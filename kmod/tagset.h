@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * blk-mq's tags, which the disks of a session share: the tag set, its operations, and the end of what a queue
- * has answered. Called by disk.c, session.c, waiting.c and works.c; sleeps, but where it is said.
+ * blk-mq's tags, which the disks of a session share: the tag set, its operations, and the end of
+ * what a queue has answered. Called by disk.c, session.c, waiting.c and works.c; sleeps, but where
+ * it is said.
  */
 #ifndef RBLK_KMOD_TAGSET_H
 #define RBLK_KMOD_TAGSET_H
@@ -12,14 +13,18 @@ struct rblk_io;
 struct rblk_queue;
 struct rblk_session;
 
-/* Tags of blk-mq's that no disk gets: the lowest of each hardware context. See rblk_tagset_share(). */
+/*
+ * Tags of blk-mq's that no disk gets: the lowest of each hardware context. See rblk_tagset_share().
+ */
 #define RBLK_TAGSET_RESERVED 1
 
-/* If there are none yet: as many hardware contexts and tags as the session's connections have now. */
+/*
+ * If there are none yet: as many hardware contexts and tags as the session's connections have now.
+ */
 int rblk_tagset_create(struct rblk_session *session);
 /*
- * With session->lifecycle held. The session has several disks, or is about to: from now on no single one may take
- * all tags. It has one again: that may, soon.
+ * With session->lifecycle held. The session has several disks, or is about to: from now on no
+ * single one may take all tags. It has one again: that may, soon.
  */
 void rblk_tagset_share(struct rblk_session *session);
 void rblk_tagset_unshare(struct rblk_session *session);
@@ -27,14 +32,15 @@ void rblk_tagset_unshare(struct rblk_session *session);
 void rblk_tagset_destroy(struct rblk_session *session);
 
 /*
- * Any context. Takes a tag for a request: of the queue *route, or of another one, which *route is then. A large request
- * goes to a queue that has fewer of them; a request whose own queue is lost, to any that has a tag left. False: none is
- * free.
+ * Any context. Takes a tag for a request: of the queue *route, or of another one, which *route is
+ * then. A large request goes to a queue that has fewer of them; a request whose own queue is lost,
+ * to any that has a tag left. False: none is free.
  */
 bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route);
 /*
- * The queue is drained: wait for requests that it has answered before, and that are still being ended on some CPU: they
- * use their slots. Nothing new is answered on it, so the wait is short, whatever other queues do.
+ * The queue is drained: wait for requests that it has answered before, and that are still being
+ * ended on some CPU: they use their slots. Nothing new is answered on it, so the wait is short,
+ * whatever other queues do.
  */
 void rblk_tagset_settle(struct rblk_queue *queue);
 

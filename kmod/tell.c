@@ -7,7 +7,7 @@
 #include "kmod/session.h"
 #include "kmod/trace.h"
 
-/* -- reasons ------------------------------------------------------------------------------------- */
+/* -- reasons -- */
 
 /* The line of a queue: whose it is, then why. */
 static void __printf(3, 0)
@@ -101,11 +101,11 @@ void rblk_tell_loss(struct rblk_session *session)
 	strscpy(reason, session->reason, sizeof(reason));
 	spin_unlock_irq(&session->core_lock);
 	if (untold && READ_ONCE(session->endures))
-		pr_warn_ratelimited("rblk: session %d [%s]: lost a connection: %s\n", session->number,
-				    rblk_session_peer(session), reason);
+		pr_warn_ratelimited("rblk: session %d [%s]: lost a connection: %s\n",
+				    session->number, rblk_session_peer(session), reason);
 }
 
-/* -- the state ----------------------------------------------------------------------------------- */
+/* -- the state -- */
 
 void rblk_tell_state(struct rblk_session *session, u8 state)
 {
@@ -122,10 +122,10 @@ void rblk_tell_state(struct rblk_session *session, u8 state)
 		return;
 	if (state == CORE_SESSION_LIVE) {
 		pr_info_ratelimited("rblk: session %d [%s]: connected again\n", session->number,
-			rblk_session_peer(session));
+				    rblk_session_peer(session));
 	} else if (state == CORE_SESSION_FAILED) {
 		rblk_tell_reason(session, reason);
 		pr_err_ratelimited("rblk: session %d [%s]: gave up, I/O fails until its disks are detached: %s\n",
-		       session->number, rblk_session_peer(session), reason);
+				   session->number, rblk_session_peer(session), reason);
 	}
 }

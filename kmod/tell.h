@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Logs and reports a session's connections: why one was lost, why none is made, and the session's state. It owns the
- * session's `reason`, `attempt` and count of losses, and decides nothing. Called by drive.c and works.c; attach.c and
- * disks.c ask for the reason.
+ * Logs and reports a session's connections: why one was lost, why none is made, and the session's
+ * state. It owns the session's `reason`, `attempt` and count of losses, and decides nothing. Called
+ * by drive.c and works.c; attach.c and disks.c ask for the reason.
  */
 #ifndef RBLK_KMOD_TELL_H
 #define RBLK_KMOD_TELL_H
@@ -30,7 +30,10 @@ void rblk_tell_mended(struct rblk_session *session);
 
 /* -- by drive_work, without a lock */
 
-/* The session's state has changed to this one: trace it, log it, and wake those who poll the state of its disks. */
+/*
+ * The session's state has changed to this one: trace it, log it, and wake those who poll the state
+ * of its disks.
+ */
 void rblk_tell_state(struct rblk_session *session, u8 state);
 /* Log the loss that was not logged yet, if there is one. */
 void rblk_tell_loss(struct rblk_session *session);

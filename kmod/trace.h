@@ -74,7 +74,8 @@ TRACE_EVENT(rblk_send,
 		__entry->commands = commands;
 		__entry->capsule_bytes = capsule_bytes;
 	),
-	TP_printk("session %d queue %u commands %u capsule %u bytes", __entry->session, __entry->queue,
+	TP_printk("session %d queue %u commands %u capsule %u bytes",
+		  __entry->session, __entry->queue,
 		  __entry->commands, __entry->capsule_bytes)
 );
 

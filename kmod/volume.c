@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * IDENTIFY and OPEN, on queue 0; CLOSE is closing.c's. A disk's open_work opens its volume again in a new epoch, and when
- * the target has removed or replaced it, and tries until the disk gives up, whatever becomes of other disks; its late_work
- * enforces its times meanwhile; its refresh_work looks whether the volume of an open handle has changed.
+ * IDENTIFY and OPEN, on queue 0; CLOSE is closing.c's. A disk's open_work opens its volume again in
+ * a new epoch, and when the target has removed or replaced it, and tries until the disk gives up,
+ * whatever becomes of other disks; its late_work enforces its times meanwhile; its refresh_work
+ * looks whether the volume of an open handle has changed.
  *
- * A handle belongs to an epoch, and each command that names one says which (struct rblk_session_command):
- * no handle of an older epoch is ever used in the next one, where it may be another disk's.
+ * A handle belongs to an epoch, and each command that names one says which (struct
+ * rblk_session_command): no handle of an older epoch is ever used in the next one, where it may be
+ * another disk's.
  */
 #include <linux/delay.h>
 #include <linux/log2.h>
@@ -27,13 +29,16 @@
 
 /* How often open_work looks whether the last commands of a volume that is gone are answered. */
 #define RBLK_VOLUME_SETTLE_MS 10u
-/* A change of a volume may cause a line in the log and a uevent: as often at most, whatever the target tells. */
+/*
+ * A change of a volume may cause a line in the log and a uevent: as often at most, whatever the
+ * target tells.
+ */
 #define RBLK_VOLUME_REFRESH_MS 200u
 
 /*
- * One command until it is answered with anything but BUSY (C6), for connect_ms, after pauses that grow. A
- * single answer may take longer than that, as a target first waits by itself, for instance for the writes
- * of an initiator that has died; other disks have their turn after each answer.
+ * One command until it is answered with anything but BUSY (C6), for connect_ms, after pauses that
+ * grow. A single answer may take longer than that, as a target first waits by itself, for instance
+ * for the writes of an initiator that has died; other disks have their turn after each answer.
  */
 static int rblk_volume_run(struct rblk_session *session, struct rblk_session_command *sc)
 {
@@ -74,7 +79,7 @@ int rblk_volume_identify(struct rblk_session *session, char *text)
 	return error;
 }
 
-/* -- opening ------------------------------------------------------------------------------------- */
+/* -- opening -- */
 
 /* The target's answer to OPEN. */
 struct rblk_volume_answer {
@@ -83,8 +88,9 @@ struct rblk_volume_answer {
 };
 
 /*
- * Open the volume as it is now. *closing: to close the handle with, the caller's; only of success. An OPEN that is not
- * answered in time, or whose caller is killed, is left: its handle is closed when it is known.
+ * Open the volume as it is now. *closing: to close the handle with, the caller's; only of success.
+ * An OPEN that is not answered in time, or whose caller is killed, is left: its handle is closed
+ * when it is known.
  */
 static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_volume *volume,
 			   struct rblk_volume_answer *answer, struct rblk_closing **closing)
@@ -111,8 +117,9 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	error = rblk_volume_run(disk->session, &sc);
 	answer->status = sc.status;
 	answer->denied = sc.denied;
-	if (!error && (rblk_check_volume(volume, sizeof(*volume), disk->session->queues[0]->features) || !volume->handle ||
-		       memcmp(volume->name, open.name, sizeof(open.name))))
+	if (!error &&
+	    (rblk_check_volume(volume, sizeof(*volume), disk->session->queues[0]->features) ||
+	     !volume->handle || memcmp(volume->name, open.name, sizeof(open.name))))
 		error = -EPROTO;
 	if (error && !sc.was_left)
 		rblk_closing_free(*closing);
@@ -121,11 +128,15 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	return error;
 }
 
-/* Takes over what may change in the same volume, as when its machine boots. No command of the disk is being prepared. */
+/*
+ * Takes over what may change in the same volume, as when its machine boots. No command of the disk
+ * is being prepared.
+ */
 static void rblk_volume_take_limits(struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
 	WRITE_ONCE(disk->volume_flags, rblk_le32(v->flags));
-	disk->max_capsule_bytes = rblk_le32(v->max_capsule_bytes); /* what a queue receives may be less */
+	/* what a queue receives may be less */
+	disk->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
 	disk->max_discard_blocks = rblk_le32(v->max_discard_blocks);
 }
 
@@ -145,12 +156,16 @@ static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volu
 
 void rblk_volume_recheck(struct rblk_disk *disk)
 {
-	unsigned long now = jiffies, next = READ_ONCE(disk->refreshed) + msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
+	unsigned long now = jiffies,
+		      next = READ_ONCE(disk->refreshed) + msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
 
 	queue_delayed_work(rblk_opens, &disk->refresh_work, time_after(next, now) ? next - now : 0);
 }
 
-/* F10: may it be used at the target that queue 0 has reached? An instance is of its epoch, which the caller checks later. */
+/*
+ * F10: may it be used at the target that queue 0 has reached? An instance is of its epoch, which
+ * the caller checks later.
+ */
 static bool rblk_volume_admits(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
 	bool admits;
@@ -162,7 +177,8 @@ static bool rblk_volume_admits(const struct rblk_disk *disk, const struct rblk_w
 }
 
 /* Does the volume still have what the disk has promised? NULL: yes; else why not. */
-static const char *rblk_volume_differs(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
+static const char *rblk_volume_differs(const struct rblk_disk *disk,
+				       const struct rblk_wire_volume *v)
 {
 	u32 flags = rblk_le32(v->flags), was = READ_ONCE(disk->volume_flags);
 	const u32 able = RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA;
@@ -176,14 +192,15 @@ static const char *rblk_volume_differs(const struct rblk_disk *disk, const struc
 	if (rblk_le32(v->max_io_bytes) < disk->disk_bytes)
 		return "its longest command is shorter now";
 	/* No FLUSH comes for a cache that blk-mq was not told of: each write has FUA then. */
-	if (was & ~flags & able || (flags & ~was & RBLK_VOLUME_VOLATILE_CACHE && !disk->flushes && (flags & able) != able))
+	if (was & ~flags & able ||
+	    (flags & ~was & RBLK_VOLUME_VOLATILE_CACHE && !disk->flushes && (flags & able) != able))
 		return "it can make less durable now";
 	return NULL;
 }
 
 /*
- * With opens_lock held: what open_work has learnt in a later epoch is set after what refresh_work has of an older one, or
- * that is not set any more.
+ * With opens_lock held: what open_work has learnt in a later epoch is set after what refresh_work
+ * has of an older one, or that is not set any more.
  */
 static void rblk_volume_take_changes(struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
@@ -196,8 +213,8 @@ static void rblk_volume_take_changes(struct rblk_disk *disk, const struct rblk_w
 }
 
 /*
- * From here on commands are sent, unless the epoch is over already. A volume that has changed since OPEN was sent may be
- * this one: the event named a handle that the disk did not have yet.
+ * From here on commands are sent, unless the epoch is over already. A volume that has changed since
+ * OPEN was sent may be this one: the event named a handle that the disk did not have yet.
  */
 static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing, u32 changes,
 			   const struct rblk_wire_volume *v)
@@ -214,7 +231,8 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 		core_domain_opened(&disk->domain, session->core.instance, v->fence_domain);
 		rblk_volume_take_limits(disk, v);
 		/* F7: what the disk has been told of, and what its next commands owe. */
-		lost = rblk_durable_learn(disk, v->cache_epoch, rblk_le32(v->flags) & RBLK_VOLUME_VOLATILE_CACHE);
+		lost = rblk_durable_learn(disk, v->cache_epoch,
+					  rblk_le32(v->flags) & RBLK_VOLUME_VOLATILE_CACHE);
 		WRITE_ONCE(disk->handle, closing->handle);
 		disk->epoch = epoch;
 		swap(disk->closer, closing);
@@ -228,7 +246,10 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 	}
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&disk->opens_lock);
-	/* That of an older epoch, or of one that is over: at the target the handle has ended with it. */
+	/*
+	 * That of an older epoch, or of one that is over: at the target the handle has ended with
+	 * it.
+	 */
 	rblk_closing_free(closing);
 	if (lost)
 		rblk_durable_say_lost(disk);
@@ -238,27 +259,43 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 static void rblk_volume_say_refused(const struct rblk_disk *disk, int error,
 				    const struct rblk_volume_answer *answer, char *text)
 {
-	const char *peer = rblk_queue_peer(disk->session->queues[0]), *volume = disk->options.volume;
+	const char *peer = rblk_queue_peer(disk->session->queues[0]),
+		   *volume = disk->options.volume;
 
 	if (answer->status)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", peer, volume,
 			  rblk_refusal_text(answer->status, answer->denied),
 			  answer->status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
 	else if (error == -EPROTO)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer, volume);
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer,
+			  volume);
 	else if (error == -EBUSY)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no tag for OPEN in connect_ms", peer, volume);
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no tag for OPEN in connect_ms", peer,
+			  volume);
 	else if (error == -ENOMEM)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: out of memory", peer, volume);
 	else if (error == -ETIMEDOUT)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no answer to OPEN in command_ms", peer, volume);
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no answer to OPEN in command_ms", peer,
+			  volume);
 	else if (error == -EINTR)
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: killed", peer, volume);
 }
 
+static void rblk_volume_say_unread(const struct rblk_disk *disk, int error,
+				   const struct rblk_volume_answer *answer)
+{
+	const char *why = error == -ENOMEM ? "out of memory" : "no valid answer";
+
+	if (answer->status)
+		why = rblk_refusal_text(answer->status, answer->denied);
+	pr_warn_ratelimited("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
+			    disk->index, why);
+}
+
 /*
- * The volume was open at another target, and cannot be used at the one that answers in this epoch: if no disk of the session
- * can, it goes on to the next portal (F10). A restarted target that lacks the volume looks the same.
+ * The volume was open at another target, and cannot be used at the one that answers in this epoch:
+ * if no disk of the session can, it goes on to the next portal (F10). A restarted target that lacks
+ * the volume looks the same.
  */
 static void rblk_volume_foreign(struct rblk_disk *disk, u64 epoch)
 {
@@ -329,7 +366,10 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	return rblk_volume_use(disk, closing, changes, &volume);
 }
 
-/* From the disk, to close it: nothing is sent with it any more. `gone`: only if its volume is. NULL: there is none. */
+/*
+ * From the disk, to close it: nothing is sent with it any more. `gone`: only if its volume is.
+ * NULL: there is none.
+ */
 static struct rblk_closing *rblk_volume_take_handle(struct rblk_disk *disk, bool gone)
 {
 	struct rblk_closing *closing = NULL;
@@ -344,7 +384,10 @@ static struct rblk_closing *rblk_volume_take_handle(struct rblk_disk *disk, bool
 	return closing;
 }
 
-/* Closes the handle of the volume that is gone: at the target it lives until CLOSE, or the end of the epoch. */
+/*
+ * Closes the handle of the volume that is gone: at the target it lives until CLOSE, or the end of
+ * the epoch.
+ */
 static void rblk_volume_close_gone(struct rblk_disk *disk)
 {
 	struct rblk_closing *closing = rblk_volume_take_handle(disk, true);
@@ -363,7 +406,7 @@ void rblk_volume_close(struct rblk_disk *disk)
 	rblk_closing_wait(disk->session, closing);
 }
 
-/* -- opening again ----------------------------------------------------------------------------------- */
+/* -- opening again -- */
 
 /* The first try is logged; sysfs has the reason of the last one. */
 static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
@@ -377,7 +420,8 @@ static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
 		strscpy(disk->reason, text, sizeof(disk->reason));
 	spin_unlock_irq(&session->core_lock);
 	if (disk->open_tries == 1)
-		pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n", disk->index, text);
+		pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n", disk->index,
+				    text);
 }
 
 /* It is not open for so long: when late_work has something to do next. */
@@ -408,13 +452,13 @@ static void rblk_volume_give_up(struct rblk_disk *disk)
 	if (!rblk_disk_give_up(disk))
 		return;
 	rblk_disk_say_reason(disk, text);
-	pr_err_ratelimited("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n", disk->index,
-	       rblk_session_peer(disk->session), text);
+	pr_err_ratelimited("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n",
+			   disk->index, rblk_session_peer(disk->session), text);
 }
 
 /*
- * fail_fast_ms and give_up_ms of a disk whose volume is not open. They do not wait for an answer to its OPEN, nor for its
- * turn to send one.
+ * fail_fast_ms and give_up_ms of a disk whose volume is not open. They do not wait for an answer to
+ * its OPEN, nor for its turn to send one.
  */
 static void rblk_volume_late_work(struct work_struct *work)
 {
@@ -424,7 +468,8 @@ static void rblk_volume_late_work(struct work_struct *work)
 	bool over;
 
 	spin_lock_irq(&disk->session->core_lock);
-	over = disk->ready || disk->gate == RBLK_GATE_FAIL || core_session_over(&disk->session->core);
+	over = disk->ready || disk->gate == RBLK_GATE_FAIL ||
+	       core_session_over(&disk->session->core);
 	waited = jiffies_to_msecs(jiffies - disk->closed_since);
 	spin_unlock_irq(&disk->session->core_lock);
 	if (over)
@@ -460,15 +505,19 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 }
 
 /*
- * True: no command with the old handle is outstanding, and none will be sent. So the handle can be closed, and what the
- * volume that is gone has acknowledged is counted before the next one's cache epoch is learnt (F7).
+ * True: no command with the old handle is outstanding, and none will be sent. So the handle can be
+ * closed, and what the volume that is gone has acknowledged is counted before the next one's cache
+ * epoch is learnt (F7).
  */
 static bool rblk_volume_settled(struct rblk_disk *disk)
 {
 	struct rblk_session *session = disk->session;
 	unsigned int i;
 
-	/* Who saw the disk ready has its command on a queue after this: waiting.c sends under lifecycle, blk-mq under RCU. */
+	/*
+	 * Who saw the disk ready has its command on a queue after this: waiting.c sends under
+	 * lifecycle, blk-mq under RCU.
+	 */
 	mutex_lock(&session->lifecycle);
 	mutex_unlock(&session->lifecycle);
 	synchronize_rcu();
@@ -516,20 +565,23 @@ out:
 }
 
 /*
- * It takes more than another size. With another cache epoch it was replaced: that is learnt when what the old one has is
- * answered (F7). And a handle that was opened for reading stays so.
+ * It takes more than another size. With another cache epoch it was replaced: that is learnt when
+ * what the old one has is answered (F7). And a handle that was opened for reading stays so.
  */
-static bool rblk_volume_wants_opening(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
+static bool rblk_volume_wants_opening(const struct rblk_disk *disk,
+				      const struct rblk_wire_volume *v)
 {
 	lockdep_assert_held(&disk->opens_lock);
 	return memcmp(v->cache_epoch, disk->cache_epoch, sizeof(v->cache_epoch)) ||
-	       (disk->read_only && !disk->options.read_only && !(rblk_le32(v->flags) & RBLK_VOLUME_READ_ONLY));
+	       (disk->read_only && !disk->options.read_only &&
+		!(rblk_le32(v->flags) & RBLK_VOLUME_READ_ONLY));
 }
 
 /* The volume's size may have changed: open it again to learn it, and close the second handle. */
 static void rblk_volume_refresh_work(struct work_struct *work)
 {
-	struct rblk_disk *disk = container_of(to_delayed_work(work), struct rblk_disk, refresh_work);
+	struct rblk_disk *disk =
+		container_of(to_delayed_work(work), struct rblk_disk, refresh_work);
 	struct rblk_session *session = disk->session;
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_wire_volume volume;
@@ -555,9 +607,7 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 		if (answer.status == RBLK_E_BUSY || error == -EBUSY || error == -ETIMEDOUT)
 			rblk_volume_recheck(disk);
 		else
-			pr_warn_ratelimited("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
-				disk->index, answer.status ? rblk_refusal_text(answer.status, answer.denied) :
-				error == -ENOMEM ? "out of memory" : "no valid answer");
+			rblk_volume_say_unread(disk, error, &answer);
 		goto out;
 	}
 	rblk_closing_add(session, closing);

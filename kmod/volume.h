@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A disk's volume at the target: opening it, opening it again in each new epoch of the session, its size, F7.
- * Called by attach.c, drive.c, works.c and disks.c. All sleep, but where it is said that they do not.
+ * A disk's volume at the target: opening it, opening it again in each new epoch of the session, its
+ * size, F7. Called by attach.c, drive.c, works.c and disks.c. All sleep, but where it is said that
+ * they do not.
  */
 #ifndef RBLK_KMOD_VOLUME_H
 #define RBLK_KMOD_VOLUME_H
@@ -11,23 +12,30 @@
 struct rblk_disk;
 struct rblk_session;
 
-/* A new epoch: tell the target who we are. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES). */
+/*
+ * A new epoch: tell the target who we are. 0 or negative errno, with one line in text
+ * (RBLK_TEXT_BYTES).
+ */
 int rblk_volume_identify(struct rblk_session *session, char *text);
 
 /* Does not sleep. */
 void rblk_volume_init(struct rblk_disk *disk);
 /*
- * Open the volume and take over what it is; the second time it must be the same volume, and F7 is applied.
- * 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows why).
+ * Open the volume and take over what it is; the second time it must be the same volume, and F7 is
+ * applied. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows
+ * why).
  */
 int rblk_volume_open(struct rblk_disk *disk, char *text);
 /* Look at the volume, which may have changed; soon, but not too often. Any context. */
 void rblk_volume_recheck(struct rblk_disk *disk);
-/* Its handle is not valid any more: fail_fast_ms and give_up_ms count from here. Any context, with core_lock held. */
+/*
+ * Its handle is not valid any more: fail_fast_ms and give_up_ms count from here. Any context, with
+ * core_lock held.
+ */
 void rblk_volume_closed(struct rblk_disk *disk);
 /*
- * The target has said of this handle that its volume was removed or replaced: if it is the disk's, the volume is opened
- * again. Any context, with core_lock held.
+ * The target has said of this handle that its volume was removed or replaced: if it is the disk's,
+ * the volume is opened again. Any context, with core_lock held.
  */
 void rblk_volume_gone(struct rblk_disk *disk, u32 handle);
 /* If it is open. */

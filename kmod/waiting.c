@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Requests that wait; see waiting.h. blk-mq's own list of requests to be sent again is not used: it is
- * put back as a whole, so that no request could wait for something of its own.
+ * Requests that wait; see waiting.h. blk-mq's own list of requests to be sent again is not used: it
+ * is put back as a whole, so that no request could wait for something of its own.
  */
 #include <linux/blk-mq.h>
 #include <linux/sched/mm.h>
@@ -27,10 +27,11 @@ static void rblk_waiting_schedule(struct rblk_session *session, unsigned long at
 		return;
 	session->waiting_armed = true;
 	session->waiting_next = at;
-	mod_delayed_work(rblk_workqueue, &session->waiting_work, time_after(at, now) ? at - now : 0);
+	mod_delayed_work(rblk_workqueue, &session->waiting_work,
+			 time_after(at, now) ? at - now : 0);
 }
 
-/* -- ending -------------------------------------------------------------------------------------- */
+/* -- ending -- */
 
 static void rblk_waiting_end(struct rblk_io *io)
 {
@@ -48,7 +49,10 @@ static void rblk_waiting_end_all(struct list_head *list)
 	}
 }
 
-/* A gate is closed before rblk_waiting_sweep() takes the lock: a request that comes after the sweep sees it here. */
+/*
+ * A gate is closed before rblk_waiting_sweep() takes the lock: a request that comes after the sweep
+ * sees it here.
+ */
 static bool rblk_waiting_too_late(struct rblk_io *io)
 {
 	const struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
@@ -65,20 +69,22 @@ static bool rblk_waiting_needs_fence(struct rblk_io *io)
 }
 
 /* All disks of that volume owe the fences of these queues, or do not owe those any more. */
-static void rblk_waiting_mark(struct rblk_session *session, const u8 uuid[16], unsigned long owed, unsigned long fenced)
+static void rblk_waiting_mark(struct rblk_session *session, const u8 uuid[16], unsigned long owed,
+			      unsigned long fenced)
 {
 	struct rblk_disk *disk;
 
 	lockdep_assert_held(&session->waiting_lock);
 	lockdep_assert_held(&session->core_lock);
 	list_for_each_entry(disk, &session->disks, peer)
-		if (smp_load_acquire(&disk->opened) && !memcmp(disk->uuid, uuid, sizeof(disk->uuid)))
+		if (smp_load_acquire(&disk->opened) &&
+		    !memcmp(disk->uuid, uuid, sizeof(disk->uuid)))
 			WRITE_ONCE(disk->unfenced, (disk->unfenced | owed) & ~fenced);
 }
 
 /*
- * The request ends, and is not sent again; the target may still carry it out. F5: no disk of the same volume sends
- * anything before its fence is acknowledged.
+ * The request ends, and is not sent again; the target may still carry it out. F5: no disk of the
+ * same volume sends anything before its fence is acknowledged.
  */
 static void rblk_waiting_note_unfenced(struct rblk_session *session, struct rblk_io *io)
 {
@@ -124,7 +130,7 @@ void rblk_waiting_sweep(struct rblk_session *session)
 	rblk_waiting_end_all(&ended);
 }
 
-/* -- coming -------------------------------------------------------------------------------------- */
+/* -- coming -- */
 
 /* False: it cannot wait any more. */
 static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned long at)
@@ -166,7 +172,8 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
 static bool rblk_waiting_refused_enough(struct rblk_io *io)
 {
 	return io->refusals &&
-	       time_after(jiffies, io->refused_since + msecs_to_jiffies(rblk_waiting_give_up_ms(io)));
+	       time_after(jiffies,
+			  io->refused_since + msecs_to_jiffies(rblk_waiting_give_up_ms(io)));
 }
 
 /* The target may take it later: it is overloaded, or drains. */
@@ -175,14 +182,20 @@ static bool rblk_waiting_later(u16 status)
 	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
 }
 
-/* Dropped by an ABORT of ours, for its own sake or its disk's? The target also drops those of a preempted reservation. */
+/*
+ * Dropped by an ABORT of ours, for its own sake or its disk's? The target also drops those of a
+ * preempted reservation.
+ */
 static bool rblk_waiting_dropped(struct rblk_io *io)
 {
 	return io->command.status == RBLK_E_ABORTED &&
 	       (io->abort_asked || READ_ONCE(rblk_disk_of(rblk_io_rq(io))->gate) == RBLK_GATE_FAIL);
 }
 
-/* The target did nothing. The request waits until the volume is open again, or the disk's gate ends it. */
+/*
+ * The target did nothing. The request waits until the volume is open again, or the disk's gate ends
+ * it.
+ */
 static bool rblk_waiting_gone(struct rblk_io *io)
 {
 	struct rblk_disk *disk = rblk_disk_of(rblk_io_rq(io));
@@ -258,13 +271,15 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
  * Requests that are LOST with this queue become READY: those that are fenced, all or those of one
  * volume (0: all), or those that need no fence.
  */
-static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue, bool fenced, u32 handle)
+static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue, bool fenced,
+				u32 handle)
 {
 	struct rblk_io *io;
 
 	lockdep_assert_held(&session->waiting_lock);
 	list_for_each_entry(io, &session->waiting, command.entry) {
-		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue || (!fenced && rblk_waiting_needs_fence(io)))
+		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue ||
+		    (!fenced && rblk_waiting_needs_fence(io)))
 			continue;
 		if (handle && rblk_le32(io->command.wire.volume) != handle)
 			continue;
@@ -310,8 +325,10 @@ u32 rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u
 
 	spin_lock_irq(&session->waiting_lock);
 	list_for_each_entry(io, &session->waiting, command.entry)
-		if (io->wait == RBLK_WAIT_LOST && io->lost_queue == queue && rblk_waiting_needs_fence(io))
-			next = rblk_waiting_nearer(next, handle, rblk_le32(io->command.wire.volume));
+		if (io->wait == RBLK_WAIT_LOST && io->lost_queue == queue &&
+		    rblk_waiting_needs_fence(io))
+			next = rblk_waiting_nearer(next, handle,
+						   rblk_le32(io->command.wire.volume));
 	spin_lock(&session->core_lock);
 	list_for_each_entry(disk, &session->disks, peer)
 		if (disk->unfenced & 1ul << queue)
@@ -334,8 +351,8 @@ bool rblk_waiting_owes_volume(struct rblk_session *session, unsigned int queue)
 }
 
 /*
- * A volume that was replaced since is another one to the target; but that is served only when nothing holds the store
- * of the one before any more (F6).
+ * A volume that was replaced since is another one to the target; but that is served only when
+ * nothing holds the store of the one before any more (F6).
  */
 static void rblk_waiting_note_volume(struct rblk_session *session, unsigned int queue, u32 handle)
 {
@@ -346,13 +363,16 @@ static void rblk_waiting_note_volume(struct rblk_session *session, unsigned int 
 			rblk_waiting_mark(session, disk->uuid, 0, 1ul << queue);
 }
 
-void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle, u64 epoch, u32 incarnation)
+void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle,
+				 u64 epoch, u32 incarnation)
 {
 	bool owes;
 
 	spin_lock_irq(&session->waiting_lock);
-	/* Requests that are lost with a later incarnation are not on the list before the machine
-	 * knows that incarnation. */
+	/*
+	 * Requests that are lost with a later incarnation are not on the list before the machine
+	 * knows that incarnation.
+	 */
 	spin_lock(&session->core_lock);
 	owes = core_session_owes_fence(&session->core, queue, epoch, incarnation);
 	if (owes)
@@ -381,7 +401,7 @@ void rblk_waiting_kick(struct rblk_session *session)
 	spin_unlock_irq(&session->waiting_lock);
 }
 
-/* -- going --------------------------------------------------------------------------------------- */
+/* -- going -- */
 
 u8 rblk_waiting_route(struct rblk_io *io)
 {
@@ -394,8 +414,8 @@ u8 rblk_waiting_route(struct rblk_io *io)
 }
 
 /*
- * Take what can be sent off the list. The work comes again for those whose time has not come; those that
- * wait for a queue are kicked when there is one.
+ * Take what can be sent off the list. The work comes again for those whose time has not come; those
+ * that wait for a queue are kicked when there is one.
  */
 static void rblk_waiting_take(struct rblk_session *session, struct list_head *due)
 {
@@ -452,7 +472,10 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 	}
 }
 
-/* With lifecycle held: a queue that is lost is not taken down before what was routed to it is on it (works.c). */
+/*
+ * With lifecycle held: a queue that is lost is not taken down before what was routed to it is on it
+ * (works.c).
+ */
 static void rblk_waiting_work(struct work_struct *work)
 {
 	struct rblk_session *session =
@@ -475,7 +498,7 @@ static void rblk_waiting_work(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* -- beginning and end ----------------------------------------------------------------------------- */
+/* -- beginning and end -- */
 
 void rblk_waiting_init(struct rblk_session *session)
 {

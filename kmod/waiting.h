@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Requests that are started and on no queue. Each waits for one of these:
- *   TIME   the target could not begin it (BUSY, DRAINING, GONE, or dropped by ABORT): sent again after a delay that
- *          grows (C6)
- *   READY  a queue that takes commands, or a free tag of one; that its volume is open; and the fence of what has
- *          failed of a disk of the same volume (F5)
- *   LOST   it was on a connection that is lost: the fence of that, unless it is a read (F5); then it is READY
+ *   TIME   the target could not begin it (BUSY, DRAINING, GONE, or dropped by ABORT): sent again
+ *          after a delay that grows (C6)
+ *   READY  a queue that takes commands, or a free tag of one; that its volume is open; and the
+ *          fence of what has failed of a disk of the same volume (F5)
+ *   LOST   it was on a connection that is lost: the fence of that, unless it is a read (F5); then
+ *          it is READY
  */
 #ifndef RBLK_KMOD_WAITING_H
 #define RBLK_KMOD_WAITING_H
@@ -32,18 +33,22 @@ bool rblk_waiting_refused(struct rblk_io *io);
 /* No queue takes it: it is READY, or ended at once if nothing is to wait any more. Any context. */
 void rblk_waiting_hold(struct rblk_io *io);
 /*
- * The lowest handle above `handle` of a volume that waits for the fence of the queue, with commands that were lost or for
- * those that have failed (F5); 0: none.
+ * The lowest handle above `handle` of a volume that waits for the fence of the queue, with commands
+ * that were lost or for those that have failed (F5); 0: none.
  */
 u32 rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 handle);
 /* Does a disk wait for the fence of what has failed? Its volume may not be open now. */
 bool rblk_waiting_owes_volume(struct rblk_session *session, unsigned int queue);
 /*
- * Its commands may be sent, and those that were lost again: this incarnation is fenced for that volume. No effect if it
- * is no longer what is waited for.
+ * Its commands may be sent, and those that were lost again: this incarnation is fenced for that
+ * volume. No effect if it is no longer what is waited for.
  */
-void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle, u64 epoch, u32 incarnation);
-/* The queue that takes it now; RBLK_NO_ROUTE: none does, its volume is not open, or a fence is owed. Any context. */
+void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle,
+				 u64 epoch, u32 incarnation);
+/*
+ * The queue that takes it now; RBLK_NO_ROUTE: none does, its volume is not open, or a fence is
+ * owed. Any context.
+ */
 u8 rblk_waiting_route(struct rblk_io *io);
 /*
  * Sleeps. The queue is drained and its keys are dead (F4): its requests are unmapped and LOST.
@@ -54,8 +59,8 @@ void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
 /* F5: those of them that need no fence may be. */
 void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue);
 /*
- * F5: has the fence been acknowledged of all that has ended with an error while it was LOST? Such a write may be carried
- * out until then. session->wait is woken when this may have changed.
+ * F5: has the fence been acknowledged of all that has ended with an error while it was LOST? Such a
+ * write may be carried out until then. session->wait is woken when this may have changed.
  */
 bool rblk_waiting_all_fenced(struct rblk_session *session);
 /* A queue takes commands now: send what is READY. */

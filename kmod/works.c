@@ -22,7 +22,7 @@
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
 
-/* -- connect, close, move ------------------------------------------------------------------------- */
+/* -- connect, close, move -- */
 
 static void rblk_works_accepted(struct rblk_queue *queue)
 {
@@ -34,14 +34,18 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 		rblk_tell_attempt(queue,
 				  "the target is not that of the other queues (or was restarted)");
 	rblk_tell_mended(session);
-	/* All that came before is confirmed now: nothing was to be sent before the target had proven itself. */
+	/*
+	 * All that came before is confirmed now: nothing was to be sent before the target had
+	 * proven itself.
+	 */
 	if (!queue->index && READ_ONCE(session->event_seen))
 		queue_work(rblk_calls, &queue->probe_work);
 }
 
 /*
- * Requests of the queue's own hardware context have their own tags; the rest is for those of queues that
- * are lost, and for large ones of others: two at least, so that no disk has all. A lone queue needs them only if it is granted fewer than the first time.
+ * Requests of the queue's own hardware context have their own tags; the rest is for those of queues
+ * that are lost, and for large ones of others: two at least, so that no disk has all. A lone queue
+ * needs them only if it is granted fewer than the first time.
  */
 static void rblk_works_share_tags(struct rblk_queue *queue)
 {
@@ -99,8 +103,8 @@ static void rblk_works_connect_run(struct work_struct *work)
 }
 
 /*
- * The queue is no request's route any more. Whoever has still read it as one has added its command to the queue when this
- * returns: waiting.c sends under lifecycle, blk-mq dispatches under RCU.
+ * The queue is no request's route any more. Whoever has still read it as one has added its command
+ * to the queue when this returns: waiting.c sends under lifecycle, blk-mq dispatches under RCU.
  */
 static void rblk_works_await_senders(struct rblk_session *session)
 {
@@ -110,9 +114,9 @@ static void rblk_works_await_senders(struct rblk_session *session)
 }
 
 /*
- * F4, in this order: no request is being dispatched or sent again on it, the queue pair is in ERR and
- * drained, every key is invalid; only then is anything unmapped. The requests stay started, and wait. Other queues,
- * and all disks' I/O on them, go on.
+ * F4, in this order: no request is being dispatched or sent again on it, the queue pair is in ERR
+ * and drained, every key is invalid; only then is anything unmapped. The requests stay started, and
+ * wait. Other queues, and all disks' I/O on them, go on.
  */
 static void rblk_works_close(struct rblk_queue *queue)
 {
@@ -149,7 +153,10 @@ static void rblk_works_close(struct rblk_queue *queue)
 /* How often a queue that is to move is looked at. */
 #define RBLK_LEAVE_MS 10u
 
-/* The queue takes no commands any more, and moves when its last one is answered: none has to be sent again. */
+/*
+ * The queue takes no commands any more, and moves when its last one is answered: none has to be
+ * sent again.
+ */
 static void rblk_works_leave_run(struct work_struct *work)
 {
 	struct rblk_queue *queue =
@@ -170,11 +177,12 @@ static void rblk_works_close_run(struct work_struct *work)
 	rblk_works_close(container_of(work, struct rblk_queue, close_work));
 }
 
-/* -- commands of the session ---------------------------------------------------------------------- */
+/* -- commands of the session -- */
 
 /*
- * The answer comes when storage has ended what it had begun (F5), and until then from a living target. It
- * counts for what it was asked for alone: the queue may have been connected and lost again meanwhile.
+ * The answer comes when storage has ended what it had begun (F5), and until then from a living
+ * target. It counts for what it was asked for alone: the queue may have been connected and lost
+ * again meanwhile.
  */
 static void rblk_works_fence_run(struct work_struct *work)
 {
@@ -195,11 +203,11 @@ static void rblk_works_fence_run(struct work_struct *work)
 	error = rblk_call_run(session->queues[via], &sc, RBLK_CALL_FOREVER);
 	spin_lock_irq(&session->core_lock);
 	/*
-	 * Without an answer its carrier is lost, which the machine knows (a queue that takes no command is
-	 * going down); or there was no tag for it.
+	 * Without an answer its carrier is lost, which the machine knows (a queue that takes no
+	 * command is going down); or there was no tag for it.
 	 */
-	if ((!error || sc.status || error == -EBUSY) && epoch == session->core.epoch && lost->via == via &&
-	    lost->incarnation == sc.argument) {
+	if ((!error || sc.status || error == -EBUSY) && epoch == session->core.epoch &&
+	    lost->via == via && lost->incarnation == sc.argument) {
 		core_session_fenced(&session->core, queue->index, !error, rblk_drive_now());
 		rblk_drive_follow(session);
 	}
@@ -228,23 +236,27 @@ static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session
 }
 
 /*
- * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked for each volume that
- * has lost some, also for those that have failed since, again and again, until none has or the whole queue is fenced.
+ * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked
+ * for each volume that has lost some, also for those that have failed since, again and again, until
+ * none has or the whole queue is fenced.
  */
 static void rblk_works_volumes_run(struct work_struct *work)
 {
-	struct rblk_queue *queue = container_of(to_delayed_work(work), struct rblk_queue, volumes_work);
+	struct rblk_queue *queue =
+		container_of(to_delayed_work(work), struct rblk_queue, volumes_work);
 	struct rblk_session *session = queue->session;
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
 	bool owes, left = false, able = true;
+	unsigned long pause;
 	u32 handle = 0;
 	int error;
 
 	spin_lock_irq(&session->core_lock);
 	sc.argument = queue->part_incarnation;
 	sc.epoch = queue->part_epoch;
-	owes = core_session_owes_fence(&session->core, queue->index, sc.epoch, queue->part_incarnation);
+	owes = core_session_owes_fence(&session->core, queue->index, sc.epoch,
+				       queue->part_incarnation);
 	spin_unlock_irq(&session->core_lock);
 	while (owes && (handle = rblk_waiting_next_volume(session, queue->index, handle))) {
 		sc.volume = handle;
@@ -252,14 +264,15 @@ static void rblk_works_volumes_run(struct work_struct *work)
 		able &= error != -EOPNOTSUPP;
 		left |= error != 0;
 		if (!error)
-			rblk_waiting_release_volume(session, queue->index, handle, sc.epoch, (u32)sc.argument);
+			rblk_waiting_release_volume(session, queue->index, handle, sc.epoch,
+						    (u32)sc.argument);
 	}
 	/* A disk whose volume is not open now is asked about when it is. */
 	left = owes && able && (left || rblk_waiting_owes_volume(session, queue->index));
 	queue->part_rounds = left ? queue->part_rounds + 1 : 0;
+	pause = msecs_to_jiffies(rblk_waiting_pause_ms(min(queue->part_rounds, 4u)));
 	if (left)
-		queue_delayed_work(rblk_calls, &queue->volumes_work,
-				   msecs_to_jiffies(rblk_waiting_pause_ms(min(queue->part_rounds, 4u))));
+		queue_delayed_work(rblk_calls, &queue->volumes_work, pause);
 	memalloc_noio_restore(noio);
 }
 
@@ -272,7 +285,8 @@ static void rblk_works_probe_run(struct work_struct *work)
 
 	if (!queue->index) {
 		sc.argument = event;
-		WRITE_ONCE(session->event_told, event); /* from its SEND on, the target may tell the next */
+		/* from its SEND on, the target may tell the next */
+		WRITE_ONCE(session->event_told, event);
 	}
 	/* Without an answer the connection is lost by its keep-alive time, or by this one. */
 	rblk_call_run(queue, &sc, session->options.command_ms);
@@ -301,7 +315,7 @@ static void rblk_works_name_run(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* -- beginning and end ---------------------------------------------------------------------------- */
+/* -- beginning and end -- */
 
 void rblk_works_init_queue(struct rblk_queue *queue)
 {

@@ -180,6 +180,8 @@ unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
 #define time_before(a, b) time_after(b, a)
 #define time_after_eq(a, b) (!time_before(a, b))
 void msleep(unsigned int ms);
+#define USEC_PER_MSEC 1000u
+#define fsleep(us) msleep(DIV_ROUND_UP(us, USEC_PER_MSEC))
 
 /* -- locks ---------------------------------------------------------------------------------------------- */
 
