@@ -152,14 +152,17 @@ int rblk_disk_add(struct rblk_disk *disk)
 	if (group)
 		disk->state_node = sysfs_get_dirent(group, "state");
 	sysfs_put(group);
+	rblk_debugfs_add(disk);
 	smp_store_release(&disk->added, true);
 	return 0;
 }
 
 void rblk_disk_remove(struct rblk_disk *disk)
 {
-	if (disk->added)
+	if (disk->added) {
+		rblk_debugfs_remove(disk);
 		del_gendisk(disk->gendisk);
+	}
 	WRITE_ONCE(disk->added, false);
 }
 

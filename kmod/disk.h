@@ -105,6 +105,7 @@ struct rblk_disk {
 	bool flushes;   /* blk-mq was told of a volatile cache: it sends FLUSH and FUA; fixed */
 	u32 disk_bytes; /* the longest command, as blk-mq was told */
 	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
+	struct dentry *debugfs;
 
 	struct delayed_work open_work;   /* volume.c: a new epoch, or the volume is gone */
 	/* volume.c: fail_fast_ms and give_up_ms while it is not open */
@@ -175,6 +176,14 @@ void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of a
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
 void rblk_disk_permit(struct rblk_disk *disk, bool writes);
 
-extern const struct attribute_group *rblk_disk_groups[]; /* sysfs.c */
+/*
+ * -- sysfs.c: what a disk and its session show; below debugfs what tests write, while the disk is
+ * added
+ */
+extern const struct attribute_group *rblk_disk_groups[];
+void rblk_debugfs_init(void);
+void rblk_debugfs_fini(void);
+void rblk_debugfs_add(struct rblk_disk *disk);
+void rblk_debugfs_remove(struct rblk_disk *disk);
 
 #endif

@@ -62,12 +62,14 @@ static int __init rblk_init(void)
 	error = ib_register_client(&rblk_ib_client);
 	if (error)
 		goto err_keyring_fini;
+	rblk_debugfs_init();
 	error = rblk_control_init();
 	if (error)
-		goto err_unregister_client;
+		goto err_debugfs_fini;
 	return 0;
 
-err_unregister_client:
+err_debugfs_fini:
+	rblk_debugfs_fini();
 	ib_unregister_client(&rblk_ib_client);
 err_keyring_fini:
 	rblk_keyring_fini();
@@ -86,6 +88,7 @@ static void __exit rblk_exit(void)
 {
 	rblk_control_fini(); /* no attach or detach comes any more */
 	rblk_disk_detach_all();
+	rblk_debugfs_fini();
 	ib_unregister_client(&rblk_ib_client);
 	rblk_keyring_fini(); /* no session is left that proves anything */
 	destroy_workqueue(rblk_fences);

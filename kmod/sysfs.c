@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * /sys/block/rblkN/rblk/: what a disk is connected to, how it is, what its session has counted; and
- * two things to write: kill_connection, acknowledge. Everything else goes through the control
- * device.
+ * /sys/block/rblkN/rblk/: what a disk is connected to, how it is; and one thing to write,
+ * acknowledge. /sys/block/rblkN/rblk_counters/: what its session has counted. Each file is
+ * described in kmod/sysfs-block-rblk. Below debugfs, rblk/rblkN/kill_connection is for tests.
+ * Everything else goes through the control device.
  */
 #include <linux/blkdev.h>
+#include <linux/debugfs.h>
 #include <linux/device.h>
+#include <linux/module.h>
 #include <linux/sysfs.h>
+#include <linux/uaccess.h>
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -68,7 +72,7 @@ static ssize_t reason_show(struct device *dev, struct device_attribute *attr, ch
 }
 static DEVICE_ATTR_RO(reason);
 
-/* A line for each address of the target. */
+/* An array: a line for each address of the target. */
 static ssize_t portals_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct rblk_session_options *o = &rblk_sysfs_disk(dev)->session->options;
@@ -81,7 +85,7 @@ static ssize_t portals_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(portals);
 
-/* "queue state portal" a line. */
+/* An array of connections, one for each queue: "queue state portal". */
 static ssize_t connections_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct rblk_disk *disk = rblk_sysfs_disk(dev);
@@ -101,26 +105,6 @@ static ssize_t connections_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(connections);
 
-/* For tests: the connection of queue N is cut, or of all. It comes back as any that is lost. */
-static ssize_t kill_connection_store(struct device *dev, struct device_attribute *attr,
-				     const char *buf, size_t bytes)
-{
-	struct rblk_disk *disk = rblk_sysfs_disk(dev);
-	unsigned int i, only = UINT_MAX;
-	bool all = sysfs_streq(buf, "all");
-
-	if (!all && kstrtouint(buf, 10, &only))
-		return -EINVAL;
-	if (!all && only >= disk->session->queue_count)
-		return -ERANGE;
-	for (i = 0; i < disk->session->queue_count; i++)
-		if (all || i == only)
-			rblk_queue_lost(disk->session->queues[i],
-					"killed by hand (kill_connection)");
-	return bytes;
-}
-static DEVICE_ATTR_WO(kill_connection);
-
 /* F7: I know that writes may be lost. FLUSH works again. */
 static ssize_t acknowledge_store(struct device *dev, struct device_attribute *attr, const char *buf,
 				 size_t bytes)
@@ -132,50 +116,35 @@ static ssize_t acknowledge_store(struct device *dev, struct device_attribute *at
 }
 static DEVICE_ATTR_WO(acknowledge);
 
-/* "name value" a line, summed over the queues. */
-static ssize_t counters_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct rblk_disk *disk = rblk_sysfs_disk(dev);
-	struct rblk_queue_stats sum = {};
-	unsigned int i;
-
-	for (i = 0; i < disk->session->queue_count; i++) {
-		const struct rblk_queue_stats *s = &disk->session->queues[i]->stats;
-
-		sum.commands += READ_ONCE(s->commands);
-		sum.messages += READ_ONCE(s->messages);
-		sum.replies += READ_ONCE(s->replies);
-		sum.immediates += READ_ONCE(s->immediates);
-		sum.registrations += READ_ONCE(s->registrations);
-		sum.invalidations += READ_ONCE(s->invalidations);
-		sum.remote_invalidations += READ_ONCE(s->remote_invalidations);
-		sum.doorbells += READ_ONCE(s->doorbells);
-		sum.aborts += READ_ONCE(s->aborts);
-		sum.dropped += READ_ONCE(s->dropped);
-		sum.digest_retries += READ_ONCE(s->digest_retries);
-	}
-	return sysfs_emit(buf,
-			  "commands %llu\nmessages %llu\nreplies %llu\nimmediates %llu\n"
-			  "registrations %llu\ninvalidations %llu\nremote_invalidations %llu\n"
-			  "doorbells %llu\naborts %llu\ndropped %llu\ndigest_retries %llu\n",
-			  sum.commands, sum.messages, sum.replies, sum.immediates,
-			  sum.registrations, sum.invalidations, sum.remote_invalidations,
-			  sum.doorbells, sum.aborts, sum.dropped, sum.digest_retries);
-}
-static DEVICE_ATTR_RO(counters);
-
 static struct attribute *rblk_attributes[] = {
-	&dev_attr_state.attr,	     &dev_attr_target.attr,	&dev_attr_volume.attr,
-	&dev_attr_session.attr,	     &dev_attr_wwid.attr,	&dev_attr_serial.attr,
-	&dev_attr_cache_epoch.attr,  &dev_attr_queues.attr,	&dev_attr_credits.attr,
-	&dev_attr_losses.attr,	     &dev_attr_connect_ms.attr, &dev_attr_command_ms.attr,
-	&dev_attr_give_up_ms.attr,   &dev_attr_keepalive_ms.attr, &dev_attr_reason.attr,
-	&dev_attr_counters.attr,     &dev_attr_poll_queues.attr, &dev_attr_attachment.attr,
-	&dev_attr_retries.attr,	     &dev_attr_writes_lost.attr, &dev_attr_reconnect_ms.attr,
-	&dev_attr_fail_fast_ms.attr, &dev_attr_portals.attr,	&dev_attr_connections.attr,
-	&dev_attr_session_number.attr, &dev_attr_kill_connection.attr, &dev_attr_acknowledge.attr,
-	&dev_attr_initiator.attr,    &dev_attr_key.attr,
+	&dev_attr_state.attr,
+	&dev_attr_target.attr,
+	&dev_attr_volume.attr,
+	&dev_attr_initiator.attr,
+	&dev_attr_key.attr,
 	&dev_attr_digest.attr,
+	&dev_attr_attachment.attr,
+	&dev_attr_session.attr,
+	&dev_attr_session_number.attr,
+	&dev_attr_wwid.attr,
+	&dev_attr_serial.attr,
+	&dev_attr_cache_epoch.attr,
+	&dev_attr_queues.attr,
+	&dev_attr_poll_queues.attr,
+	&dev_attr_credits.attr,
+	&dev_attr_portals.attr,
+	&dev_attr_connections.attr,
+	&dev_attr_losses.attr,
+	&dev_attr_retries.attr,
+	&dev_attr_reason.attr,
+	&dev_attr_writes_lost.attr,
+	&dev_attr_acknowledge.attr,
+	&dev_attr_connect_ms.attr,
+	&dev_attr_command_ms.attr,
+	&dev_attr_reconnect_ms.attr,
+	&dev_attr_fail_fast_ms.attr,
+	&dev_attr_give_up_ms.attr,
+	&dev_attr_keepalive_ms.attr,
 	NULL,
 };
 
@@ -184,4 +153,112 @@ static const struct attribute_group rblk_attribute_group = {
 	.attrs = rblk_attributes,
 };
 
-const struct attribute_group *rblk_disk_groups[] = { &rblk_attribute_group, NULL };
+/* -- what the session has counted: rblk_counters/NAME -- */
+
+/* Summed over the queues. */
+#define RBLK_COUNTER(name) \
+	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
+	{ \
+		const struct rblk_session *session = rblk_sysfs_disk(dev)->session; \
+		unsigned int i; \
+		u64 sum = 0; \
+		\
+		for (i = 0; i < session->queue_count; i++) \
+			sum += READ_ONCE(session->queues[i]->stats.name); \
+		return sysfs_emit(buf, "%llu\n", sum); \
+	} \
+	static DEVICE_ATTR_RO(name)
+
+RBLK_COUNTER(commands);
+RBLK_COUNTER(messages);
+RBLK_COUNTER(replies);
+RBLK_COUNTER(immediates);
+RBLK_COUNTER(registrations);
+RBLK_COUNTER(invalidations);
+RBLK_COUNTER(remote_invalidations);
+RBLK_COUNTER(doorbells);
+RBLK_COUNTER(aborts);
+RBLK_COUNTER(dropped);
+RBLK_COUNTER(digest_retries);
+
+static struct attribute *rblk_counters[] = {
+	&dev_attr_commands.attr,
+	&dev_attr_messages.attr,
+	&dev_attr_replies.attr,
+	&dev_attr_immediates.attr,
+	&dev_attr_registrations.attr,
+	&dev_attr_invalidations.attr,
+	&dev_attr_remote_invalidations.attr,
+	&dev_attr_doorbells.attr,
+	&dev_attr_aborts.attr,
+	&dev_attr_dropped.attr,
+	&dev_attr_digest_retries.attr,
+	NULL,
+};
+
+static const struct attribute_group rblk_counter_group = {
+	.name = "rblk_counters",
+	.attrs = rblk_counters,
+};
+
+const struct attribute_group *rblk_disk_groups[] = {
+	&rblk_attribute_group,
+	&rblk_counter_group,
+	NULL,
+};
+
+/* -- for tests: debugfs -- */
+
+/* "N": the connection of queue N is cut; "all": of each. It comes back as any that is lost. */
+static ssize_t rblk_kill_connection(struct file *file, const char __user *data, size_t bytes,
+				    loff_t *pos)
+{
+	struct rblk_disk *disk = file->private_data;
+	struct rblk_session *session = disk->session;
+	unsigned int i, only = UINT_MAX;
+	char text[16] = "";
+	bool all;
+
+	if (bytes >= sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, data, bytes))
+		return -EFAULT;
+	all = sysfs_streq(text, "all");
+	if (!all && kstrtouint(strim(text), 10, &only))
+		return -EINVAL;
+	if (!all && only >= session->queue_count)
+		return -ERANGE;
+	for (i = 0; i < session->queue_count; i++)
+		if (all || i == only)
+			rblk_queue_lost(session->queues[i], "killed by hand (kill_connection)");
+	return bytes;
+}
+
+static const struct file_operations rblk_kill_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = rblk_kill_connection,
+};
+
+static struct dentry *rblk_debugfs;
+
+void rblk_debugfs_init(void)
+{
+	rblk_debugfs = debugfs_create_dir("rblk", NULL);
+}
+
+void rblk_debugfs_fini(void)
+{
+	debugfs_remove(rblk_debugfs);
+}
+
+void rblk_debugfs_add(struct rblk_disk *disk)
+{
+	disk->debugfs = debugfs_create_dir(disk->gendisk->disk_name, rblk_debugfs);
+	debugfs_create_file("kill_connection", 0200, disk->debugfs, disk, &rblk_kill_fops);
+}
+
+void rblk_debugfs_remove(struct rblk_disk *disk)
+{
+	debugfs_remove(disk->debugfs);
+}

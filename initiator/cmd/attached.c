@@ -44,19 +44,27 @@ static uint64_t attached_number(const char *root, const char *device, const char
 	return strtoull(text, NULL, 10);
 }
 
-/* "name value" a line; entries beyond the table are ignored. */
+/* A file each, in the order of their names; entries beyond the table are ignored. */
 static void attached_read_counters(const char *root, struct attached *a)
 {
-	char text[4096], *line, *rest;
+	char folder[PATH_MAX], file[64];
+	struct dirent **list = NULL;
+	int count;
 
-	attached_file(root, a->device, "rblk/counters", text, sizeof(text));
-	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		if (a->counter_count == ATTACHED_COUNTERS_MAX)
-			return;
-		if (sscanf(line, "%31s %" SCNu64, a->counters[a->counter_count].name,
-			   &a->counters[a->counter_count].value) == 2)
-			a->counter_count++;
+	snprintf(folder, sizeof(folder), "%s/sys/block/%s/rblk_counters", root, a->device);
+	count = scandir(folder, &list, NULL, alphasort);
+	for (int i = 0; i < count; i++) {
+		const char *name = list[i]->d_name;
+
+		if (a->counter_count < ATTACHED_COUNTERS_MAX && name[0] != '.' &&
+		    strlen(name) < sizeof(a->counters[0].name)) {
+			snprintf(file, sizeof(file), "rblk_counters/%.31s", name);
+			strcpy(a->counters[a->counter_count].name, name);
+			a->counters[a->counter_count++].value = attached_number(root, a->device, file);
+		}
+		free(list[i]);
 	}
+	free(list);
 }
 
 /* Portals are a line each; connections "queue state portal". */

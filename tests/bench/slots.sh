@@ -39,7 +39,7 @@ done
 
 for slot in 4096 8192 16384; do
 	LAB_DEV=${devices[$slot]}
-	lab_say "slot_bytes=$slot: $(tr '\n' ' ' < "/sys/block/${LAB_DEV#/dev/}/rblk/counters")"
+	lab_say "slot_bytes=$slot: $(lab_counters | tr '\n' ' ')"
 	lab_detach
 done
 lab_kmod_unload

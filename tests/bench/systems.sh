@@ -118,7 +118,7 @@ begin_rblk_kmod() {
 # and the module's counters. "ios" includes the session's own few commands.
 end_rblk_kmod() {
 	local own before
-	own=$(jq -R 'split(" ") | {(.[0]): (.[1] | tonumber)}' "/sys/block/${LAB_DEV#/dev/}/rblk/counters" | jq -cs add)
+	own=$(lab_counters | jq -R 'split(" ") | {(.[0]): (.[1] | tonumber)}' | jq -cs add)
 	before=$(kmod_sessions | wc -l)
 	lab_detach
 	lab_wait 10 kmod_session_ended "$before" || lab_fail "rblkd: does not log the session's end"

@@ -79,7 +79,7 @@ is doctor
 json_is '(.rdma_devices | length) == 2 and (.problems | length) > 1 and .connection.error == "refused"'
 
 root=$scratch/root
-mkdir -p "$root/sys/block/rblk0/rblk" "$root/sys/block/rblk0/queue" "$root/run/rblk"
+mkdir -p "$root/sys/block/rblk0/rblk" "$root/sys/block/rblk0/rblk_counters" "$root/sys/block/rblk0/queue" "$root/run/rblk"
 expect 0 "$FACTS" attached "$root"
 is list_attached
 (
@@ -90,7 +90,8 @@ is list_attached
 	echo 7000 > rblk/give_up_ms
 	echo > rblk/key
 	echo 0 > rblk/digest
-	printf 'commands 12\nmessages 3\n' > rblk/counters
+	echo 12 > rblk_counters/commands
+	echo 3 > rblk_counters/messages
 	printf '10.0.0.1:4430\n10.0.0.2:4430\n' > rblk/portals
 	printf '0 live 10.0.0.2:4430\n1 ended 10.0.0.1:4430\n' > rblk/connections
 )

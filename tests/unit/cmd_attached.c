@@ -62,7 +62,8 @@ static int setup(void **state)
 	put_device("rblk2", "rblk/connections",
 		   "0 live [fe80::2]:4430\n1 connecting 10.9.0.1:4430\n"
 		   "2 live [fe80::2]:4430\n3 ended 10.9.0.1:4430\n");
-	put_device("rblk2", "rblk/counters", "commands 12\nmessages 3\n");
+	put_device("rblk2", "rblk_counters/messages", "3\n");
+	put_device("rblk2", "rblk_counters/commands", "12\n");
 	put_device("rblk2", "size", "2048\n");
 	put_device("rblk2", "ro", "1\n");
 	put_device("rblk2", "dev", "252:128\n");

@@ -50,4 +50,12 @@ rule plain_mr_valid '\tif (io->mr_valid)'
 rule private_data_in_place '\tconst struct rblk_wire_accept *a = (const struct rblk_wire_accept *)param->private_data;'
 rule private_data_in_place '\terror = rblk_check_reject(data, bytes);'
 rule opens_among_calls '\tqueue_work(rblk_calls, &disk->open_work);'
+
+# Each file of sysfs is described in sysfs-block-rblk, and no other.
+shown() {
+	sed -nE 's/^(RBLK_SHOW|static DEVICE_ATTR_[A-Z_]+)\(([a-z_]+)[,)].*/rblk\/\2/p; s/^RBLK_COUNTER\(([a-z_]+)\);/rblk_counters\/\1/p' "$1" | sort
+}
+described() { sed -nE 's,^What:\s+/sys/block/rblk<N>/,,p' sysfs-block-rblk | sort; }
+[ "$(shown sysfs.c | wc -l)" -gt 30 ] || { echo "sysfs.c: its files are not found"; failed=1; }
+diff <(shown sysfs.c) <(described) || { echo "sysfs-block-rblk does not describe what sysfs.c has (<), or describes more (>)"; failed=1; }
 exit $failed

@@ -34,7 +34,7 @@ compare() {
 fault_cut() {
 	local i
 	for i in 0 all 1; do
-		echo $i | tee /sys/block/rblk[012]/rblk/kill_connection > /dev/null || lab_fail "$fault: kill_connection"
+		echo $i | tee /sys/kernel/debug/rblk/rblk[012]/kill_connection > /dev/null || lab_fail "$fault: kill_connection"
 		progress 20
 	done
 }

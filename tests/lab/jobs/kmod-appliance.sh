@@ -22,7 +22,7 @@ says() { grep -qF -- "$1" err || lab_fail "the errors lack \"$1\": $(cat err)"; 
 json_is() { jq -e "$1" out > /dev/null || lab_fail "not so: $1: $(cat out)"; }
 logged() { grep -cF -- "$1" "$LAB_RBLKD_LOG"; }
 logged_once() { [ "$(logged "$1")" = 1 ] || lab_fail "the log has $(logged "$1") lines with \"$1\", not one"; }
-wait_for() { lab_wait 60 "$@" || { grep -H . $DISK/rblk/{state,reason,connections,counters}; lab_fail "never: $*"; }; }
+wait_for() { lab_wait 60 "$@" || { grep -H . $DISK/{rblk/{state,reason,connections},rblk_counters/*}; lab_fail "never: $*"; }; }
 attribute() { cat "$DISK/rblk/$1"; }
 all_up() { [ "$(attribute state)" = live ] && ! grep -qv ' live ' $DISK/rblk/connections; }
 is_read_only() { [ "$(cat $DISK/ro)" = "$1" ]; }

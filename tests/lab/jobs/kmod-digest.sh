@@ -90,7 +90,7 @@ jq -e '.attached[0] | .digest and .key == null' /tmp/list > /dev/null || lab_fai
 flip 401
 fio --name=digest --filename="$LAB_DEV" --direct=1 --ioengine=io_uring --iodepth=8 --rw=randwrite --bsrange=4k-64k --blockalign=4k \
 	--size=12m --verify=crc32c --do_verify=1 --verify_fatal=1 --eta=never --output=/tmp/fio.txt &
-lab_watch $! || { cat /tmp/fio.txt; attribute counters; lab_broken "fio: the above"; }
+lab_watch $! || { cat /tmp/fio.txt; lab_counters; lab_broken "fio: the above"; }
 flip_end
 flipped i 5
 flipped t 5

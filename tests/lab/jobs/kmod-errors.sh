@@ -163,7 +163,7 @@ for i in 1 2 3 4 5; do
 	[ $READ = 4 ] || lab_fail "$READ of 4 slow reads succeeded: $(cat /tmp/read.*)"
 	counted dropped 1 && break
 done
-counted dropped 1 || { attribute counters; lab_fail "nothing was dropped"; }
+counted dropped 1 || { lab_counters; lab_fail "nothing was dropped"; }
 lab_detach
 
 lab_say "a disk that is slower than give_up_ms"

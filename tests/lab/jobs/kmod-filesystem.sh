@@ -48,7 +48,7 @@ cmp -n "$bytes" "$LAB_DEV" /dev/vda || lab_broken "the target's disk holds other
 
 lab_say "what it took"
 keys_ended() { [ "$(lab_counter registrations)" = $(($(lab_counter invalidations) + $(lab_counter remote_invalidations))) ]; }
-lab_wait 20 keys_ended || { cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"; lab_fail "keys that have not ended"; }
+lab_wait 20 keys_ended || { lab_counters; lab_fail "keys that have not ended"; }
 
 # more COUNTER COMMAND...: by how many it is more after the command.
 more() {
@@ -79,7 +79,7 @@ messages=$(($(lab_counter messages) - before))
 lab_say "$commands commands in $messages messages"
 [ $((messages * 2)) -lt "$commands" ] || lab_fail "commands do not share messages"
 lab_wait 20 keys_ended || lab_fail "keys that have not ended"
-cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"
+lab_counters
 
 lab_say "a new daemon"
 # It refuses what it takes for an old session's login, and the module must learn why, over iWARP, too.

@@ -75,7 +75,7 @@ wait_for all_up
 flows "at first"
 
 lab_say "each connection is proven"
-echo all > /sys/block/rblk0/rblk/kill_connection
+lab_kill all rblk0
 wait_for losses_are 0
 wait_for all_up
 [ "$(proofs)" -ge 2 ] || lab_fail "it came back without a proof"
@@ -112,7 +112,7 @@ grep -q 'err= 0' load.txt && ! grep -qE 'verify:|error=' load.txt || { cat load.
 
 lab_say "a disk whose key is wrong does not come back, and says why; with the right one it does"
 run 0 key install other.key mine
-echo 0 > /sys/block/rblk0/rblk/kill_connection
+lab_kill 0 rblk0
 wait_for reason_has "authentication as \"db1\" failed: $wrong"
 run 0 list --attached
 grep -qF "$wrong" out || lab_fail "list: $(cat out)"
@@ -139,7 +139,7 @@ expire
 expired() { grep 'rblk:mine:' /proc/keys | grep -q ' expd '; }
 wait_for expired
 flows "with a key that has expired since"
-echo 0 > /sys/block/rblk0/rblk/kill_connection
+lab_kill 0 rblk0
 wait_for reason_has 'key mine: it has expired'
 run 0 list --attached
 grep -qF 'key mine: it has expired' out || lab_fail "list: $(cat out)"
@@ -153,7 +153,7 @@ run 0 detach rblk0
 lab_say "a disk that gives up says it in the kernel's log"
 attach 0 attach --key mine --give-up 2s
 run 0 key install first.key mine
-echo all > /sys/block/rblk0/rblk/kill_connection
+lab_kill all rblk0
 wait_for state_is failed
 dmesg | grep -F 'gave up' | grep -qF "authentication as \"db1\" failed: $wrong" || lab_fail "the kernel's log: $(dmesg | tail -n 5)"
 run 0 detach rblk0

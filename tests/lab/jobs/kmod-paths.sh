@@ -11,7 +11,7 @@ ONE=10.8.1.2 TWO=10.8.2.2
 DISK=/sys/block/rblk0
 
 attribute() { cat "$DISK/rblk/$1"; }
-wait_for() { lab_wait 60 "$@" || { grep -H . $DISK/rblk/{state,reason,connections,counters}; lab_stacks; lab_fail "never: $*"; }; }
+wait_for() { lab_wait 60 "$@" || { grep -H . $DISK/{rblk/{state,reason,connections},rblk_counters/*}; lab_stacks; lab_fail "never: $*"; }; }
 done_on_disk() { awk '{ print $1 + $5 }' $DISK/stat; }
 flowed() { [ "$(done_on_disk)" -gt $((before + 100)) ]; }
 flows() { before=$(done_on_disk); wait_for flowed; }
@@ -55,7 +55,7 @@ load=$!
 flows
 for queue in 0 1 all; do
 	lab_say "connection $queue is cut"
-	echo $queue > $DISK/rblk/kill_connection
+	lab_kill $queue $DISK
 	wait_for both_used
 	flows
 done
@@ -73,7 +73,7 @@ lab_watch $load
 grep -q 'err= 0' /tmp/paths.txt && ! grep -qE 'verify:|error=' /tmp/paths.txt ||
 	{ cat /tmp/paths.txt; lab_broken "an error, or other bytes than were written"; }
 cmp -n $((2 * $(numfmt --from=iec $SIZE))) "$LAB_DEV" /tmp/disk.img || lab_broken "the target's file holds other bytes"
-grep -H . $DISK/rblk/{losses,retries,counters}
+grep -H . $DISK/{rblk/{losses,retries},rblk_counters/*}
 lab_detach
 lab_once_end
 lab_kmod_unload

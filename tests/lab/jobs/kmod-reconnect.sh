@@ -15,7 +15,7 @@ RAW=/dev/rblk0 FILES=/dev/rblk1
 attribute() { cat "/sys/block/${1#/dev/}/rblk/$2"; }
 state_is() { [ "$(attribute "$1" state)" = "$2" ]; }
 both_are() { state_is $RAW "$1" && state_is $FILES "$1"; }
-wait_for() { lab_wait 60 "$@" || { grep -H . /sys/block/rblk*/rblk/{state,reason,connections,counters}; lab_stacks; lab_fail "never: $*"; }; }
+wait_for() { lab_wait 60 "$@" || { grep -H . /sys/block/rblk*/{rblk/{state,reason,connections},rblk_counters/*}; lab_stacks; lab_fail "never: $*"; }; }
 done_on() { awk '{ print $1 + $5 }' "/sys/block/${1#/dev/}/stat"; }
 flowed() { [ "$(done_on $RAW)" -gt $((raw + 100)) ] && [ "$(done_on $FILES)" -gt $((files + 20)) ]; }
 flows() { raw=$(done_on $RAW) files=$(done_on $FILES); wait_for flowed; }
@@ -80,7 +80,7 @@ lab_say "connections are cut"
 wait_for all_up $RAW
 losses=$(attribute $RAW losses)
 for i in 1 2 3; do
-	echo 1 > /sys/block/rblk0/rblk/kill_connection
+	lab_kill 1 rblk0
 	state_is $RAW live || lab_fail "one connection of two was cut: $(attribute $RAW state)"
 	wait_for all_up $RAW
 	flows
@@ -88,13 +88,13 @@ done
 # A machine that crawls may lose one more.
 [ "$(attribute $RAW losses)" -ge $((losses + 3)) ] || lab_fail "losses: $losses, then $(attribute $RAW losses)"
 for i in 0 all 0 all; do
-	echo $i > /sys/block/rblk0/rblk/kill_connection
-	echo $i > /sys/block/rblk1/rblk/kill_connection
+	lab_kill $i rblk0
+	lab_kill $i rblk1
 	wait_for both_are live
 	flows
 done
 for wrong in 2 x ''; do
-	echo "$wrong" 2> /dev/null > /sys/block/rblk0/rblk/kill_connection && lab_fail "kill_connection: \"$wrong\" was accepted"
+	lab_kill "$wrong" rblk0 && lab_fail "kill_connection: \"$wrong\" was accepted"
 done
 
 lab_say "no packet arrives until the connections are lost"
@@ -108,7 +108,7 @@ verified raw $RAW_LOAD
 verified files $FILES_LOAD
 umount /tmp/mnt || lab_fail "umount"
 fsck.ext4 -fn $FILES > /tmp/fsck 2>&1 || { cat /tmp/fsck; lab_broken "fsck: not clean"; }
-grep -H . /sys/block/rblk*/rblk/{losses,retries,counters}
+grep -H . /sys/block/rblk*/{rblk/{losses,retries},rblk_counters/*}
 LAB_DEV=$FILES
 lab_detach
 lab_once_end

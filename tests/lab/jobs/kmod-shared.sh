@@ -153,7 +153,7 @@ lab_detach
 
 lab_say "connections are cut"
 for i in 0 1 all; do
-	echo $i > /sys/block/rblk5/rblk/kill_connection
+	lab_kill $i rblk5
 	wait_for all_up 0
 	flows 0 1 2 3
 done
@@ -206,7 +206,7 @@ done
 flows 0 1 2
 
 lab_say "killed in an attach"
-echo all > /sys/block/rblk$OTHER/rblk/kill_connection
+lab_kill all rblk$OTHER
 other=$(sed -n 's/.* session \([0-9]*\) \[.*\]: initiator other.*/\1/p' "$LAB_RBLKD_LOG" | tail -n 1)
 ended() { [ "$(grep -o " session $other queue [01] .*: closed" "$LAB_RBLKD_LOG" | cut -d' ' -f5 | sort -u | wc -l)" = 2 ]; }
 wait_for ended

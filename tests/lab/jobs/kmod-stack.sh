@@ -227,7 +227,7 @@ pr 0 $first register 0 0xa
 may put $first
 # One that is asked for without a connection waits for it.
 for i in 1 2 3 4 5; do
-	echo all > "/sys/block/${first#/dev/}/rblk/kill_connection"
+	lab_kill all "$first"
 	pr 0 $first register $((9 + i)) $((10 + i))
 done
 pr 0 $first register 15 0xa

@@ -49,7 +49,7 @@ esac
 tail -n 12 /out/stress.txt
 umount /tmp/mnt || lab_fail "umount"
 "${check[@]}" "$LAB_DEV" || lab_broken "$fs: not clean"
-cat "/sys/block/${LAB_DEV#/dev/}/rblk/counters"
+lab_counters
 lab_detach
 lab_kmod_unload
 lab_rblkd_stop

@@ -89,7 +89,13 @@ lab_detach() {
 }
 
 # lab_counter NAME: one of LAB_DEV's.
-lab_counter() { awk -v name="$1" '$1 == name { print $2 }' "/sys/block/${LAB_DEV#/dev/}/rblk/counters"; }
+lab_counter() { cat "/sys/block/${LAB_DEV#/dev/}/rblk_counters/$1"; }
+
+# lab_counters: all of them, a line each.
+lab_counters() { (cd "/sys/block/${LAB_DEV#/dev/}/rblk_counters" && grep . ./* | sed 's,^\./,,; s/:/ /'); }
+
+# lab_kill QUEUE|all [DISK]: cut the connection of a queue of DISK (default: LAB_DEV); false: it is refused.
+lab_kill() { echo "$1" 2> /dev/null > "/sys/kernel/debug/rblk/$(basename "${2:-$LAB_DEV}")/kill_connection"; }
 
 # lab_watch PID [SECONDS]: wait for a program of ours that does I/O on LAB_DEV, as long as it takes; its exit
 # status. Fails when no request has ended for SECONDS (default 120) although it is still there.
@@ -99,7 +105,7 @@ lab_watch() {
 		now=$(awk '{ print $1, $5, $12, $16 }' "/sys/block/${LAB_DEV#/dev/}/stat")
 		[ "$now" = "$before" ] || { before=$now last=$SECONDS; }
 		[ $((SECONDS - last)) -lt "$limit" ] || {
-			grep -H . "/sys/block/${LAB_DEV#/dev/}"/{inflight,rblk/state,rblk/reason,rblk/counters}
+			grep -H . "/sys/block/${LAB_DEV#/dev/}"/{inflight,rblk/state,rblk/reason,rblk_counters/*}
 			lab_stacks
 			lab_fail "$(cat "/proc/$pid/comm") makes no progress: the above"
 		}

@@ -90,7 +90,7 @@ show_unfenced() {
 	RBLKD=$fenced
 }
 
-kmod_path_fails() { echo all > "/sys/block/${LAB_DEV#/dev/}/rblk/kill_connection"; }
+kmod_path_fails() { lab_kill all $LAB_DEV; }
 show_kmod() {
 	target_start
 	lab_kmod_load

@@ -23,6 +23,14 @@ static struct request_queue *queues[QUEUES_MAX];
 static unsigned int tag_sets;
 const struct attribute_group *rblk_disk_groups[1];
 
+void rblk_debugfs_add(struct rblk_disk *disk)
+{
+}
+
+void rblk_debugfs_remove(struct rblk_disk *disk)
+{
+}
+
 /* -- statuses -------------------------------------------------------------------------------------- */
 
 static const struct {
