@@ -425,6 +425,20 @@ void e2e_file_remove(const struct e2e_file *file)
 	unlink(file->path);
 }
 
+void e2e_disk_start(struct e2e_daemon *daemon, struct e2e_file *file, const char *listen)
+{
+	e2e_file_create(file, "disk", 1 << 20);
+	e2e_daemon_start(daemon, "--cache", "buffered", file->volume, listen ? "--listen" : NULL, listen, NULL);
+}
+
+int e2e_disk_stop(struct e2e_daemon *daemon, const struct e2e_file *file)
+{
+	int status = e2e_daemon_stop(daemon);
+
+	e2e_file_remove(file);
+	return status;
+}
+
 void e2e_turning_turn(const struct e2e_turning *turning, const struct e2e_file *to)
 {
 	unlink(turning->path);

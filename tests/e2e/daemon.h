@@ -76,6 +76,11 @@ struct e2e_file {
 void e2e_file_create(struct e2e_file *file, const char *name, uint64_t bytes);
 void e2e_file_remove(const struct e2e_file *file);
 
+/* What many tests begin and end with: "disk" of 1 MiB is served, also at `listen` if that is not NULL. */
+void e2e_disk_start(struct e2e_daemon *daemon, struct e2e_file *file, const char *listen);
+/* Returns what e2e_daemon_stop() returns. */
+int e2e_disk_stop(struct e2e_daemon *daemon, const struct e2e_file *file);
+
 /*
  * A configuration with the volume "disk" on a path that leads to one of two files of 1 MiB, which the
  * daemon takes for one store in one fence domain (F10): behind the other file it has another cache

@@ -124,18 +124,14 @@ static int start(void **state)
 {
 	(void)state;
 	test_thread = pthread_self();
-	e2e_file_create(&file, "disk", 1 << 20);
-	e2e_daemon_start(&server, "--cache", "buffered", file.volume, NULL);
+	e2e_disk_start(&server, &file, NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
-	int status = e2e_daemon_stop(&server);
-
 	(void)state;
-	e2e_file_remove(&file);
-	return status;
+	return e2e_disk_stop(&server, &file);
 }
 
 static void each_address_is_tried(void **state)

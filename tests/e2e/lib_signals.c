@@ -80,20 +80,15 @@ static int start(void **state)
 	(void)state;
 	sigemptyset(&action.sa_mask);
 	assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
-	e2e_file_create(&file, "disk", 1 << 20);
-	e2e_daemon_start(&server, "--cache", "buffered", file.volume, NULL);
+	e2e_disk_start(&server, &file, NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
-	int status;
-
 	(void)state;
 	kill(server.pid, SIGCONT); /* where a test has failed */
-	status = e2e_daemon_stop(&server);
-	e2e_file_remove(&file);
-	return status;
+	return e2e_disk_stop(&server, &file);
 }
 
 static void rblk_wait_ends(void **state)

@@ -24,18 +24,14 @@ static char uri[256], error[RBLK_ERROR_BYTES];
 static int start(void **state)
 {
 	(void)state;
-	e2e_file_create(&file, "disk", 1 << 20);
-	e2e_daemon_start(&server, "--listen", "rblk+tcp://127.0.0.1:0", "--cache", "buffered", file.volume, NULL);
+	e2e_disk_start(&server, &file, "rblk+tcp://127.0.0.1:0");
 	return 0;
 }
 
 static int stop(void **state)
 {
-	int status = e2e_daemon_stop(&server);
-
 	(void)state;
-	e2e_file_remove(&file);
-	return status;
+	return e2e_disk_stop(&server, &file);
 }
 
 static struct rblk_session *open_from(const char *source, uint32_t queues)
