@@ -11,6 +11,7 @@
 #include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
+#include "proto/core/trace.h"
 
 /* So much later CLOSE is sent again to a target that was busy, or if no reserved tag was free. */
 #define RBLK_CLOSING_AGAIN_MS 100u
@@ -94,6 +95,7 @@ void rblk_closing_opened(struct rblk_session *session, const struct rblk_call *c
 	struct rblk_closing *closing = arg;
 	const struct rblk_wire_volume *volume;
 
+	rblk_trace_left_open(call, closing->epoch);
 	if (call->command.error || call->command.status) {
 		rblk_closing_free(closing);
 		return;

@@ -13,6 +13,7 @@
 #include "kmod/queue.h"
 #include "kmod/trace.h"
 #include "kmod/waiting.h"
+#include "proto/core/trace.h"
 #include "proto/wire/wire_names.h"
 
 static bool rblk_command_is_call(const struct rblk_command *command)
@@ -312,6 +313,7 @@ blk_status_t rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
 {
 	blk_status_t status;
 
+	rblk_trace_dispatch(io, queue);
 	io->command.queue = queue;
 	status = rblk_io_prepare(io);
 	if (status) {

@@ -24,6 +24,7 @@
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
 #include "kmod/works.h"
+#include "proto/core/trace.h"
 
 u64 rblk_drive_now(void)
 {
@@ -99,6 +100,7 @@ void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
 	va_list args;
 	u8 state;
 
+	rblk_trace_queue_lost(format);
 	spin_lock_irqsave(&session->core_lock, flags);
 	state = core->queue[queue->index].state;
 	if (state != CORE_QUEUE_LIVE && state != CORE_QUEUE_CONNECTING)

@@ -15,6 +15,7 @@
 #include "kmod/memory.h"
 #include "kmod/tagset.h"
 #include "kmod/trace.h"
+#include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
@@ -56,6 +57,7 @@ bool rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io)
 		__set_bit(bit, queue->borrowed);
 		queue->owners[queue->home_tags + bit] = (struct rblk_owner){ .disk = disk };
 	}
+	rblk_trace_borrow(queue, io, bit < borrow);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (bit >= borrow)
 		return false;
@@ -222,6 +224,7 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 		smp_store_release(&rblk_command_io(command)->mr_valid, true);
 	queue->owners[command->tag].sequence = queue->next_sequence;
 	queue->owners[command->tag].sent = true;
+	rblk_trace_send(command);
 	core_tag_send(&command->account, queue->next_sequence);
 	command->wire.sequence = rblk_to_le32(queue->next_sequence++);
 	if (capsule_bytes) {

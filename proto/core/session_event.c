@@ -5,6 +5,7 @@
  * sends, waits or allocates.
  */
 #include "proto/core/session_impl.h"
+#include "proto/core/trace.h"
 
 /* -- fences, portals, epochs -------------------------------------------------------------------- */
 
@@ -143,12 +144,14 @@ void core_session_start(struct core_session *session, u64 now_ns)
 
 void core_session_abandon(struct core_session *session, u64 now_ns)
 {
+	rblk_trace_session(session, ABANDONED, 0, 0);
 	core_session_fail(session, CORE_FAILURE_ABANDONED);
 	core_session_settle(session, now_ns);
 }
 
 void core_session_stop(struct core_session *session, u64 now_ns)
 {
+	rblk_trace_session(session, STOPPED, 0, 0);
 	session->todo &= (u8) ~(SESSION_NAME | SESSION_FAIL_FAST);
 	core_session_set_state(session, CORE_SESSION_ENDED);
 	core_session_close_all(session);
@@ -194,6 +197,7 @@ bool core_session_accepted(struct core_session *session, u16 index, const u8 ins
 {
 	struct core_queue *queue = &session->queue[index];
 
+	rblk_trace_session(session, ACCEPTED, index, 0);
 	if (queue->state != CORE_QUEUE_CONNECTING)
 		return true; /* closed meanwhile */
 	if (!same_target(session, index, instance)) {
@@ -211,6 +215,7 @@ bool core_session_accepted(struct core_session *session, u16 index, const u8 ins
 	if (!index)
 		first_accepted(session, instance, now_ns);
 	queue->accepted = queue->incarnation;
+	rblk_trace_instance(session, index, instance);
 	core_session_settle(session, now_ns);
 	return true;
 }
@@ -295,6 +300,7 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 {
 	struct core_queue *queue = &session->queue[index];
 
+	rblk_trace_session(session, REJECTED, index, reason);
 	if (queue->state != CORE_QUEUE_CONNECTING)
 		return;
 	session->reject_reason = reason;
@@ -339,6 +345,7 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 
 void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
 {
+	rblk_trace_session(session, UNREACHED, index, 0);
 	if (session->queue[index].state != CORE_QUEUE_CONNECTING)
 		return;
 	attempt_failed(session, index, now_ns);
@@ -369,6 +376,7 @@ static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 
 void core_session_lost(struct core_session *session, u16 index, u64 now_ns)
 {
+	rblk_trace_session(session, LOST, index, 0);
 	if (session->queue[index].state == CORE_QUEUE_LIVE)
 		live_lost(session, index, now_ns);
 	else if (session->queue[index].state == CORE_QUEUE_CONNECTING)
@@ -380,6 +388,7 @@ void core_session_drained(struct core_session *session, u16 index, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
 
+	rblk_trace_session(session, DRAINED, index, 0);
 	if (queue->state != CORE_QUEUE_ENDING)
 		return;
 	queue->state = CORE_QUEUE_ENDED;
@@ -393,6 +402,7 @@ void core_session_fenced(struct core_session *session, u16 index, bool success, 
 {
 	struct core_queue *queue = &session->queue[index];
 
+	rblk_trace_session(session, FENCED, index, success);
 	/* The answer may come after the queue's own login was accepted; then it is ignored. */
 	if (!queue->lost.fence_sent)
 		return;
@@ -406,6 +416,7 @@ void core_session_fenced(struct core_session *session, u16 index, bool success, 
 
 void core_session_named(struct core_session *session, bool success, u64 now_ns)
 {
+	rblk_trace_session(session, NAMED, 0, success);
 	if (core_session_over(session) || session->queue[0].state != CORE_QUEUE_LIVE ||
 	    session->named)
 		return;
@@ -424,6 +435,7 @@ void core_session_misled(struct core_session *session, u64 now_ns)
 {
 	struct core_queue *first = &session->queue[0];
 
+	rblk_trace_session(session, MISLED, 0, 0);
 	if (core_session_over(session) || first->state != CORE_QUEUE_LIVE)
 		return;
 	for (u16 i = 0; i < session->options.queues; i++) {
@@ -461,6 +473,7 @@ static void check_silence(struct core_session *session, u16 index, u64 now_ns)
 
 void core_session_tick(struct core_session *session, u64 now_ns)
 {
+	rblk_trace_session(session, TICK, 0, 0);
 	if (core_session_over(session))
 		return;
 	for (u16 i = 0; i < session->options.queues; i++) {

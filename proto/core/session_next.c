@@ -4,6 +4,7 @@
  * session_state.c prepares it.
  */
 #include "proto/core/session_impl.h"
+#include "proto/core/trace.h"
 
 /* -- looking ----------------------------------------------------------------------------------- */
 
@@ -224,8 +225,10 @@ bool core_session_action(struct core_session *session, struct core_action *actio
 	for (u16 a = 0; a < sizeof(queue_actions) / sizeof(*queue_actions); a++)
 		for (u16 i = 0; i < session->options.queues; i++)
 			if (queue_action(session, i, queue_actions[a].todo, queue_actions[a].kind,
-					 action))
+					 action)) {
+				rblk_trace_action(session, action);
 				return true;
+			}
 	for (u16 a = 0; a < sizeof(session_actions) / sizeof(*session_actions); a++) {
 		if (!(session->todo & session_actions[a].todo) ||
 		    (session_actions[a].todo == SESSION_NAME && !may_name(session)))
@@ -233,6 +236,7 @@ bool core_session_action(struct core_session *session, struct core_action *actio
 		session->todo &= (u8)~session_actions[a].todo;
 		action->kind = session_actions[a].kind;
 		action->epoch = session->epoch;
+		rblk_trace_action(session, action);
 		return true;
 	}
 	session->acts = false;

@@ -3,6 +3,7 @@
 #include "target/io/answers.h"
 
 #include <assert.h>
+#include "proto/core/trace.h"
 
 static struct tgt_answer *answer_place(struct tgt_answers *answers, uint64_t number)
 {
@@ -44,6 +45,7 @@ enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t numbe
 	if (operation == TGT_OPERATION_KNOWN)
 		*answer = *place;
 	pthread_mutex_unlock(&answers->lock);
+	rblk_trace_operation(operation, retry, answer);
 	return operation;
 }
 

@@ -8,9 +8,9 @@
 
 #include <arpa/inet.h>
 #include <string.h>
+#include "proto/core/trace.h"
 #include "target/io/chain.h"
 #include "target/io/request.h"
-#include "target/io/trace.h"
 
 /* -- reads completed by an immediate ----------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static void message_send(struct tgt_lane *lane, struct reply_message *message, b
 	struct ibv_send_wr *wr;
 	struct tgt_sent *sent;
 
-	tgt_trace_reply(lane->session_number, lane->index, message->count);
+	rblk_trace_reply(lane, message->count);
 	wr = tgt_chain_add(lane, &sent);
 	wr->opcode = message->invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
 	if (message->invalidate)

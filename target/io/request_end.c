@@ -7,6 +7,7 @@
  */
 #include "target/io/request.h"
 
+#include "proto/core/trace.h"
 #include "target/io/answers.h"
 #include "target/io/compare.h"
 #include "target/io/share.h"
@@ -152,6 +153,7 @@ void tgt_request_finish(struct tgt_request *request)
 {
 	struct tgt_access *access = request->access;
 
+	rblk_trace_finish(request);
 	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
 		return;
 	tgt_compare_free(request);

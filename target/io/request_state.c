@@ -5,8 +5,8 @@
  */
 #include "target/io/request.h"
 
+#include "proto/core/trace.h"
 #include "target/io/lane.h"
-#include "target/io/trace.h"
 
 #define BIT(state) (1u << (state))
 
@@ -46,8 +46,7 @@ bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state s
 	struct tgt_lane *lane = request->lane;
 
 	if (transitions[request->state] & BIT(state)) {
-		tgt_trace_state(lane->session_number, lane->index, request->tag, request->opcode,
-				request->state, state);
+		rblk_trace_state(request, state);
 		request->state = (uint8_t)state;
 		request->leave = NULL;
 		return true;

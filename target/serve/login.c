@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include "proto/core/login.h"
+#include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "target/serve/admit.h"
@@ -169,6 +170,7 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 		.queues_max = (u16)reactor->config.queues_max,
 		.features = login_features(reactor, device),
 	};
+	struct core_login_verdict verdict;
 
 	if (session) {
 		view.epoch = session->epoch;
@@ -177,7 +179,9 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 		view.incarnation = session->places[index].incarnation;
 		view.queue_here = !tgt_place_empty(&session->places[index]);
 	}
-	return core_login_judge(&login->wire, &view, &limits);
+	verdict = core_login_judge(&login->wire, &view, &limits);
+	rblk_trace_login(&login->wire, &verdict);
+	return verdict;
 }
 
 /* True: the access rules do not let it in, and it is answered. */

@@ -6,6 +6,7 @@
 #include "target/serve/look.h"
 
 #include <stdlib.h>
+#include "proto/core/trace.h"
 #include "target/serve/peers.h"
 #include "target/serve/reactor_impl.h"
 
@@ -67,6 +68,7 @@ struct tgt_look *tgt_look_begin(struct tgt_reactor *reactor)
 	struct tgt_peers *peers = reactor->peers;
 	struct tgt_look *look = calloc(1, sizeof(*look));
 
+	rblk_trace_look_begin(reactor);
 	if (!look)
 		return NULL;
 	look->reactor = reactor;
@@ -82,11 +84,13 @@ struct tgt_look *tgt_look_begin(struct tgt_reactor *reactor)
 
 bool tgt_look_is_over(const struct tgt_look *look)
 {
+	rblk_trace_look(!look->away);
 	return !look->away;
 }
 
 void tgt_look_end(struct tgt_look *look)
 {
+	rblk_trace_look_end(!look->away);
 	look->released = true;
 	look_free(look);
 }

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include "proto/core/trace.h"
 #include "target/base/notice.h"
 #include "target/io/request.h"
 #include "target/serve/device.h"
@@ -155,6 +156,7 @@ void tgt_queue_close(struct tgt_queue *queue, const char *reason)
 {
 	if (!queue->lane.open)
 		return;
+	rblk_trace_queue_close(queue, reason);
 	if (reason)
 		queue_log_close(queue, reason);
 	queue->lane.turn->ends[queue->lane.end]++;

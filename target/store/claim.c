@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include "proto/core/trace.h"
 #include "target/store/ring.h"
 
 /* The message to a port's thread. It outlives the port if it is in flight when the port ends. */
@@ -370,6 +371,7 @@ void tgt_claim_end(struct tgt_claim *claim)
 	struct tgt_claim *later;
 	struct tgt_claims_port *port;
 
+	rblk_trace_claim_end(claim);
 	pthread_mutex_lock(&claims->lock);
 	TAILQ_REMOVE(&claims->list, claim, link);
 	atomic_fetch_sub(&claims->count, 1);

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include "proto/core/trace.h"
 
 #define ORDERS 32
 #define NONE UINT32_MAX
@@ -178,6 +179,7 @@ void *tgt_pool_alloc(struct tgt_pool *pool, size_t bytes)
 {
 	unsigned int want = order_of(bytes);
 	uint32_t page;
+	char *block;
 
 	if (want > pool->order_max)
 		return NULL;
@@ -191,7 +193,9 @@ void *tgt_pool_alloc(struct tgt_pool *pool, size_t bytes)
 	if (page == NONE)
 		return NULL;
 	pool->free_bytes -= (size_t)TGT_POOL_PAGE << want;
-	return pool->base + (size_t)page * TGT_POOL_PAGE;
+	block = pool->base + (size_t)page * TGT_POOL_PAGE;
+	rblk_trace_pool_alloc(block, bytes);
+	return block;
 }
 
 void tgt_pool_free(struct tgt_pool *pool, void *block, size_t bytes)
@@ -199,6 +203,7 @@ void tgt_pool_free(struct tgt_pool *pool, void *block, size_t bytes)
 	uint32_t page = (uint32_t)((size_t)((char *)block - pool->base) / TGT_POOL_PAGE);
 	unsigned int order = order_of(bytes);
 
+	rblk_trace_pool_free(block, bytes);
 	assert(tgt_pool_owns(pool, block) && !pool->notes[page].free_order);
 	pool->free_bytes += (size_t)TGT_POOL_PAGE << order;
 	if (!kept_push(pool, page, order))

@@ -19,6 +19,7 @@
 #include "target/io/request.h"
 #include "target/serve/look.h"
 #include "target/serve/queue.h"
+#include "tests/sim/seen.h"
 #include "tests/sim/trace.h"
 
 #define ENTRIES 4096u
@@ -143,91 +144,66 @@ static const char *const state_names[TGT_REQUEST_STATES] = {
 	[TGT_REQUEST_LIMITED] = "limited",
 };
 
-bool __real_tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state);
-bool __wrap_tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state);
-bool __wrap_tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
+void sim_seen_state(const struct tgt_request *request, unsigned int entered)
 {
 	const char *opcode = rblk_opcode_name(request->opcode);
 
-	sim_reached("request", opcode, state_names[state]);
+	sim_reached("point", "state", NULL);
+	sim_reached("request", opcode, state_names[entered]);
 	/* Dropped: its connection is closed. */
-	if (state == TGT_REQUEST_FREE && !request->lane->open)
+	if (entered == TGT_REQUEST_FREE && !request->lane->open)
 		sim_reached("request dropped", opcode, state_names[request->state]);
-	return __real_tgt_request_set_state(request, state);
 }
 
 /* -- its reply caches ---------------------------------------------------------------------- */
 
-enum tgt_operation __real_tgt_answers_begin(struct tgt_answers *answers, uint64_t number,
-					    bool retry, struct tgt_answer *answer);
-enum tgt_operation __wrap_tgt_answers_begin(struct tgt_answers *answers, uint64_t number,
-					    bool retry, struct tgt_answer *answer);
-enum tgt_operation __wrap_tgt_answers_begin(struct tgt_answers *answers, uint64_t number,
-					    bool retry, struct tgt_answer *answer)
+void sim_seen_operation(unsigned int operation, bool retry, const struct tgt_answer *answer)
 {
 	static const char *const operations[] = {
 		[TGT_OPERATION_NEW] = "is to be done",
 		[TGT_OPERATION_KNOWN] = "is known:",
 		[TGT_OPERATION_INVALID] = "is not valid",
 	};
-	enum tgt_operation operation = __real_tgt_answers_begin(answers, number, retry, answer);
 
+	sim_reached("point", "operation", NULL);
 	sim_reached(retry ? "operation sent again" : "operation", operations[operation],
 		    operation == TGT_OPERATION_KNOWN ? rblk_status_text(answer->status) : NULL);
-	return operation;
 }
 
 /* -- what OPEN waits for ------------------------------------------------------------------- */
 
-struct tgt_look *__real_tgt_look_begin(struct tgt_reactor *reactor);
-struct tgt_look *__wrap_tgt_look_begin(struct tgt_reactor *reactor);
-struct tgt_look *__wrap_tgt_look_begin(struct tgt_reactor *reactor)
+void sim_seen_look_begin(const struct tgt_reactor *reactor)
 {
+	sim_reached("point", "look_begin", NULL);
 	sim_reached("look", "begins", reactor->config.reactors > 1 ? "at several reactors" : "at its own reactor");
-	return __real_tgt_look_begin(reactor);
 }
 
-bool __real_tgt_look_is_over(const struct tgt_look *look);
-bool __wrap_tgt_look_is_over(const struct tgt_look *look);
-bool __wrap_tgt_look_is_over(const struct tgt_look *look)
+void sim_seen_look(bool over)
 {
-	bool over = __real_tgt_look_is_over(look);
-
+	sim_reached("point", "look", NULL);
 	sim_reached("look", over ? "is over" : "is not over yet", NULL);
-	return over;
 }
 
-void __real_tgt_look_end(struct tgt_look *look);
-void __wrap_tgt_look_end(struct tgt_look *look);
-void __wrap_tgt_look_end(struct tgt_look *look)
+void sim_seen_look_end(bool over)
 {
-	if (!__real_tgt_look_is_over(look))
+	sim_reached("point", "look_end", NULL);
+	if (!over)
 		sim_reached("look", "is given up", NULL);
-	__real_tgt_look_end(look);
 }
 
 /* -- its logins and queues ----------------------------------------------------------------- */
 
-struct core_login_verdict __real_core_login_judge(const struct rblk_wire_login *login,
-						  const struct core_login_session *session,
-						  const struct core_login_limits *limits);
-struct core_login_verdict __wrap_core_login_judge(const struct rblk_wire_login *login,
-						  const struct core_login_session *session,
-						  const struct core_login_limits *limits);
-struct core_login_verdict __wrap_core_login_judge(const struct rblk_wire_login *login,
-						  const struct core_login_session *session,
-						  const struct core_login_limits *limits)
+void sim_seen_login(const struct rblk_wire_login *login, const struct core_login_verdict *verdict)
 {
 	static const char *const actions[] = {
 		[CORE_LOGIN_ACCEPT] = "joins its session", [CORE_LOGIN_CREATE] = "begins a session",
 		[CORE_LOGIN_FENCE] = "fences its queue",   [CORE_LOGIN_FORGET] = "ends the last epoch",
 		[CORE_LOGIN_REJECT] = "is refused",
 	};
-	struct core_login_verdict verdict = __real_core_login_judge(login, session, limits);
 
+	sim_reached("point", "login", NULL);
 	sim_reached("login", rblk_le16(login->queue_index) ? "of another queue" : "of queue 0",
-		    actions[verdict.action]);
-	return verdict;
+		    actions[verdict->action]);
 }
 
 static const char *end_reason(const char *reason)
@@ -249,22 +225,17 @@ static const char *end_reason(const char *reason)
 	return reason ? "for another reason" : "already told";
 }
 
-void __real_tgt_queue_close(struct tgt_queue *queue, const char *reason);
-void __wrap_tgt_queue_close(struct tgt_queue *queue, const char *reason);
-void __wrap_tgt_queue_close(struct tgt_queue *queue, const char *reason)
+void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason)
 {
 	const struct tgt_lane *lane = &queue->lane;
 
-	if (lane->open) {
-		sim_reached("queue", queue->session->ending ? "ends with its session" : "ends",
-			    end_reason(reason));
-		if (lane->reads_out)
-			sim_reached("queue", "ends", "with READs outstanding");
-		if (lane->sent_head != lane->sent_tail)
-			sim_reached("queue", "ends", "with replies on their way");
-		if (!TAILQ_EMPTY(&lane->waiting))
-			sim_reached("queue", "ends", "with commands that wait for memory");
-		sim_reached("queue", "ends", lane->active ? "with commands" : "without commands");
-	}
-	__real_tgt_queue_close(queue, reason);
+	sim_reached("point", "queue_close", NULL);
+	sim_reached("queue", queue->session->ending ? "ends with its session" : "ends", end_reason(reason));
+	if (lane->reads_out)
+		sim_reached("queue", "ends", "with READs outstanding");
+	if (lane->sent_head != lane->sent_tail)
+		sim_reached("queue", "ends", "with replies on their way");
+	if (!TAILQ_EMPTY(&lane->waiting))
+		sim_reached("queue", "ends", "with commands that wait for memory");
+	sim_reached("queue", "ends", lane->active ? "with commands" : "without commands");
 }

@@ -14,6 +14,7 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/history.h"
 #include "tests/sim/random.h"
+#include "tests/sim/seen.h"
 #include "tests/sim/trace.h"
 
 static bool ended_before(const struct sim_conn *conn, uint64_t since)
@@ -168,9 +169,7 @@ static void claim_check_conn(const struct sim_conn *conn, const struct tgt_claim
 				 conn->fab->actor->name);
 }
 
-void __real_tgt_claim_end(struct tgt_claim *claim);
-void __wrap_tgt_claim_end(struct tgt_claim *claim);
-void __wrap_tgt_claim_end(struct tgt_claim *claim)
+void sim_seen_claim_end(const struct tgt_claim *claim)
 {
 	const struct tgt_port *port =
 		(const void *)((const char *)claim->port - offsetof(struct tgt_port, claims));
@@ -178,13 +177,13 @@ void __wrap_tgt_claim_end(struct tgt_claim *claim)
 	const struct sim_fab *fab;
 	const struct sim_conn *conn;
 
+	sim_reached("point", "claim_end", NULL);
 	for (fab = claim->granted && direct ? sim_fabric_next(NULL) : NULL; fab; fab = sim_fabric_next(fab))
 		TAILQ_FOREACH(conn, &fab->conns, link)
 			if (!fab->dead && conn->server && !conn->flushed)
 				claim_check_conn(conn, claim, direct);
 	if (direct)
 		sim_reached("compare", claim->granted ? "has claimed memory" : "has waited for memory in vain", NULL);
-	__real_tgt_claim_end(claim);
 }
 
 /* -- fences -------------------------------------------------------------------------------- */
@@ -308,18 +307,17 @@ void sim_inside_kept(const struct sim_host *host, unsigned int volume, bool sure
 
 /* -- writes straight into memory ------------------------------------------------------------- */
 
-void __real_tgt_request_finish(struct tgt_request *request);
-void __wrap_tgt_request_finish(struct tgt_request *request);
-void __wrap_tgt_request_finish(struct tgt_request *request)
+void sim_seen_finish(const struct tgt_request *request)
 {
-	/* A reservation has cut it short, of several READs. */
-	if (request->home == TGT_HOME_DIRECT && request->opcode == RBLK_OP_WRITE && request->moved < request->data_bytes) {
+	sim_reached("point", "finish", NULL);
+	/* It is answered, and a reservation has cut it short, of several READs. */
+	if (request->state == TGT_REQUEST_REPLYING && request->home == TGT_HOME_DIRECT && request->opcode == RBLK_OP_WRITE &&
+	    request->moved < request->data_bytes) {
 		sim_reached("reservation", "cuts a WRITE into memory short", NULL);
 		if (request->status == RBLK_OK)
 			sim_fail("%s: a WRITE is answered, and not all of its data is fetched (F2)",
 				 lane_name(request->lane));
 	}
-	__real_tgt_request_finish(request);
 }
 
 /* -- numbers ------------------------------------------------------------------------------- */

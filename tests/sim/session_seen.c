@@ -2,9 +2,10 @@
 /*
  * What happens to the initiators' sessions: each event in each state, each change of state and each
  * action of proto/core/session.h is counted for the report, and what must hold after every event is
- * checked; once more for the module's. The linker leads librblk's and the module's calls of
- * core_session_*() here.
+ * checked; once more for the module's. See seen.h.
  */
+#include "tests/sim/seen.h"
+
 #include <string.h>
 #include "proto/core/session.h"
 #include "proto/wire/wire_names.h"
@@ -46,21 +47,16 @@ static void check_held(const struct core_session *session)
 		sim_fail("commands may be sent, and a fence is owed for some that have failed (F5)");
 }
 
-/* Its state before an event. */
-struct before {
-	u8 state;
-	u16 home;
-	u64 epoch;
-	u8 queues[RBLK_QUEUES_MAX];
-	bool open; /* commands may go on queue 0 */
-};
+static_assert(sizeof(((struct sim_session_before *)0)->queues) >= RBLK_QUEUES_MAX, "a state for each queue");
 
-static struct before before_of(const struct core_session *session)
+static struct sim_session_before before_of(const struct core_session *session)
 {
-	struct before before = {
+	struct sim_session_before before = {
+		.session = session,
 		.state = session->state,
 		.home = session->queue[0].home,
 		.epoch = session->epoch,
+		.live = core_session_live(session),
 		.open = core_session_open(session, 0)};
 
 	for (u16 i = 0; i < session->options.queues; i++)
@@ -72,7 +68,7 @@ static struct before before_of(const struct core_session *session)
 static u16 logging;
 
 /* What it says of its connections, and of itself. */
-static void history_after(const struct core_session *session, const struct before *before)
+static void history_after(const struct core_session *session, const struct sim_session_before *before)
 {
 	bool renews = session->epoch != before->epoch;
 
@@ -98,8 +94,9 @@ static void history_after(const struct core_session *session, const struct befor
 		sim_history("AT", session->queue[0].portal, 0, 0);
 }
 
-static void after(const struct core_session *session, struct before before)
+void sim_session_after(const struct sim_session_before *before)
 {
+	const struct core_session *session = before->session;
 	static const char *const from[CORE_SESSION_STATES] = {
 		"session goes from new to",	   "session goes from live to",
 		"session goes from recovering to", "session goes from renewing to",
@@ -112,31 +109,26 @@ static void after(const struct core_session *session, struct before before)
 	const char *name = core_session_state_name(session->state);
 
 	if (sim_history_is_kept())
-		history_after(session, &before);
-	if (session->state != before.state) {
-		sim_reached(from[before.state], name, NULL);
+		history_after(session, before);
+	if (session->state != before->state) {
+		sim_reached(from[before->state], name, NULL);
 		if (sim_module_runs())
-			sim_reached("module", from[before.state], name);
+			sim_reached("module", from[before->state], name);
 		if (session->state == CORE_SESSION_FAILED)
 			sim_reached("session fails", failures[session->failure],
-				    core_session_state_name(before.state));
+				    core_session_state_name(before->state));
 	}
-	if (session->queue[0].home != before.home)
+	if (session->queue[0].home != before->home)
 		sim_reached("session", "queue 0 takes another portal", name);
-	if (session->epoch < before.epoch)
+	if (session->epoch < before->epoch)
 		sim_fail("a session's epoch goes back");
+	if (before->event == SIM_SESSION_ACCEPTED && before->queues[before->index] == CORE_QUEUE_CONNECTING &&
+	    session->queue[before->index].state != CORE_QUEUE_LIVE)
+		sim_reached("session accepted", "by another target than the others", NULL);
+	if (before->event == SIM_SESSION_TICK && core_session_live(session) < before->live)
+		sim_reached("session", "a silent queue is lost", NULL);
 	check_homes(session);
 	check_held(session);
-}
-
-/* `event` is a group: "session EVENT in STATE, queue STATE". */
-static struct before seen(const char *event, const struct core_session *session, int index)
-{
-	sim_reached(event, core_session_state_name(session->state),
-		    index < 0 ? NULL : core_queue_state_name(session->queue[index].state));
-	if (sim_module_runs())
-		sim_reached("module", event, core_session_state_name(session->state));
-	return before_of(session);
 }
 
 static bool fence_under_way(const struct core_session *session)
@@ -147,156 +139,115 @@ static bool fence_under_way(const struct core_session *session)
 	return false;
 }
 
-/* -- events --------------------------------------------------------------------------------------
- */
+/* -- events -------------------------------------------------------------------------------------- */
 
-void __real_core_session_abandon(struct core_session *session, u64 now_ns);
-void __wrap_core_session_abandon(struct core_session *session, u64 now_ns);
-void __wrap_core_session_abandon(struct core_session *session, u64 now_ns)
+/* Of one queue: the report has its state, too. */
+static bool of_queue(enum sim_session_event event)
 {
-	struct before before = seen("session abandoned", session, -1);
-
-	__real_core_session_abandon(session, now_ns);
-	after(session, before);
+	return event != SIM_SESSION_ABANDONED && event != SIM_SESSION_STOPPED;
 }
 
-void __real_core_session_stop(struct core_session *session, u64 now_ns);
-void __wrap_core_session_stop(struct core_session *session, u64 now_ns);
-void __wrap_core_session_stop(struct core_session *session, u64 now_ns)
+/* A group of the report: "session EVENT in STATE, queue STATE". NULL: only what it changes is counted. */
+static const char *event_name(enum sim_session_event event, unsigned int index, unsigned int what)
 {
-	struct before before = seen("session stopped", session, -1);
-
-	if (fence_under_way(session))
-		sim_reached("session stopped", "a FENCE is under way", NULL);
-	__real_core_session_stop(session, now_ns);
-	after(session, before);
+	switch (event) {
+	case SIM_SESSION_ABANDONED:
+		return "session abandoned";
+	case SIM_SESSION_STOPPED:
+		return "session stopped";
+	case SIM_SESSION_ACCEPTED:
+		return "session accepted";
+	case SIM_SESSION_REJECTED:
+		return "session rejected";
+	case SIM_SESSION_UNREACHED:
+		return "session unreached";
+	case SIM_SESSION_LOST:
+		return index ? "session lost another queue" : "session lost queue 0";
+	case SIM_SESSION_DRAINED:
+		return "session drained";
+	case SIM_SESSION_FENCED:
+		return what ? "session fenced" : "session not fenced";
+	case SIM_SESSION_NAMED:
+		return what ? "session named" : "session not named";
+	case SIM_SESSION_MISLED:
+		return "session misled";
+	case SIM_SESSION_TICK:
+		return NULL;
+	}
+	return NULL;
 }
 
-bool __real_core_session_accepted(struct core_session *session, u16 queue, const u8 instance[16],
-				  u32 keepalive_ms, u64 now_ns);
-bool __wrap_core_session_accepted(struct core_session *session, u16 queue, const u8 instance[16],
-				  u32 keepalive_ms, u64 now_ns);
-bool __wrap_core_session_accepted(struct core_session *session, u16 queue, const u8 instance[16],
-				  u32 keepalive_ms, u64 now_ns)
+static void fenced_seen(const struct core_lost *lost, unsigned int index, bool success)
 {
-	struct before before = seen("session accepted", session, queue);
-	bool same;
-
-	if (session->queue[queue].lost.fence_sent)
-		sim_reached("session accepted", "before its FENCE is answered", NULL);
-	same = __real_core_session_accepted(session, queue, instance, keepalive_ms, now_ns);
-	if (!same)
-		sim_reached("session accepted", "by another target than the others", NULL);
-	else if (session->queue[queue].state == CORE_QUEUE_LIVE && memcmp(session->instance, instance, 16))
-		sim_fail("an acceptance by another target is taken for the session's");
-	after(session, before);
-	return same;
-}
-
-void __real_core_session_rejected(struct core_session *session, u16 queue, u16 reason, u32 detail,
-				  u64 now_ns);
-void __wrap_core_session_rejected(struct core_session *session, u16 queue, u16 reason, u32 detail,
-				  u64 now_ns);
-void __wrap_core_session_rejected(struct core_session *session, u16 queue, u16 reason, u32 detail,
-				  u64 now_ns)
-{
-	struct before before = seen("session rejected", session, queue);
-
-	sim_reached("session rejected", core_session_state_name(session->state),
-		    rblk_reject_text(reason));
-	if (reason == RBLK_REJECT_NO_SESSION && fence_under_way(session))
-		sim_reached("session rejected", "unknown, and a FENCE is under way", NULL);
-	__real_core_session_rejected(session, queue, reason, detail, now_ns);
-	after(session, before);
-}
-
-void __real_core_session_unreached(struct core_session *session, u16 queue, u64 now_ns);
-void __wrap_core_session_unreached(struct core_session *session, u16 queue, u64 now_ns);
-void __wrap_core_session_unreached(struct core_session *session, u16 queue, u64 now_ns)
-{
-	struct before before = seen("session unreached", session, queue);
-
-	__real_core_session_unreached(session, queue, now_ns);
-	after(session, before);
-}
-
-void __real_core_session_lost(struct core_session *session, u16 queue, u64 now_ns);
-void __wrap_core_session_lost(struct core_session *session, u16 queue, u64 now_ns);
-void __wrap_core_session_lost(struct core_session *session, u16 queue, u64 now_ns)
-{
-	struct before before =
-		seen(queue ? "session lost another queue" : "session lost queue 0", session, queue);
-
-	if (session->queue[queue].leaving)
-		sim_reached("session", "a queue has left its portal", NULL);
-	__real_core_session_lost(session, queue, now_ns);
-	after(session, before);
-}
-
-void __real_core_session_drained(struct core_session *session, u16 queue, u64 now_ns);
-void __wrap_core_session_drained(struct core_session *session, u16 queue, u64 now_ns);
-void __wrap_core_session_drained(struct core_session *session, u16 queue, u64 now_ns)
-{
-	struct before before = seen("session drained", session, queue);
-
-	if (session->queue[queue].lost.waits)
-		sim_reached("session drained",
-			    session->queue[queue].lost.fenced ? "fenced before" : "not fenced yet",
-			    NULL);
-	__real_core_session_drained(session, queue, now_ns);
-	after(session, before);
-}
-
-void __real_core_session_fenced(struct core_session *session, u16 queue, bool success, u64 now_ns);
-void __wrap_core_session_fenced(struct core_session *session, u16 queue, bool success, u64 now_ns);
-void __wrap_core_session_fenced(struct core_session *session, u16 queue, bool success, u64 now_ns)
-{
-	struct before before =
-		seen(success ? "session fenced" : "session not fenced", session, queue);
-
-	if (!session->queue[queue].lost.fence_sent)
+	if (!lost->fence_sent)
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
 	else if (success)
-		sim_history("FENCE_HEARD", queue, 0, 0);
-	if (session->queue[queue].lost.fence_sent && success)
-		sim_inside_fenced(sim_session_of(sim_actor_self()), queue,
-				  session->queue[queue].lost.incarnation);
-	__real_core_session_fenced(session, queue, success, now_ns);
-	after(session, before);
+		sim_history("FENCE_HEARD", index, 0, 0);
+	if (lost->fence_sent && success)
+		sim_inside_fenced(sim_session_of(sim_actor_self()), index, lost->incarnation);
 }
 
-void __real_core_session_named(struct core_session *session, bool success, u64 now_ns);
-void __wrap_core_session_named(struct core_session *session, bool success, u64 now_ns);
-void __wrap_core_session_named(struct core_session *session, bool success, u64 now_ns)
+/* What some events meet. */
+static void details_seen(const struct core_session *session, enum sim_session_event event, unsigned int index,
+			 unsigned int what)
 {
-	struct before before = seen(success ? "session named" : "session not named", session, 0);
+	const struct core_queue *queue = &session->queue[index];
 
-	__real_core_session_named(session, success, now_ns);
-	after(session, before);
+	switch (event) {
+	case SIM_SESSION_STOPPED:
+		if (fence_under_way(session))
+			sim_reached("session stopped", "a FENCE is under way", NULL);
+		break;
+	case SIM_SESSION_ACCEPTED:
+		if (queue->lost.fence_sent)
+			sim_reached("session accepted", "before its FENCE is answered", NULL);
+		break;
+	case SIM_SESSION_REJECTED:
+		sim_reached("session rejected", core_session_state_name(session->state),
+			    rblk_reject_text((u16)what));
+		if (what == RBLK_REJECT_NO_SESSION && fence_under_way(session))
+			sim_reached("session rejected", "unknown, and a FENCE is under way", NULL);
+		break;
+	case SIM_SESSION_LOST:
+		if (queue->leaving)
+			sim_reached("session", "a queue has left its portal", NULL);
+		break;
+	case SIM_SESSION_DRAINED:
+		if (queue->lost.waits)
+			sim_reached("session drained", queue->lost.fenced ? "fenced before" : "not fenced yet", NULL);
+		break;
+	case SIM_SESSION_FENCED:
+		fenced_seen(&queue->lost, index, what);
+		break;
+	default:
+		break;
+	}
 }
 
-void __real_core_session_misled(struct core_session *session, u64 now_ns);
-void __wrap_core_session_misled(struct core_session *session, u64 now_ns);
-void __wrap_core_session_misled(struct core_session *session, u64 now_ns)
+struct sim_session_before sim_session_event(const struct core_session *session, enum sim_session_event event,
+					    unsigned int index, unsigned int what)
 {
-	struct before before = seen("session misled", session, 0);
+	struct sim_session_before before = before_of(session);
+	const char *name = event_name(event, index, what);
 
-	__real_core_session_misled(session, now_ns);
-	after(session, before);
+	sim_reached("point", "session", NULL);
+	before.event = event;
+	before.index = index;
+	if (name) {
+		sim_reached(name, core_session_state_name(session->state),
+			    of_queue(event) ? core_queue_state_name(session->queue[index].state) : NULL);
+		if (sim_module_runs())
+			sim_reached("module", name, core_session_state_name(session->state));
+		details_seen(session, event, index, what);
+	}
+	return before;
 }
 
-/* Only what it changes is counted. */
-void __real_core_session_tick(struct core_session *session, u64 now_ns);
-void __wrap_core_session_tick(struct core_session *session, u64 now_ns);
-void __wrap_core_session_tick(struct core_session *session, u64 now_ns)
+void sim_session_instance(const struct core_session *session, unsigned int index, const unsigned char *instance)
 {
-	struct before before = before_of(session);
-	u16 live = core_session_live(session);
-
-	__real_core_session_tick(session, now_ns);
-	if (core_session_live(session) < live)
-		sim_reached("session", "a silent queue is lost", NULL);
-	after(session, before);
+	sim_reached("point", "instance", NULL);
+	if (session->queue[index].state == CORE_QUEUE_LIVE && memcmp(session->instance, instance, 16))
+		sim_fail("an acceptance by another target is taken for the session's");
 }
 
 /* F7: what the old epoch's connections acknowledge is counted before the volumes' cache epochs are learnt anew. */
@@ -313,9 +264,7 @@ static void check_named(const struct core_session *session)
 /* -- actions -------------------------------------------------------------------------------------
  */
 
-bool __real_core_session_action(struct core_session *session, struct core_action *action);
-bool __wrap_core_session_action(struct core_session *session, struct core_action *action);
-bool __wrap_core_session_action(struct core_session *session, struct core_action *action)
+void sim_session_action(const struct core_session *session, const struct core_action *action)
 {
 	static const char *const names[CORE_ACTIONS] = {
 		[CORE_ACTION_CONNECT] = "connect",   [CORE_ACTION_CLOSE] = "close",
@@ -325,23 +274,20 @@ bool __wrap_core_session_action(struct core_session *session, struct core_action
 		[CORE_ACTION_FAIL_ALL] = "fail all", [CORE_ACTION_STATE] = "state",
 		[CORE_ACTION_RELEASE_HARMLESS] = "release reads",
 	};
-	bool is = __real_core_session_action(session, action);
 
-	if (is)
-		sim_reached("session action", names[action->kind],
-			    core_session_state_name(session->state));
-	if (is && sim_module_runs())
+	sim_reached("point", "action", NULL);
+	sim_reached("session action", names[action->kind], core_session_state_name(session->state));
+	if (sim_module_runs())
 		sim_reached("module is to", names[action->kind],
 			    core_session_state_name(session->state));
-	if (is && action->kind == CORE_ACTION_CONNECT && sim_history_is_kept()) {
+	if (action->kind == CORE_ACTION_CONNECT && sim_history_is_kept()) {
 		logging |= (u16)(1u << action->queue);
 		sim_history(action->fence ? "LOGIN_AGAIN" : "LOGIN", action->queue, action->epoch,
 			    action->incarnation);
 	}
-	if (is && action->kind == CORE_ACTION_NAME)
+	if (action->kind == CORE_ACTION_NAME)
 		check_named(session);
-	if (is && action->kind == CORE_ACTION_RELEASE)
+	if (action->kind == CORE_ACTION_RELEASE)
 		sim_reached("session action", "release",
 			    action->renewed ? "in a new epoch" : "in the same epoch");
-	return is;
 }

@@ -20,6 +20,7 @@
 #include "tests/sim/kernel/block.h"
 #include "tests/sim/kernel/reserve.h"
 #include "tests/sim/random.h"
+#include "tests/sim/seen.h"
 
 #define PORT 4430
 #define SILENT_PORTAL 3u /* SIM_PORTALS_MAX */
@@ -301,17 +302,14 @@ static void open_ended(const struct rblk_queue *queue, const struct rblk_session
 }
 
 /* Of one that was left. */
-void __real_rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg);
-void __wrap_rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg);
-void __wrap_rblk_closing_opened(struct rblk_session *session, const struct rblk_call *call, void *arg)
+void sim_seen_left_open(const struct rblk_call *call, unsigned long long epoch)
 {
-	struct rblk_session_command sc = { .epoch = ((const struct rblk_closing *)arg)->epoch,
-					   .status = call->command.status };
+	struct rblk_session_command sc = { .epoch = epoch, .status = call->command.status };
 
+	sim_reached("point", "left_open", NULL);
 	open_ended(call->command.queue, &sc, call->command.error);
 	if (!call->command.error && !call->command.status)
 		sim_reached("module", "an OPEN that was left opens a handle", NULL);
-	__real_rblk_closing_opened(session, call, arg);
 }
 
 unsigned int sim_disk_opens_lost(const struct rblk_disk *disk)
@@ -356,6 +354,19 @@ static bool is_strangers(const struct rblk_queue *queue)
 
 int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 			 unsigned int timeout_ms);
+
+/* Whoever calls again may meet the next connection, whose target has not proven itself: now and then somebody does. */
+static void call_early(struct rblk_queue *queue)
+{
+	struct rblk_session_command early = { .opcode = RBLK_OP_KEEPALIVE };
+
+	if (queue->incarnation % 4 || queue->down || queue->proven)
+		return;
+	if (__real_rblk_call_run(queue, &early, 1000) != -ENOTCONN)
+		sim_fail("the kernel: a command is sent before the target has proven itself (section 6.3)");
+	sim_reached("module", "a command comes before the target has proven itself", NULL);
+}
+
 int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 			 unsigned int timeout_ms);
 int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -366,6 +377,8 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	bool strangers = is_strangers(queue); /* it may be connected elsewhere by the time of an answer that is late */
 	int error;
 
+	if (sc->opcode == RBLK_OP_AUTHENTICATE)
+		call_early(queue);
 	if (sc->opcode == RBLK_OP_OPEN)
 		sim_module_opens(open->name);
 	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
@@ -394,20 +407,15 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 }
 
 /* An answer that may take as long as a volume's storage costs no connection, nor does a user who is killed. */
-void __real_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...);
-void __wrap_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...);
-void __wrap_rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
+void sim_seen_queue_lost(const char *format, va_list args)
 {
 	char text[RBLK_TEXT_BYTES];
-	va_list args;
 
-	va_start(args, format);
+	sim_reached("point", "queue_lost", NULL);
 	vscnprintf(text, sizeof(text), format, args);
-	va_end(args);
 	if (!strncmp(text, "no answer to CLOSE", 18) || !strncmp(text, "no answer to OPEN", 17) ||
 	    !strncmp(text, "no answer to RESERV", 19) || !strncmp(text, "killed while", 12))
 		sim_fail("the kernel: who does not wait any more costs a connection: %s", text);
-	__real_rblk_queue_lost(queue, "%s", text);
 }
 
 /* -- I/O ----------------------------------------------------------------------------------------------- */
@@ -453,61 +461,52 @@ static unsigned int disks_made(const struct rblk_session *session)
  * A disk that hangs would keep all lent tags, and the others' requests of lost queues find none. A session's only disk may
  * have all of them.
  */
-bool __real_rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io);
-bool __wrap_rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io);
-bool __wrap_rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io)
+void sim_seen_borrow(const struct rblk_queue *queue, struct rblk_io *io, bool got)
 {
 	const struct rblk_session *session = queue->session;
 	unsigned int bit, own = 0, borrow = queue->credits - queue->home_tags;
 	bool lends = find_first_zero_bit(queue->borrowed, borrow) < borrow;
-	bool taken = __real_rblk_queue_take_tag(queue, io);
 
+	sim_reached("point", "borrow", NULL);
 	for_each_set_bit(bit, queue->borrowed, borrow)
 		own += queue->owners[queue->home_tags + bit].disk == rblk_disk_of(rblk_io_rq(io));
-	if (taken && io->borrowed && own == borrow && disks_made(session) > 1)
+	if (got && own == borrow && disks_made(session) > 1)
 		sim_fail("the kernel: one disk has all tags that a queue lends");
 	/* While one joins or leaves it is not yet, or still, so. */
-	if (!taken && lends && list_is_singular(&session->disks) && !session->lifecycle.owner)
+	if (!got && lends && list_is_singular(&session->disks) && !session->lifecycle.owner)
 		sim_fail("the kernel: a session's only disk finds no tag, and a queue has some to lend");
-	if (taken && io->borrowed && own == borrow)
+	if (got && own == borrow)
 		sim_reached("module", "a session's only disk has all tags that a queue lends", NULL);
-	return taken;
 }
 
-blk_status_t __real_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
-blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
-blk_status_t __wrap_rblk_io_send(struct rblk_io *io, struct rblk_queue *queue)
+void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue)
 {
 	const struct user *user = rblk_io_rq(io)->user;
 	const struct rblk_session *session = queue->session;
 	unsigned int home = rblk_io_rq(io)->mq_hctx->queue_num;
 	u32 incarnation = queue->incarnation;
 
+	sim_reached("point", "dispatch", NULL);
 	dispatch_slowly(queue);
 	if (!queue->memory || queue->incarnation != incarnation)
 		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
 	sim_module_sends(user->arg);
 	if (io->borrowed && session->route[home] == home)
 		sim_reached("module", "a large request goes to the queue that has the fewest", NULL);
-	return __real_rblk_io_send(io, queue);
 }
 
 /*
  * F4: a hostile target may answer as soon as a command counts as sent, on another processor than the one that sends: its
  * key is to end by then. Section 6.3: nothing but AUTHENTICATE before the target has proven itself.
  */
-void __real_core_tag_send(struct core_tag *tag, u32 sequence);
-void __wrap_core_tag_send(struct core_tag *tag, u32 sequence);
-void __wrap_core_tag_send(struct core_tag *tag, u32 sequence)
+void sim_seen_send(struct rblk_command *command)
 {
-	struct rblk_command *command = container_of(tag, struct rblk_command, account);
-
+	sim_reached("point", "send", NULL);
 	if (command->memory == RBLK_MEMORY_FAST && !READ_ONCE(rblk_command_io(command)->mr_valid))
 		sim_fail("the kernel: a command counts as sent before its key does as valid (F4)");
 	if (!command->queue->proven && command->wire.opcode != RBLK_OP_AUTHENTICATE)
 		sim_fail("the kernel: opcode %u is sent to a target that has not proven itself (section 6.3)",
 			 command->wire.opcode);
-	__real_core_tag_send(tag, sequence);
 }
 
 /*
