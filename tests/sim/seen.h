@@ -40,8 +40,8 @@ struct sim_session_before sim_session_event(const struct core_session *session, 
 void sim_session_after(const struct sim_session_before *before);
 void sim_session_instance(const struct core_session *session, unsigned int index, const unsigned char *instance);
 void sim_session_action(const struct core_session *session, const struct core_action *action);
-#define rblk_trace_session(session, event, index, what)                              \
-	struct sim_session_before __attribute__((cleanup(sim_session_after))) seen = \
+#define rblk_trace_session(session, event, index, what)                                      \
+	struct sim_session_before __attribute__((cleanup(sim_session_after), unused)) seen = \
 		sim_session_event(session, SIM_SESSION_##event, index, what)
 #define rblk_trace_instance sim_session_instance
 #define rblk_trace_action sim_session_action
