@@ -382,8 +382,6 @@ static void complete_one(struct rblk_session *session, u16 fab, const struct ibv
 	/* From an earlier connection. */
 	if (queue->conn_id != ini_conn_id(fab, wc->qp_num))
 		return;
-	if (wc->wr_id >> 48 == INI_WR_PING)
-		session->ping_done = true;
 	if (wc->status != IBV_WC_SUCCESS) {
 		complete_error(queue, wc);
 		return;
@@ -395,8 +393,6 @@ static void complete_one(struct rblk_session *session, u16 fab, const struct ibv
 	case INI_WR_RECEIVE:
 		receive_one(queue, number, wc);
 		repost_later(queue, number);
-		break;
-	case INI_WR_PING:
 		break;
 	}
 }

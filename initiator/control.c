@@ -155,7 +155,7 @@ void ini_control_resume(struct rblk_session *session)
 	session->again_due = false; /* what is there again waits for an answer */
 }
 
-/* -- IDENTIFY, SCRATCH ------------------------------------------------------------------------- */
+/* -- IDENTIFY ---------------------------------------------------------------------------------- */
 
 static void identify_done(void *arg, const struct rblk_result *result)
 {
@@ -171,41 +171,11 @@ static void identify_done(void *arg, const struct rblk_result *result)
 		ini_reopen(session);
 }
 
-static void scratch_done(void *arg, const struct rblk_result *result)
-{
-	struct rblk_session *session = arg;
-	struct rblk_wire_scratch report;
-
-	if (session->core.named || (result->error && !result->status))
-		return;
-	if (result->error) {
-		ini_session_fail(session, result->error, "%s: cannot allocate memory for measuring: %s",
-				 ini_session_peer(session), rblk_status_text(result->status));
-		return;
-	}
-	/* The first reserved tag was free, so its place has the report. */
-	memcpy(&report, session->control->report[0], sizeof(report));
-	if (rblk_check_scratch(&report, sizeof(report))) {
-		ini_session_fail(session, -EPROTO, "%s: the target's scratch report is malformed",
-				 ini_session_peer(session));
-		return;
-	}
-	session->scratch = report;
-	ini_reopen(session);
-}
-
 int ini_control_identify(struct rblk_session *session)
 {
 	struct rblk_wire_command command = { .opcode = RBLK_OP_IDENTIFY };
 	struct rblk_wire_identify identify;
-	const void *report;
 
-	if (session->queues[0].features & RBLK_FEATURE_SCRATCH) {
-		command.opcode = RBLK_OP_SCRATCH;
-		return ini_control_start(session, &command, NULL, 0,
-					 sizeof(struct rblk_wire_scratch), scratch_done, session,
-					 &report);
-	}
 	memset(&identify, 0, sizeof(identify));
 	memcpy(identify.initiator, session->initiator_name, sizeof(identify.initiator));
 	snprintf(identify.software, sizeof(identify.software), "librblk %s", RBLK_VERSION);

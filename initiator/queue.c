@@ -128,8 +128,6 @@ static u32 wanted_features(const struct rblk_session *session)
 
 	if (!session->options.no_immediate)
 		features |= RBLK_FEATURE_IMMEDIATE;
-	if (session->options.measuring)
-		features |= RBLK_FEATURE_SCRATCH;
 	if (session->options.digest)
 		features |= RBLK_FEATURE_DIGEST;
 	return features;
@@ -216,14 +214,11 @@ int ini_queue_connect(struct ini_queue *queue, const struct ini_portal *portal, 
 	const struct rblk_options *wanted = &queue->session->options;
 	struct rblk_wire_login *login = &queue->login;
 	struct fab_conn_options options = {
-		/* Besides messages, the RDMA READ and WRITE of a ping. */
-		.send_depth = queue->send_depth + 2,
+		.send_depth = queue->send_depth,
 		.recv_depth = queue->receive_count,
 		.send_sge = INI_SEGMENTS_MAX,
 		.inline_bytes = sizeof(struct rblk_wire_command),
-		/* The target READs what is to be written; only a ping READs from here. */
-		.read_in = 16,
-		.read_out = 1,
+		.read_in = 16, /* the target READs what is to be written; this end READs nothing */
 		.private_data = login,
 		.private_bytes = sizeof(*login),
 		.timeout_ms = timeout_ms,

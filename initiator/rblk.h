@@ -98,7 +98,6 @@ struct rblk_options {
 	enum rblk_polling polling;
 	const char *initiator_name;  /* for the target's log, access rules, reservations; at most 63 bytes; default: the host's, or of its machine-id */
 	const char *device;          /* RDMA device to use, from its own address; default: the one that the routes lead to */
-	bool measuring;              /* `rblk ping`'s sessions: no volumes, see rblk_ping() */
 	bool no_immediate;           /* do not ask for reads by RDMA WRITE WITH IMMEDIATE */
 	bool no_reconnect;           /* a lost session fails at once, not after give_up_ms */
 	uint32_t fail_fast_ms;       /* so long without a connection, commands fail; default: never */
@@ -663,25 +662,12 @@ struct rblk_path_info {
 RBLK_API int rblk_session_paths(const struct rblk_session *session, struct rblk_path_info *paths,
 				size_t path_bytes, unsigned int max);
 
-/* The classic ways to measure a fabric's round trip; a session opened with options.measuring. */
-enum rblk_ping_kind {
-	RBLK_PING_SEND_POLLED,    /* SEND and RECV, this end busy-polling */
-	RBLK_PING_SEND_EVENTS,    /* SEND and RECV, this end sleeping for each */
-	RBLK_PING_RDMA_SIGNALLED, /* RDMA READ and RDMA WRITE by turns, each signalled */
-	RBLK_PING_RDMA_UNSIGNALLED, /* unsignalled RDMA WRITE, then a signalled RDMA READ behind it */
-};
 /*
- * One round trip, blocking; *ns is what it took. Two-sided ones work on any session and carry a
- * bare command; one-sided ones move `bytes` (at most 4096): -EOPNOTSUPP if the target did not agree
- * to a measuring session.
+ * One round trip of a command without data, blocking; it waits as options.polling says. *target_cpu_ns: processor time, in
+ * nanoseconds since it began, of the target's thread that serves this session; the difference of two is what it spent in
+ * between. -ENOTCONN, -EAGAIN, or the command's error.
  */
-RBLK_API int rblk_ping(struct rblk_session *session, enum rblk_ping_kind kind, size_t bytes,
-		       uint64_t *ns);
-/*
- * Blocking. Processor time, in nanoseconds since it began, of the target's thread that serves this
- * session: the difference of two readings is what it spent in between.
- */
-RBLK_API int rblk_ping_target_cpu(struct rblk_session *session, uint64_t *cpu_ns);
+RBLK_API int rblk_ping(struct rblk_session *session, uint64_t *target_cpu_ns);
 
 /* The library's version, "0.1.0". Static. */
 RBLK_API const char *rblk_version(void);

@@ -230,9 +230,8 @@ static int open_fabric(struct rblk_session *session, const struct ini_uri_host *
 		       struct fab **fab, char *error)
 {
 	u16 credits = (u16)session->options.credits;
-	/* A completion for each receive, each SEND, and a ping's two. */
-	u32 per_queue =
-		core_tags_count(credits) + RBLK_EVENT_RECEIVES + ini_queue_send_depth(credits) + 2;
+	/* A completion for each receive and each SEND. */
+	u32 per_queue = core_tags_count(credits) + RBLK_EVENT_RECEIVES + ini_queue_send_depth(credits);
 	struct fab_options options = {
 		.cq_depth = per_queue * session->options.queues,
 		.recv_sge = 1,
@@ -345,7 +344,7 @@ static void init_core(struct rblk_session *session)
 		.reconnect_min_ms = RECONNECT_MIN_MS,
 		.reconnect_max_ms = RECONNECT_MAX_MS,
 		.fail_fast_ms = options->fail_fast_ms,
-		.give_up_ms = options->no_reconnect || options->measuring ? 0 : options->give_up_ms,
+		.give_up_ms = options->no_reconnect ? 0 : options->give_up_ms,
 	};
 
 	env_random(&core.random, sizeof(core.random));

@@ -25,7 +25,7 @@ struct ini_publish;
 
 /*
  * One registered block: payloads that are told, and reports, of queue 0's reserved tags; reports of
- * EXTENTS; a one-sided ping's page. The target may write to it at any time, whatever it has answered: a report is
+ * EXTENTS. The target may write to it at any time, whatever it has answered: a report is
  * copied first, and the copy is checked and used.
  */
 #define INI_REPORT_BYTES (RBLK_LIST_MAX * (u32)sizeof(struct rblk_wire_volume))
@@ -34,7 +34,6 @@ struct ini_control {
 	u8 payload[RBLK_RESERVED_TAGS][RBLK_CAPSULE_ALIGN];
 	u8 report[RBLK_RESERVED_TAGS][INI_REPORT_BYTES];
 	u8 extents[INI_EXTENTS_QUERIES][RBLK_EXTENTS_MAX * sizeof(struct rblk_wire_extent)];
-	u8 ping[RBLK_SCRATCH_BYTES];
 	struct {
 		u8 payload[RBLK_CAPSULE_ALIGN];
 		u8 report[sizeof(struct rblk_wire_authenticate)];
@@ -130,8 +129,6 @@ struct rblk_session {
 	struct ini_extents extents[INI_EXTENTS_QUERIES];
 	struct ini_operation operations[RBLK_OPERATIONS_MAX]; /* F8: by number */
 	u64 operation; /* the last number that was used */
-	struct rblk_wire_scratch scratch; /* length 0: not a measuring session */
-	bool ping_done;                   /* the one-sided ping's last work request completed */
 
 	rblk_event_callback on_event; /* NULL: not wanted */
 	void *on_event_arg;
@@ -283,7 +280,5 @@ void ini_control_resume(struct rblk_session *session);
 
 /* One turn with its callbacks; sleeps (at most until deadline_ns, UINT64_MAX: none) if it was idle. */
 int ini_sync_turn(struct rblk_session *session, u64 deadline_ns);
-/* Sleep until something arrives or a timer is due. 0. */
-int ini_sync_sleep(struct rblk_session *session);
 
 #endif

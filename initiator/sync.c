@@ -52,12 +52,6 @@ int ini_sync_turn(struct rblk_session *session, u64 deadline_ns)
 	return sleep_until(session, deadline_ns);
 }
 
-int ini_sync_sleep(struct rblk_session *session)
-{
-	sleep_until(session, UINT64_MAX);
-	return 0;
-}
-
 /* READY, the callback of an I/O or of a session command, the error of a session that is being stopped. */
 static bool something_to_come(const struct rblk_session *session)
 {
@@ -310,6 +304,26 @@ static void io_done(void *arg, const struct rblk_result *result)
 	wait->error = result->error;
 	wait->value = result->value;
 	wait->finished = true;
+}
+
+int rblk_ping(struct rblk_session *session, uint64_t *target_cpu_ns)
+{
+	const struct rblk_wire_command command = { .opcode = RBLK_OP_PING };
+	struct io_wait wait = { 0 };
+	int err;
+
+	if (!ini_session_usable(session))
+		return -ENOTCONN;
+	err = ini_control_start(session, &command, NULL, 0, 0, io_done, &wait, NULL);
+	if (err)
+		return err;
+	rblk_submit(session);
+	/* Ends: answered, or timed out and called back with that. */
+	while (!wait.finished)
+		if (block(session))
+			interrupt(session);
+	*target_cpu_ns = wait.value;
+	return wait.error;
 }
 
 /* The target drops what it has not begun. A second signal does not wait for that; nor does one without a connection. */

@@ -62,7 +62,6 @@ struct ping_outcome {
 
 /* A session with a target, or a connection to another `rblk ping`; the other is NULL. */
 struct ping_link {
-	enum ping_kind kind;
 	struct rblk_session *session;
 	struct ping_fabric *fabric;
 };
@@ -79,17 +78,20 @@ static uint64_t ping_own_cpu_ns(void)
 /* One round trip: 0 or negative errno. */
 static int ping_round(const struct ping_link *link, uint64_t *ns)
 {
+	uint64_t start_ns, cpu_ns;
+	int result;
+
 	if (link->fabric)
 		return ping_fabric_round(link->fabric, ns);
-	return rblk_ping(link->session,
-			 link->kind == PING_SEND_POLLED ? RBLK_PING_SEND_POLLED : RBLK_PING_SEND_EVENTS, 0, ns);
+	start_ns = progress_now_ns();
+	result = rblk_ping(link->session, &cpu_ns);
+	*ns = progress_now_ns() - start_ns;
+	return result;
 }
 
 static int ping_target_cpu(const struct ping_link *link, uint64_t *cpu_ns)
 {
-	if (link->fabric)
-		return ping_fabric_cpu(link->fabric, cpu_ns);
-	return rblk_ping_target_cpu(link->session, cpu_ns);
+	return link->fabric ? ping_fabric_cpu(link->fabric, cpu_ns) : rblk_ping(link->session, cpu_ns);
 }
 
 /* A tenth of the round trips, at most 100, only to warm up caches and pollers. */
@@ -137,7 +139,7 @@ static int ping_link_open(const char *uri, enum ping_kind kind, struct ping_link
 		.polling = kind == PING_SEND_EVENTS ? RBLK_POLL_NEVER : RBLK_POLL_ALWAYS,
 	};
 
-	*link = (struct ping_link){ .kind = kind };
+	*link = (struct ping_link){ 0 };
 	if (values.peer)
 		link->fabric = ping_fabric_open(&host, &values.connect, kind, values.bytes);
 	else

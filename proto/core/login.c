@@ -56,9 +56,6 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 		return reject(RBLK_REJECT_MALFORMED, session->queue_count);
 	if (rblk_le32(login->incarnation) <= session->incarnation)
 		return reject(RBLK_REJECT_STALE_INCARNATION, session->incarnation);
-	/* A measuring session's memory and protection domain are not those of any other. */
-	if (session->measuring != !!(agreed_features(login, limits) & RBLK_FEATURE_SCRATCH))
-		return reject(RBLK_REJECT_FEATURES, RBLK_FEATURE_SCRATCH);
 	/* F5: the older incarnation has ended, its storage I/O included, before this one begins. */
 	if (session->queue_here)
 		return proceed(CORE_LOGIN_FENCE, 0);

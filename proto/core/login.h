@@ -15,7 +15,6 @@ struct core_login_session {
 	u64 epoch;
 	u16 queue_count;
 	u32 incarnation; /* of this queue: the highest accepted or fenced, 0 if none was */
-	bool measuring;  /* RBLK_FEATURE_SCRATCH was agreed when it began */
 	bool queue_here; /* an older incarnation has not ended yet: connected, or I/O in flight */
 };
 

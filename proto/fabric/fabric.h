@@ -104,12 +104,11 @@ struct fab_limits {
 
 struct fab_conn_options {
 	uint32_t send_depth;   /* work requests outstanding on the send queue */
-	uint32_t recv_depth;   /* own receives; ignored where the fab has an SRQ and !private_domain */
+	uint32_t recv_depth;   /* own receives; ignored where the fab has an SRQ */
 	uint32_t send_sge;     /* wanted; no more than the device's max_sge are given */
 	uint32_t inline_bytes; /* wanted; fab_conn_inline() tells what there is */
 	uint8_t read_in;       /* IRD wanted: what we let the peer READ at a time */
 	uint8_t read_out;      /* ORD wanted */
-	bool private_domain;   /* a protection domain of its own, no SRQ; see fab_mr_register_private */
 	const void *private_data; /* connecting only; copied */
 	uint8_t private_bytes;    /* at most RBLK_PRIVATE_DATA_MAX */
 	uint32_t timeout_ms;   /* connecting only: address, route, handshake together */
@@ -312,9 +311,6 @@ void fab_devices_check(struct fab *fab);
  * use. access: IBV_ACCESS_*. The memory stays the caller's and must outlive the fab_mr.
  */
 int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
-/* In one connection's own protection domain (private_domain); deregister before its end. */
-int fab_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
-			    struct fab_mr **mr);
 void fab_mr_deregister(struct fab_mr *mr);
 /*
  * The same for memory so large that it would stop the fab's thread: begun and ended on that thread,

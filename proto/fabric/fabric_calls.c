@@ -306,12 +306,6 @@ int fab_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struc
 	return fab->ops->mr_register(fab, addr, bytes, access, mr);
 }
 
-int fab_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
-			    struct fab_mr **mr)
-{
-	return conn->fab->ops->mr_register_private(conn, addr, bytes, access, mr);
-}
-
 void fab_mr_deregister(struct fab_mr *mr)
 {
 	if (mr)

@@ -39,8 +39,6 @@ struct fab_ops {
 
 	int (*mr_register)(struct fab *fab, void *addr, size_t bytes, int access,
 			   struct fab_mr **mr);
-	int (*mr_register_private)(struct fab_conn *conn, void *addr, size_t bytes, int access,
-				   struct fab_mr **mr);
 	void (*mr_deregister)(struct fab_mr *mr);
 	/* NULL, all four: registering takes no time here. */
 	int (*mr_begin)(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);

@@ -408,19 +408,7 @@ static void tcp_close_conn(struct fab_conn *head)
 static int tcp_mr_register(struct fab *fab, void *addr, size_t bytes, int access,
 			   struct fab_mr **mr)
 {
-	return tcp_mr_create(&tcp_fab_of(fab)->mrs, fab, addr, bytes, access, 0, mr);
-}
-
-static int tcp_mr_register_private(struct fab_conn *head, void *addr, size_t bytes, int access,
-				   struct fab_mr **mr)
-{
-	struct tcp_conn *conn = tcp_conn_of(head);
-
-	if (conn->domain == 0)
-		return fab_fail(head->fab, -EINVAL, "%s: has no protection domain of its own",
-				head->peer);
-	return tcp_mr_create(&tcp_conn_fab(conn)->mrs, head->fab, addr, bytes, access, conn->domain,
-			     mr);
+	return tcp_mr_create(&tcp_fab_of(fab)->mrs, fab, addr, bytes, access, mr);
 }
 
 static void tcp_mr_deregister(struct fab_mr *mr)
@@ -448,7 +436,6 @@ const struct fab_ops fab_tcp_ops = {
 	.conn_close = tcp_close_conn,
 	.conn_destroy = tcp_conn_destroy,
 	.mr_register = tcp_mr_register,
-	.mr_register_private = tcp_mr_register_private,
 	.mr_deregister = tcp_mr_deregister,
 	.post_send = tcp_post_send,
 	.post_recv = tcp_post_recv,

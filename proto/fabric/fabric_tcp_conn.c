@@ -133,7 +133,7 @@ static int conn_init_queues(struct tcp_conn *conn, const struct fab_conn_options
 	conn->tx.response_mask = responses - 1;
 	conn->rx.sequence = 1;
 	conn->rq = &fab->srq;
-	if (fab->srq.wrs && !options->private_domain)
+	if (fab->srq.wrs)
 		return 0;
 	conn->rq = &conn->own_rq;
 	return tcp_rq_init(&conn->own_rq, options->recv_depth, fab->head.options.recv_sge);
@@ -176,8 +176,6 @@ int tcp_conn_create(struct fab *fab, int fd, const struct sockaddr *peer,
 	} while (err == -EEXIST);
 	if (err)
 		goto err_free;
-	if (options->private_domain)
-		conn->domain = conn->head.qp_num;
 	conn->source.fd = fd;
 	err = tcp_source_watch(&tcp_fab_of(fab)->loop, &conn->source,
 			       EPOLLIN | EPOLLOUT | EPOLLRDHUP);

@@ -96,7 +96,6 @@ struct tcp_conn {
 	struct tcp_source source; /* first: epoll and the active list lead here */
 	struct fab_conn head;
 	enum tcp_state state;
-	uint32_t domain; /* of keys: 0 is the fab's; else private, the queue pair's number */
 	uint32_t cq_count; /* completions in the fab's queue */
 	uint8_t read_in;  /* READs that the peer may have outstanding */
 	struct tcp_sq sq;
@@ -137,18 +136,18 @@ static inline void tcp_conn_mark(struct tcp_conn *conn, uint8_t work)
 static inline void *tcp_conn_local(const struct tcp_conn *conn, const struct ibv_sge *sge,
 				   int access)
 {
-	return tcp_mr_local(&tcp_conn_fab(conn)->mrs, conn->domain, sge, access);
+	return tcp_mr_local(&tcp_conn_fab(conn)->mrs, sge, access);
 }
 
 static inline void *tcp_conn_remote(const struct tcp_conn *conn, uint32_t key, uint64_t address,
 				    uint32_t length, int access)
 {
-	return tcp_mr_remote(&tcp_conn_fab(conn)->mrs, conn->domain, key, address, length, access);
+	return tcp_mr_remote(&tcp_conn_fab(conn)->mrs, key, address, length, access);
 }
 
 static inline bool tcp_conn_invalidate(const struct tcp_conn *conn, uint32_t key)
 {
-	return tcp_mr_invalidate(&tcp_conn_fab(conn)->mrs, conn->domain, key);
+	return tcp_mr_invalidate(&tcp_conn_fab(conn)->mrs, key);
 }
 
 /* False: there is no such transition. The connection is ended then. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Registered memory of fabric_tcp: random 32-bit keys, and the table from a key to its region. Each
- * use of a key is checked here for its owner (protection domain), bounds and rights. lkey and rkey
+ * use of a key is checked here for bounds and rights. lkey and rkey
  * of a region are one number; invalidation ends it for the peer only. fabric_tcp_tx.c and
  * fabric_tcp_rx.c use the keys.
  */
@@ -21,7 +21,6 @@ struct tcp_mr {
 	size_t bytes;
 	int access;
 	uint32_t key;
-	uint32_t domain;
 	bool invalidated; /* the key is dead for the peer */
 };
 
@@ -93,7 +92,7 @@ static void mr_table_remove(struct tcp_mr_table *table, const struct tcp_mr *mr)
 }
 
 int tcp_mr_create(struct tcp_mr_table *table, struct fab *fab, void *addr, size_t bytes, int access,
-		  uint32_t domain, struct fab_mr **out)
+		  struct fab_mr **out)
 {
 	struct tcp_mr *mr;
 	int err;
@@ -114,7 +113,6 @@ int tcp_mr_create(struct tcp_mr_table *table, struct fab *fab, void *addr, size_
 	mr->addr = addr;
 	mr->bytes = bytes;
 	mr->access = access;
-	mr->domain = domain;
 	/* The table is at most half full of 2^32 keys: this ends. 0 means "no key". */
 	do
 		env_random(&mr->key, sizeof(mr->key));
@@ -135,13 +133,6 @@ void tcp_mr_destroy(struct tcp_mr_table *table, struct fab_mr *head)
 	free(mr);
 }
 
-static struct tcp_mr *mr_find(const struct tcp_mr_table *table, uint32_t domain, uint32_t key)
-{
-	struct tcp_mr *mr = mr_table_find(table, key);
-
-	return mr && mr->domain == domain ? mr : NULL;
-}
-
 static void *mr_range(const struct tcp_mr *mr, uint64_t address, uint64_t length, int access)
 {
 	uint64_t offset = address - (uint64_t)(uintptr_t)mr->addr;
@@ -151,27 +142,26 @@ static void *mr_range(const struct tcp_mr *mr, uint64_t address, uint64_t length
 	return mr->addr + offset;
 }
 
-void *tcp_mr_local(const struct tcp_mr_table *table, uint32_t domain, const struct ibv_sge *sge,
-		   int access)
+void *tcp_mr_local(const struct tcp_mr_table *table, const struct ibv_sge *sge, int access)
 {
-	const struct tcp_mr *mr = mr_find(table, domain, sge->lkey);
+	const struct tcp_mr *mr = mr_table_find(table, sge->lkey);
 
 	return mr ? mr_range(mr, sge->addr, sge->length, access) : NULL;
 }
 
-void *tcp_mr_remote(const struct tcp_mr_table *table, uint32_t domain, uint32_t key,
-		    uint64_t address, uint32_t length, int access)
+void *tcp_mr_remote(const struct tcp_mr_table *table, uint32_t key, uint64_t address,
+		    uint32_t length, int access)
 {
-	const struct tcp_mr *mr = mr_find(table, domain, key);
+	const struct tcp_mr *mr = mr_table_find(table, key);
 
 	if (!mr || mr->invalidated)
 		return NULL;
 	return mr_range(mr, address, length, access);
 }
 
-bool tcp_mr_invalidate(const struct tcp_mr_table *table, uint32_t domain, uint32_t key)
+bool tcp_mr_invalidate(const struct tcp_mr_table *table, uint32_t key)
 {
-	struct tcp_mr *mr = mr_find(table, domain, key);
+	struct tcp_mr *mr = mr_table_find(table, key);
 
 	if (!mr || mr->invalidated)
 		return false;

@@ -18,16 +18,14 @@ struct tcp_mr_table {
 	uint32_t used;
 };
 
-/* In protection domain `domain`: 0 is the fab's, others are connections' own. */
 int tcp_mr_create(struct tcp_mr_table *table, struct fab *fab, void *addr, size_t bytes, int access,
-		  uint32_t domain, struct fab_mr **mr);
+		  struct fab_mr **mr);
 void tcp_mr_destroy(struct tcp_mr_table *table, struct fab_mr *mr);
 /* Memory of [address, address + length) under this key, or NULL. access: all of these rights. */
-void *tcp_mr_local(const struct tcp_mr_table *table, uint32_t domain, const struct ibv_sge *sge,
-		   int access);
-void *tcp_mr_remote(const struct tcp_mr_table *table, uint32_t domain, uint32_t key,
-		    uint64_t address, uint32_t length, int access);
+void *tcp_mr_local(const struct tcp_mr_table *table, const struct ibv_sge *sge, int access);
+void *tcp_mr_remote(const struct tcp_mr_table *table, uint32_t key, uint64_t address,
+		    uint32_t length, int access);
 /* The key is dead for the peer from now on. False: there is no such live key. */
-bool tcp_mr_invalidate(const struct tcp_mr_table *table, uint32_t domain, uint32_t key);
+bool tcp_mr_invalidate(const struct tcp_mr_table *table, uint32_t key);
 
 #endif

@@ -487,7 +487,6 @@ const struct fab_ops fab_verbs_ops = {
 	.conn_close = verbs_conn_close,
 	.conn_destroy = verbs_conn_destroy,
 	.mr_register = verbs_mr_register,
-	.mr_register_private = verbs_mr_register_private,
 	.mr_deregister = verbs_mr_deregister,
 	.mr_begin = verbs_mr_begin,
 	.mr_retire = verbs_mr_retire,

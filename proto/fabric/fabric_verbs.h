@@ -156,8 +156,6 @@ struct verbs_conn {
 	bool postable;			 /* the queue pair exists and has not been closed */
 	bool unanswered;		 /* accepting: the peer waits for an answer */
 	bool timed, ready, polls_wanted; /* on the fab's list; counted there */
-	struct ibv_pd *pd;		 /* of a private domain, else NULL */
-	unsigned int private_mrs;
 	uint8_t read_in; /* IRD to offer */
 	uint64_t deadline_ns;
 	unsigned int events; /* to be delivered: 1 << enum fab_event_type */
@@ -177,7 +175,6 @@ struct verbs_mr {
 	void *addr;
 	size_t bytes;
 	int access;
-	struct verbs_conn *conn; /* private: whose; else NULL */
 	TAILQ_ENTRY(verbs_mr) entry;
 	/* From fab_mr_begin() or fab_mr_retire() to fab_mr_end(), when it is not on the fab's list:
 	 * the devices that it works with, which are kept open, and what came of it. */
@@ -242,7 +239,7 @@ bool verbs_devices_all_open(void);
 
 /* -- fabric_verbs_mr.c -- */
 /* With one device: 0, or negative errno with words in fab_error(). Undone by verbs_mr_remove(). */
-int verbs_mr_add(struct verbs_mr *mr, struct verbs_device *device, struct ibv_pd *pd);
+int verbs_mr_add(struct verbs_mr *mr, struct verbs_device *device);
 /* No effect if it is not registered there. */
 void verbs_mr_remove(struct verbs_mr *mr, unsigned int device_index);
 int verbs_mr_begin(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
@@ -250,8 +247,6 @@ void verbs_mr_retire(struct fab_mr *mr);
 void verbs_mr_work(struct fab_mr *mr);
 int verbs_mr_end(struct fab_mr *mr);
 int verbs_mr_register(struct fab *fab, void *addr, size_t bytes, int access, struct fab_mr **mr);
-int verbs_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
-			      struct fab_mr **mr);
 void verbs_mr_deregister(struct fab_mr *mr);
 
 /* -- fabric_verbs_conn.c -- */

@@ -200,7 +200,7 @@ static int verbs_device_init(struct verbs_device *device, struct ibv_device *ibd
 	TAILQ_FOREACH(mr, &fab->mrs, entry) {
 		if (err)
 			break;
-		err = verbs_mr_add(mr, device, device->pd);
+		err = verbs_mr_add(mr, device);
 	}
 	if (err)
 		return err;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Memory of the verbs fabric: registered with every device of the fab, now and when another one
- * comes into use, or in one connection's own protection domain. fabric_verbs_device.c calls it for
- * devices that come and go. The fab's thread, but for verbs_mr_work().
+ * comes into use. fabric_verbs_device.c calls it for devices that come and go. The fab's thread, but for verbs_mr_work().
  */
 #include "proto/fabric/fabric_verbs.h"
 
@@ -26,12 +25,12 @@ static int verbs_mr_fail(struct fab *fab, const struct verbs_mr *mr, const char 
 			strerror(err));
 }
 
-int verbs_mr_add(struct verbs_mr *mr, struct verbs_device *device, struct ibv_pd *pd)
+int verbs_mr_add(struct verbs_mr *mr, struct verbs_device *device)
 {
 	unsigned int i = device->head.index;
 
 	errno = 0;
-	mr->mrs[i] = ibv_reg_mr(pd, mr->addr, mr->bytes, mr->access);
+	mr->mrs[i] = ibv_reg_mr(device->pd, mr->addr, mr->bytes, mr->access);
 	if (!mr->mrs[i])
 		return verbs_mr_fail(mr->head.fab, mr, device->head.name);
 	mr->head.lkey[i] = mr->mrs[i]->lkey;
@@ -78,36 +77,12 @@ int verbs_mr_register(struct fab *head, void *addr, size_t bytes, int access, st
 
 		if (device->gone)
 			continue;
-		err = verbs_mr_add(mr, device, device->pd);
+		err = verbs_mr_add(mr, device);
 		if (err) {
 			verbs_mr_deregister(&mr->head);
 			return err;
 		}
 	}
-	*out = &mr->head;
-	return 0;
-}
-
-int verbs_mr_register_private(struct fab_conn *head, void *addr, size_t bytes, int access,
-			      struct fab_mr **out)
-{
-	struct verbs_conn *conn = verbs_conn(head);
-	struct verbs_mr *mr;
-	int err;
-
-	if (!conn->pd)
-		return fab_fail(head->fab, -EINVAL, "%s: has no protection domain of its own",
-				head->peer);
-	mr = verbs_mr_alloc(head->fab, addr, bytes, access);
-	if (!mr)
-		return -ENOMEM;
-	err = verbs_mr_add(mr, verbs_device(head->device), conn->pd);
-	if (err) {
-		free(mr);
-		return err;
-	}
-	mr->conn = conn;
-	conn->private_mrs++;
 	*out = &mr->head;
 	return 0;
 }
@@ -118,10 +93,7 @@ void verbs_mr_deregister(struct fab_mr *head)
 
 	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++)
 		verbs_mr_remove(mr, i);
-	if (mr->conn)
-		mr->conn->private_mrs--;
-	else
-		TAILQ_REMOVE(&verbs_fab(head->fab)->mrs, mr, entry);
+	TAILQ_REMOVE(&verbs_fab(head->fab)->mrs, mr, entry);
 	free(mr);
 }
 
@@ -206,7 +178,7 @@ static int verbs_mr_publish(struct verbs_mr *mr)
 			errno = mr->work_errnos[i];
 			err = verbs_mr_fail(mr->head.fab, mr, device->head.name);
 		} else {
-			err = verbs_mr_add(mr, device, device->pd);
+			err = verbs_mr_add(mr, device);
 		}
 	}
 	if (err)

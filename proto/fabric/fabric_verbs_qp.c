@@ -76,7 +76,7 @@ int verbs_conn_start_qp(struct verbs_conn *conn)
 
 bool verbs_conn_has_srq(const struct verbs_conn *conn)
 {
-	return verbs_device(conn->head.device)->srq && !conn->pd;
+	return verbs_device(conn->head.device)->srq;
 }
 
 static int verbs_conn_check_options(struct verbs_conn *conn, const struct verbs_device *device)
@@ -135,7 +135,7 @@ static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, uint32_t *inline_
 	struct ibv_qp *qp;
 
 	/* No limit is published for inline data: ask for less until the device agrees. */
-	while (!(qp = ibv_create_qp(conn->pd ? conn->pd : device->pd, &init))) {
+	while (!(qp = ibv_create_qp(device->pd, &init))) {
 		if (init.cap.max_inline_data == 0 || (errno != EINVAL && errno != ENOMEM))
 			return NULL;
 		init.cap.max_inline_data /= 2;
@@ -203,9 +203,6 @@ static int verbs_conn_adopt(struct verbs_conn *conn, const struct verbs_made *ma
 
 static void verbs_conn_leave_device(struct verbs_conn *conn)
 {
-	if (conn->pd)
-		ibv_dealloc_pd(conn->pd);
-	conn->pd = NULL;
 	verbs_device(conn->head.device)->conns--;
 	conn->head.device = NULL;
 }
@@ -221,13 +218,7 @@ int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 		return err;
 	conn->head.device = &device->head;
 	device->conns++;
-	if (conn->options.private_domain) {
-		conn->pd = ibv_alloc_pd(device->context);
-		if (!conn->pd)
-			err = verbs_conn_fail_qp(conn, -errno, "protection domain");
-	}
-	if (!err && !(conn->state == VERBS_CONN_ACCEPTED && conn->head.fab->options.aside &&
-		      verbs_conn_has_srq(conn))) {
+	if (!(conn->state == VERBS_CONN_ACCEPTED && conn->head.fab->options.aside && verbs_conn_has_srq(conn))) {
 		verbs_qp_make(conn, id, &made);
 		err = verbs_conn_adopt(conn, &made);
 	}
@@ -242,7 +233,6 @@ void verbs_conn_destroy_qp(struct verbs_conn *conn)
 {
 	if (!conn->head.device)
 		return;
-	assert(conn->private_mrs == 0 && "fab_mr_deregister() comes before fab_conn_destroy()");
 	assert(!conn->job.active);
 	fab_conn_table_remove(conn->head.fab, &conn->head);
 	if (conn->qp)

@@ -42,19 +42,15 @@ enum rblk_feature {
 	RBLK_FEATURE_INVALIDATE = 1u << 1, /* replies may be SEND WITH INVALIDATE */
 	RBLK_FEATURE_DIGEST = 1u << 2,     /* CRC32C of data in descriptors and completions */
 	RBLK_FEATURE_EVENTS = 1u << 3,     /* the target may send events */
-	/*
-	 * A measuring session, in a protection domain of its own at the target: no volumes, only
-	 * PING, SCRATCH and KEEPALIVE. A target agrees only where its configuration allows it.
-	 */
-	RBLK_FEATURE_SCRATCH = 1u << 4,
+	/* 1u << 4 is reserved */
 	RBLK_FEATURE_EXTENTS = 1u << 5, /* EXTENTS may be asked */
 	RBLK_FEATURE_FENCE_DOMAIN = 1u << 6, /* OPEN reports the volume's fence domain (F10) */
 	RBLK_FEATURE_VOLUME_FENCE = 1u << 7, /* FENCE may name a volume (F5) */
 };
 #define RBLK_FEATURES_ALL                                                                          \
 	(RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_DIGEST |                  \
-	 RBLK_FEATURE_EVENTS | RBLK_FEATURE_SCRATCH | RBLK_FEATURE_EXTENTS |                       \
-	 RBLK_FEATURE_FENCE_DOMAIN | RBLK_FEATURE_VOLUME_FENCE)
+	 RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN |                  \
+	 RBLK_FEATURE_VOLUME_FENCE)
 
 /* Initiator to target, in the connection request of every queue. */
 struct rblk_wire_login {

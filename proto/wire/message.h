@@ -56,7 +56,7 @@ enum rblk_opcode {
 				      result: enum rblk_abort_result */
 	RBLK_OP_KEEPALIVE = 23,    /* argument: number of the last event seen, or 0 */
 	RBLK_OP_PING = 24,         /* answered at once; result: the answering thread's CPU time, ns */
-	RBLK_OP_SCRATCH = 25,      /* measuring sessions only; reports: struct rblk_wire_scratch */
+	/* 25 is reserved */
 	RBLK_OP_RESERVE = 26, /* in capsule: struct rblk_wire_reservation; argument: as for 6 */
 	RBLK_OP_RESERVATIONS = 27, /* reports: struct rblk_wire_reservation_report */
 	RBLK_OP_MAX

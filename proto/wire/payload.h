@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Data of the commands that are not block I/O: naming, authenticating, opening, listing,
- * reservations, extents, measuring. Specification section 6. An initiator's payload is in the
+ * reservations, extents. Specification section 6. An initiator's payload is in the
  * capsule; the target writes its report by RDMA WRITE into the command's segment.
  */
 #ifndef RBLK_WIRE_PAYLOAD_H
@@ -199,15 +199,5 @@ struct rblk_wire_extent {
 RBLK_ASSERT_SIZE(struct rblk_wire_extent, 16);
 RBLK_ASSERT_OFFSET(struct rblk_wire_extent, flags, 8);
 #define RBLK_EXTENTS_MAX 256 /* in one answer to EXTENTS */
-
-/* SCRATCH: memory of the target that a measuring session may read and write until it ends. */
-struct rblk_wire_scratch {
-	__le64 address;
-	__le32 rkey;
-	__le32 length;
-	__u8 reserved[16];
-};
-RBLK_ASSERT_SIZE(struct rblk_wire_scratch, 32);
-#define RBLK_SCRATCH_BYTES 4096
 
 #endif

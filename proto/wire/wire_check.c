@@ -107,11 +107,6 @@ static const struct opcode_rule opcode_rules[] = {
 	[RBLK_OP_ABORT] = { .flags = ALWAYS, .reserved_tag = true, .lba = NUMBER_U32 },
 	[RBLK_OP_KEEPALIVE] = { .flags = ALWAYS, .reserved_tag = true, .argument = NUMBER_U32 },
 	[RBLK_OP_PING] = { .flags = ALWAYS, .reserved_tag = true },
-	[RBLK_OP_SCRATCH] = {
-		.flags = ALWAYS | RBLK_CMD_INVALIDATE, .reserved_tag = true,
-		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR,
-		.report_bytes = sizeof(struct rblk_wire_scratch),
-	},
 	[RBLK_OP_RESERVE] = {
 		.flags = ALWAYS | RBLK_CMD_CAPSULE, .reserved_tag = true,
 		.segment = SEGMENT_PAYLOAD, .direction = RBLK_DATA_TO_TARGET,

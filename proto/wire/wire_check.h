@@ -89,7 +89,6 @@ enum rblk_wire_error rblk_check_reservation_report(const void *data, size_t leng
 
 /* Reports of a target: `length` bytes can be read; only the struct is checked. `features`: agreed on its queue. */
 enum rblk_wire_error rblk_check_volume(const void *data, size_t length, u32 features);
-enum rblk_wire_error rblk_check_scratch(const void *data, size_t length);
 /*
  * The answer to EXTENTS of `blocks` blocks: `count` (the completion's result) extents in the
  * `length` bytes of the segment.

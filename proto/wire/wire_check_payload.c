@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Validators of the payloads: what an initiator sends in the capsule (names, authentication,
- * opening, reservations) and what a target reports (volumes, extents, scratch memory). Pure
+ * opening, reservations) and what a target reports (volumes, extents). Pure
  * functions over bytes, called by both ends before any field is used.
  */
 #include "proto/wire/wire_check.h"
@@ -231,22 +231,6 @@ enum rblk_wire_error rblk_check_volume(const void *data, size_t length, u32 feat
 	if (!volume->discard_granularity_bytes != !(flags & RBLK_VOLUME_DISCARD))
 		return RBLK_WIRE_PAYLOAD;
 	if (flags & (RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES) && !volume->max_discard_blocks)
-		return RBLK_WIRE_PAYLOAD;
-	return RBLK_WIRE_OK;
-}
-
-enum rblk_wire_error rblk_check_scratch(const void *data, size_t length)
-{
-	const struct rblk_wire_scratch *scratch = data;
-	u32 bytes;
-
-	if (length < sizeof(*scratch))
-		return RBLK_WIRE_SHORT;
-	if (!RBLK_FIELD_ZERO(scratch, reserved))
-		return RBLK_WIRE_RESERVED;
-	bytes = rblk_le32(scratch->length);
-	if (!rblk_between(bytes, 1, RBLK_SCRATCH_BYTES) ||
-	    rblk_le64(scratch->address) > (u64)-1 - bytes)
 		return RBLK_WIRE_PAYLOAD;
 	return RBLK_WIRE_OK;
 }

@@ -32,7 +32,6 @@ static const char *const opcode_names[] = {
 	[RBLK_OP_ABORT] = "ABORT",
 	[RBLK_OP_KEEPALIVE] = "KEEPALIVE",
 	[RBLK_OP_PING] = "PING",
-	[RBLK_OP_SCRATCH] = "SCRATCH",
 	[RBLK_OP_RESERVE] = "RESERVE",
 	[RBLK_OP_RESERVATIONS] = "RESERVATIONS",
 };
@@ -107,9 +106,9 @@ ASSERT_COVERS(event_names, RBLK_EVENT_MAX);
 
 /* Bits: the table's index is the bit's number. */
 static const char *const feature_names[] = {
-	"immediate", "invalidate", "digest", "events", "scratch", "extents", "fence-domain", "volume-fence",
+	"immediate", "invalidate", "digest", "events", NULL, "extents", "fence-domain", "volume-fence",
 };
-static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == RBLK_FEATURES_ALL,
+static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == (RBLK_FEATURES_ALL | 1u << 4 /* reserved */),
 	      "feature_names covers its enum");
 
 static const char *const volume_flag_names[] = {
@@ -164,7 +163,7 @@ static const char *text_of_bit(const char *const *table, size_t length, u32 bit,
 	size_t i;
 
 	for (i = 0; i < length; i++)
-		if (bit == 1u << i)
+		if (bit == 1u << i && table[i])
 			return table[i];
 	return unknown;
 }

@@ -134,7 +134,6 @@ struct tgt_config {
 	uint32_t drain_ms;          /* SIGTERM: longest wait for commands in flight */
 	uint32_t listen_wait_ms;    /* at the start: longest wait for an address that is in use */
 	bool require_all;	    /* a start fails if anything of it cannot be served */
-	bool allow_scratch;         /* `rblk ping`'s one-sided measurements */
 	char state_dir[256];        /* a record of a failed FLUSH for the next rblkd (F9) */
 	char reservations_dir[256]; /* files of reservations that are to persist */
 	char control_socket[108];   /* of rblkctl; "none": there is none */

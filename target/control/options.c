@@ -141,9 +141,6 @@ static const struct tgt_option table[] = {
 	  "who has to come by TLS over TCP: auto (other machines' initiators with secrets), always (everyone) "
 	  "or never",
 	  TARGET(tls), 0, 0, tls_choices },
-	{ "allow_scratch", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
-	  "let \"rblk ping\" measure RDMA READ and WRITE on a page of memory",
-	  TARGET(allow_scratch), 0, 0, NULL },
 	{ "memory_lock", 0, TARGET_PLACES, TGT_OPTION_BOOL, "BOOL", "yes",
 	  "lock the buffers in memory, in huge pages if there are some",
 	  TARGET(memory_lock), 0, 0, NULL },

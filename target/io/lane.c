@@ -53,7 +53,6 @@ int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, struct tgt_share
 	lane->turn = turn;
 	lane->share = share;
 	lane->ops = ops;
-	lane->reports = turn->reports;
 	lane->index = terms->index;
 	lane->features = terms->features;
 	lane->credits = terms->credits;

@@ -21,6 +21,8 @@
 #define TGT_COMMAND_BYTES (TGT_CAPSULE_BYTES + 4096u)
 /* Send-side work requests per tag: a READ or WRITE of data, and the reply. Splits wait for room. */
 #define TGT_SENDS_PER_TAG 2u
+/* Outstanding reports of one lane: an initiator that accepts none cannot hold all of them. */
+#define TGT_REPORTS_MAX (2u * RBLK_RESERVED_TAGS)
 
 /* -- requests: a slot for each tag, allocated at login ----------------------------------------- */
 
@@ -42,7 +44,7 @@ enum tgt_request_state {
 enum tgt_home {
 	TGT_HOME_NONE,
 	TGT_HOME_POOL,	  /* a block of turn->pool, ours */
-	TGT_HOME_REPORT,  /* a block of lane->reports, ours */
+	TGT_HOME_REPORT,  /* a block of turn->reports, ours */
 	TGT_HOME_CAPSULE, /* in the receive buffer, which is held */
 	TGT_HOME_DIRECT,  /* the store's own memory */
 };
@@ -108,7 +110,7 @@ struct tgt_answers; /* answers.h */
 struct tgt_sent {
 	struct tgt_request *reads; /* an RDMA READ of this request */
 	struct tgt_access *access; /* the store's memory is the source or target */
-	void *block;		   /* to be freed, of turn->pool or of lane->reports */
+	void *block;		   /* to be freed, of turn->pool or of turn->reports */
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
 	uint8_t orphan;	  /* counted as the volume's; or 0 */
@@ -141,7 +143,6 @@ struct tgt_lane {
 	struct tgt_share *share; /* the session's */
 	struct tgt_answers *answers; /* likewise (F8) */
 	struct tgt_receives *receives;
-	struct tgt_pool *reports; /* for what its session commands report */
 	struct fab_conn *conn;
 	unsigned int fabric;  /* index of the fabric among the reactor's */
 	unsigned int session_number; /* for log lines */
@@ -151,7 +152,6 @@ struct tgt_lane {
 	uint16_t reply_batch; /* completions in one reply message */
 	uint32_t features;
 	uint32_t command_bytes; /* the longest message */
-	uint32_t reports_max;	/* blocks of lane->reports at a time */
 	uint32_t lkey;		/* of the memory that data and replies lie in */
 	uint64_t max_msg_bytes;
 
@@ -177,7 +177,7 @@ struct tgt_lane {
 	uint64_t taken_ns; /* when one of them completed last, or the first was posted */
 	bool is_late;	   /* C8: nothing was accepted in time; it has one more second */
 	uint32_t reads_out;   /* RDMA READs outstanding */
-	uint32_t reports_out; /* blocks of lane->reports */
+	uint32_t reports_out; /* blocks of turn->reports, TGT_REPORTS_MAX at most */
 	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */
 	struct rblk_wire_completion *replies;
 	uint32_t reply_mask, reply_head, reply_tail;
@@ -205,7 +205,7 @@ uint16_t tgt_lane_ring_credits(struct tgt_pool *pool, uint16_t credits, unsigned
 
 /*
  * Slots and accounts. `ring`: tgt_lane_ring_bytes() of registered memory, the caller's. conn,
- * receives, reports, lkey and the like are for the caller to set before the first message.
+ * receives, lkey and the like are for the caller to set before the first message.
  * 0 or -ENOMEM.
  */
 int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, struct tgt_share *share,

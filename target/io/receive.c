@@ -73,8 +73,7 @@ int tgt_receives_post(struct tgt_receives *receives)
 			wr[i].sg_list = &sge[i];
 			wr[i].num_sge = 1;
 		}
-		err = receives->device ? fab_post_srq_recv(receives->device, wr, &bad)
-				    : fab_post_recv(receives->conn, wr, &bad);
+		err = fab_post_srq_recv(receives->device, wr, &bad);
 		receives->idle_count -= err ? (uint32_t)(bad - wr) : count;
 		if (err)
 			return err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Receive buffers: those of a device's shared receive queue, or those of one connection. A buffer
- * is posted, or being read, or held by commands whose in-capsule data has not been stored yet. A
- * buffer without holds is posted again in a chain, before the replies of the same turn, so that a
- * credit is never ahead of its receive (C5). The reactor's thread only.
+ * The buffers of a device's shared receive queue. A buffer is posted, or being read, or held by commands
+ * whose in-capsule data has not been stored yet. A buffer without holds is posted again in a chain,
+ * before the replies of the same turn, so that a credit is never ahead of its receive (C5). The
+ * reactor's thread only.
  */
 #ifndef RBLK_TARGET_RECEIVE_H
 #define RBLK_TARGET_RECEIVE_H
@@ -29,14 +29,13 @@ struct tgt_receives_chunk {
 	const struct tgt_region *region; /* that it lies in, for the ring; NULL: none */
 };
 
-/* Created and freed by serve/ with the device or connection that it belongs to. */
+/* Created and freed by serve/ with the device that it belongs to. */
 struct tgt_receives {
 	TAILQ_ENTRY(tgt_receives) idle_link; /* in *idle_list while a buffer is to be posted */
 	struct tgt_receives_list *idle_list; /* the turn's */
 	bool is_listed;
-	uint32_t number;	   /* in wr_id: where a completion finds this struct */
-	struct fab_device *device; /* whose SRQ; NULL: conn's own receive queue */
-	struct fab_conn *conn;
+	uint32_t number;	   /* the device's index, in wr_id: where a completion finds this struct */
+	struct fab_device *device; /* whose SRQ */
 	struct tgt_receives_chunk chunks[TGT_RECEIVES_CHUNKS];
 	uint32_t buffer_bytes; /* of each; a message may be as long */
 	uint32_t count, most;  /* buffers that exist, and the most there can be */

@@ -107,8 +107,8 @@ void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes)
 	struct tgt_share *share = lane->share;
 	void *block = NULL;
 
-	if (lane->reports_out < lane->reports_max)
-		block = pool_take(lane->reports, &share->report_bytes,
+	if (lane->reports_out < TGT_REPORTS_MAX)
+		block = pool_take(lane->turn->reports, &share->report_bytes,
 				  &share->host->report_bytes, bytes);
 	lane->reports_out += block != NULL;
 	return block;
@@ -120,7 +120,7 @@ void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool rep
 
 	if (report) {
 		lane->reports_out--;
-		pool_give(lane->reports, &share->report_bytes, &share->host->report_bytes,
+		pool_give(lane->turn->reports, &share->report_bytes, &share->host->report_bytes,
 			  block, bytes);
 		return;
 	}

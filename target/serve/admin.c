@@ -206,7 +206,6 @@ static const struct admin_command {
 	[RBLK_OP_LIST] = {admin_list, true},
 	[RBLK_OP_OPEN] = {admin_open, true},
 	[RBLK_OP_CLOSE] = {admin_close, true},
-	[RBLK_OP_SCRATCH] = {NULL, true}, /* for measuring sessions: measure.c */
 	[RBLK_OP_FENCE] = {admin_fence, false},
 	[RBLK_OP_ABORT] = {admin_abort, false},
 	[RBLK_OP_KEEPALIVE] = {admin_keepalive, false},

@@ -125,7 +125,6 @@ struct tgt_device *tgt_device_get(struct tgt_reactor *reactor, struct tgt_fabric
 	if (!device)
 		return NULL;
 	fabric->devices[index] = device;
-	fabric->receives[index] = &device->receives;
 	if (device_fill(reactor, fabric, device, fab_device))
 		return NULL;
 	device->device = fab_device;

@@ -57,16 +57,14 @@ static void login_free(struct tgt_reactor *reactor, struct tgt_login *login)
 
 /* -- on another reactor ------------------------------------------------------------------------ */
 
-/* The reactor with the fewest connections, this one if it is one of them; a session's queue 0, and
- * queues that measure, stay here. */
-static struct tgt_reactor *login_choose(struct tgt_reactor *reactor, const struct tgt_login *login,
-					const struct tgt_session *session)
+/* The reactor with the fewest connections, this one if it is one of them; a session's queue 0 stays here. */
+static struct tgt_reactor *login_choose(struct tgt_reactor *reactor, const struct tgt_login *login)
 {
 	struct tgt_peers *peers = reactor->peers;
 	unsigned int count = peers ? atomic_load(&peers->count) : 0;
 	struct tgt_reactor *best = reactor;
 
-	if (rblk_le16(login->wire.queue_index) == 0 || session->measuring)
+	if (rblk_le16(login->wire.queue_index) == 0)
 		return reactor;
 	for (unsigned int i = 0; i < count; i++)
 		if (atomic_load(&peers->reactors[i]->load) < atomic_load(&best->load))
@@ -126,7 +124,7 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *messag
 /* False: the queue is to be accepted here. Otherwise the request is answered, now or there. */
 static bool login_place(struct tgt_login *login, struct tgt_session *session, uint32_t features)
 {
-	struct tgt_reactor *reactor = login_choose(session->reactor, login, session);
+	struct tgt_reactor *reactor = login_choose(session->reactor, login);
 	struct tgt_placed *placed;
 
 	if (reactor == session->reactor)
@@ -154,8 +152,7 @@ static uint32_t login_features(const struct tgt_reactor *reactor, const struct f
 	return RBLK_FEATURE_DIGEST | RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN |
 	       RBLK_FEATURE_VOLUME_FENCE |
 	       (limits->immediate ? RBLK_FEATURE_IMMEDIATE : 0) |
-	       (limits->invalidate ? RBLK_FEATURE_INVALIDATE : 0) |
-	       (reactor->config.allow_scratch ? RBLK_FEATURE_SCRATCH : 0);
+	       (limits->invalidate ? RBLK_FEATURE_INVALIDATE : 0);
 }
 
 static struct core_login_verdict login_judge(const struct tgt_login *login,
@@ -175,7 +172,6 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	if (session) {
 		view.epoch = session->epoch;
 		view.queue_count = session->queue_count;
-		view.measuring = session->measuring;
 		view.incarnation = session->places[index].incarnation;
 		view.queue_here = !tgt_place_empty(&session->places[index]);
 	}

@@ -15,7 +15,6 @@
 #include "target/serve/device.h"
 #include "target/serve/event.h"
 #include "target/serve/keepalive.h"
-#include "target/serve/measure.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 #include "target/serve/unproven.h"
@@ -145,7 +144,7 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 	return false;
 }
 
-/* The terms of an ordinary queue. Credits 0: there are none. */
+/* The terms of a queue. Credits 0: there are none. */
 static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 			struct tgt_device *device, const struct tgt_session *session,
 			const struct tgt_login *login, struct tgt_queue_terms *terms)
@@ -225,18 +224,12 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 				  "connections");
 		return;
 	}
-	if (session->measuring)
-		tgt_measure_terms(reactor, rblk_le16(login->wire.credits), &terms);
-	else
-		login_terms(reactor, fabric, device, session, login, &terms);
+	login_terms(reactor, fabric, device, session, login, &terms);
 	if (!terms.lane.credits) {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;
 	}
-	if (session->measuring)
-		err = tgt_measure_create(session, fabric, device, login->request, &terms, &queue);
-	else
-		err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
+	err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
 	if (!err) {
 		place->origin = login->origin;
 		login_establish(login, queue);
@@ -273,7 +266,6 @@ void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reacto
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return;
 	}
-	session->measuring = features & RBLK_FEATURE_SCRATCH;
 	tgt_login_accept(login, session, true, fabric, device, features);
 	if (!session->queues_here)
 		tgt_session_end(session, NULL);

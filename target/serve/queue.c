@@ -15,8 +15,8 @@
 
 /* -- creating ---------------------------------------------------------------------------------- */
 
-int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct tgt_fabric *fabric,
-		   struct tgt_device *device, const struct tgt_queue_terms *terms, void *ring)
+static int queue_init(struct tgt_queue *queue, struct tgt_session *session, struct tgt_fabric *fabric,
+		      struct tgt_device *device, const struct tgt_queue_terms *terms, void *ring)
 {
 	queue->session = session;
 	queue->fabric = fabric;
@@ -26,20 +26,18 @@ int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct 
 	queue->lane.fabric = fabric->index;
 	queue->lane.session_number = session->number;
 	queue->lane.owner = tgt_window_owner(session->number, session->weight);
-	queue->lane.reports_max = TGT_REPORTS_PER_QUEUE;
 	queue->lane.answers = session->home ? &session->home->answers : &session->answers;
 	return tgt_lane_init(&queue->lane, &session->reactor->turn, &session->share, terms->ops,
 			     &terms->lane, ring);
 }
 
-int tgt_queue_accept(struct tgt_queue *queue, struct fab_request *request, bool private_domain)
+static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
 {
 	struct fab_conn_options options = {
 		.send_depth = queue->lane.send_depth,
 		.recv_depth = queue->lane.tags,
 		.send_sge = 1,
 		.inline_bytes = 4 * sizeof(struct rblk_wire_completion),
-		.private_domain = private_domain,
 		.user = queue,
 	};
 	uint8_t in, out;
@@ -56,7 +54,8 @@ int tgt_queue_accept(struct tgt_queue *queue, struct fab_request *request, bool 
 	return err;
 }
 
-void tgt_queue_join(struct tgt_queue *queue)
+/* Puts it in its place in the session; it takes commands from then on. */
+static void queue_join(struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
 	struct tgt_reactor *reactor = session->reactor;
@@ -98,19 +97,18 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 	*out = NULL;
 	if (!queue || !ring)
 		goto err_free;
-	err = tgt_queue_init(queue, session, fabric, device, terms, ring);
+	err = queue_init(queue, session, fabric, device, terms, ring);
 	if (err)
 		goto err_free;
-	err = tgt_queue_accept(queue, request, false);
+	err = queue_accept(queue, request);
 	if (err)
 		goto err_fini;
-	queue->free = queue_free;
 	queue->lane.receives = &device->receives;
 	device->receives.promised += queue->lane.tags;
 	session->share.credits += queue->lane.tags;
 	session->share.host->credits += queue->lane.tags;
 	queue->lane.lkey = fab_mr_lkey(fabric->mr, fab_conn_device(queue->lane.conn));
-	tgt_queue_join(queue);
+	queue_join(queue);
 	*out = queue;
 	return 0;
 
@@ -197,6 +195,6 @@ void tgt_queue_destroy(struct tgt_queue *queue)
 	atomic_fetch_sub(&reactor->load, 1);
 	queue->session->host->queues--;
 	tgt_lane_fini(&queue->lane);
-	queue->free(queue);
+	queue_free(queue);
 	device->queues--;
 }

@@ -30,7 +30,6 @@ struct tgt_queue {
 	struct rblk_wire_accept accept;
 	struct tgt_exchange exchange;
 	const struct tgt_lane_ops *proven_ops;
-	void (*free)(struct tgt_queue *queue); /* connection, memory, promises */
 
 	bool drained;	  /* no completion or event of the fabric comes any more */
 	bool is_ended;	  /* in reactor->ended */
@@ -84,15 +83,5 @@ void tgt_queue_destroy(struct tgt_queue *queue);
 
 void tgt_queue_lane_close(struct tgt_lane *lane, const char *reason);
 void tgt_queue_lane_over(struct tgt_lane *lane);
-
-/* -- for kinds of queues that create themselves (measure.c) ------------------------------------ */
-
-/* The common part. `ring` as for tgt_lane_init(). 0 or -ENOMEM. */
-int tgt_queue_init(struct tgt_queue *queue, struct tgt_session *session, struct tgt_fabric *fabric,
-		   struct tgt_device *device, const struct tgt_queue_terms *terms, void *ring);
-/* The connection; private_domain: nothing else of this process lies in its protection domain. */
-int tgt_queue_accept(struct tgt_queue *queue, struct fab_request *request, bool private_domain);
-/* Puts it in its place in the session; it takes commands from then on. */
-void tgt_queue_join(struct tgt_queue *queue);
 
 #endif

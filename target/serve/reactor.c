@@ -41,8 +41,7 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 			     struct tgt_queue *queue)
 {
 	uint32_t index = (uint32_t)wc->wr_id;
-	struct tgt_receives *receives =
-		fabric->receives[(wc->wr_id & ~TGT_WR_RECEIVE) >> 32];
+	struct tgt_receives *receives = &fabric->devices[(wc->wr_id & ~TGT_WR_RECEIVE) >> 32]->receives;
 	struct tgt_lane *lane = queue ? &queue->lane : NULL;
 
 	/* Held while it is read: commands that need it longer take holds of their own. */

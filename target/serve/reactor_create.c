@@ -50,10 +50,10 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 	uint32_t receives = reactor->config.receive_buffers;
 	/*
 	 * Completions: of every receive, of two sends for each (TGT_SENDS_PER_TAG: flushed ones all
-	 * complete), and those of the measuring connections.
+	 * complete).
 	 */
 	struct fab_options options = {
-		.cq_depth = receives * (1 + TGT_SENDS_PER_TAG) + TGT_MEASURE_QUEUES_MAX * 128,
+		.cq_depth = receives * (1 + TGT_SENDS_PER_TAG),
 		.srq_depth = receives,
 		.recv_sge = 1,
 		.later = true,

@@ -20,8 +20,6 @@
 #include "target/store/store.h"
 #include "target/store/worker.h"
 
-/* Measuring connections (measure.c), per reactor. */
-#define TGT_MEASURE_QUEUES_MAX 4u
 /* An OPEN waits this long for the writes of connections that have ended. */
 #define TGT_OPEN_WAIT_NS 5000000000ull
 /* An OPEN of a volume that is missing is answered BUSY for so long. It is less than initiators wait for a target. */
@@ -32,10 +30,6 @@
 #define TGT_LOGIN_WAIT_NS 30000000000ull
 /* The keep-alive time while logins find no room, if none is set. */
 #define TGT_PRESSED_NS 5000000000ull
-/* Outstanding reports of one queue: an initiator that accepts none cannot hold all of them. */
-#define TGT_REPORTS_PER_QUEUE (2u * RBLK_RESERVED_TAGS)
-/* Receive buffers of one fabric: of each device, and of each measuring connection. */
-#define TGT_RECEIVES_MAX (FAB_DEVICES_MAX + TGT_MEASURE_QUEUES_MAX)
 
 struct tgt_session;
 struct tgt_queue;
@@ -59,7 +53,6 @@ struct tgt_fabric {
 	unsigned int index; /* among the reactor's */
 	struct fab_mr *mr;  /* of the reactor's region */
 	struct tgt_device *devices[FAB_DEVICES_MAX];
-	struct tgt_receives *receives[TGT_RECEIVES_MAX]; /* by number; those of devices first */
 };
 
 struct tgt_reactor {
@@ -89,7 +82,7 @@ struct tgt_reactor {
 
 	struct tgt_host_list hosts; /* of the sessions and logins */
 	struct tgt_session_list sessions;
-	unsigned int session_count, queue_count, measure_count;
+	unsigned int session_count, queue_count;
 	unsigned int session_number;	/* of the last, for log lines */
 	struct tgt_queue_list ended;	/* to be destroyed at the end of this turn */
 	struct tgt_open_list opening;	/* OPENs that wait for a volume's orphans (F5) */

@@ -76,7 +76,6 @@ struct tgt_session {
 	uint64_t epoch;
 	unsigned int number; /* in log lines */
 	uint16_t queue_count;
-	bool measuring; /* fixed: all of its queues are measuring connections (measure.c) */
 	bool ending;	/* ending: no login joins it */
 	char initiator[RBLK_NAME_BYTES]; /* zero filled */
 	bool named; /* from its IDENTIFY or AUTHENTICATE */

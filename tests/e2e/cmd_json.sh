@@ -50,7 +50,7 @@ done
 
 # What works.
 truncate -s 4M "$scratch/disk"
-target_start --allow-scratch --memory ram=4M "$scratch/disk"
+target_start --memory ram=4M "$scratch/disk"
 head -c 1000000 /dev/urandom > "$scratch/file"
 expect 0 "$RBLK" list --json "$target"
 is list

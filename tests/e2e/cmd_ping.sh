@@ -26,8 +26,7 @@ target_stop
 serving=
 trap 'kill $serving 2>/dev/null || true; target_stop; rm -rf "$scratch"' EXIT
 serve() {
-	local tries
-	for tries in {1..50}; do
+	for _ in {1..50}; do
 		peer=rblk+tcp://127.0.0.1:$((20000 + (RANDOM % 10000)))
 		"$RBLK" ping --serve "$peer" > "$scratch/serve" 2> "$scratch/serve.err" &
 		serving=$!

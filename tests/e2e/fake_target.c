@@ -277,7 +277,7 @@ static void handle_request(struct fake_target *fake, const struct fab_event *eve
 	}
 	accept.incarnation = login.incarnation;
 	accept.session_epoch = login.session_epoch;
-	accept.features = login.features & ~rblk_to_le32(RBLK_FEATURE_SCRATCH);
+	accept.features = login.features;
 	queue->features = rblk_le32(accept.features);
 	if (fake->script->accept)
 		fake->script->accept(&accept);

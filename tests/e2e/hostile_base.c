@@ -12,7 +12,6 @@
 #define VOLUME_REPORT sizeof(struct rblk_wire_volume)
 #define AUTHENTICATE_REPORT sizeof(struct rblk_wire_authenticate)
 #define RESERVATIONS_REPORT sizeof(struct rblk_wire_reservation_report)
-#define SCRATCH_REPORT sizeof(struct rblk_wire_scratch)
 #define PAYLOAD .flags = RBLK_CMD_CAPSULE, .flags_allowed = RBLK_CMD_CAPSULE
 
 /* clang-format off */
@@ -43,7 +42,6 @@ const struct base bases[] = {
 	{ .name = "ABORT", .opcode = RBLK_OP_ABORT, .any_lba = true },
 	{ .name = "KEEPALIVE", .opcode = RBLK_OP_KEEPALIVE, .any_argument = true },
 	{ .name = "PING", .opcode = RBLK_OP_PING },
-	{ .name = "SCRATCH", .opcode = RBLK_OP_SCRATCH, .where = IN_MEMORY, .report_bytes = SCRATCH_REPORT },
 };
 /* clang-format on */
 

@@ -281,33 +281,6 @@ static void a_draining_target_says_so(void **state)
 	rblk_session_close(session);
 }
 
-static void pings_of_all_kinds(void **state)
-{
-	struct rblk_options options = { .size = sizeof(options), .measuring = true };
-	struct e2e_daemon daemon;
-	struct rblk_session *session;
-	struct rblk_stats before, after;
-	uint64_t ns;
-
-	e2e_daemon_start(&daemon, "--memory", "disk=16M", "--allow-scratch=yes", NULL);
-	session = open_session(&daemon, &options);
-	for (int kind = RBLK_PING_SEND_POLLED; kind <= RBLK_PING_RDMA_UNSIGNALLED; kind++)
-		for (int i = 0; i < 20; i++) {
-			ns = 0;
-			assert_int_equal(rblk_ping(session, (enum rblk_ping_kind)kind, 64, &ns), 0);
-			assert_true(ns > 0);
-		}
-	rblk_session_stats(session, &before, sizeof(before));
-	assert_int_equal(rblk_ping(session, RBLK_PING_RDMA_SIGNALLED, 4096, &ns), 0);
-	rblk_session_stats(session, &after, sizeof(after));
-	/* One-sided: the target sent no reply. */
-	assert_int_equal(after.sends, before.sends);
-	assert_int_equal(after.replies, before.replies);
-	assert_int_equal(rblk_ping(session, RBLK_PING_RDMA_SIGNALLED, 4097, &ns), -EINVAL);
-	rblk_session_close(session);
-	assert_int_equal(e2e_daemon_stop(&daemon), 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -318,7 +291,6 @@ int main(void)
 		cmocka_unit_test(killed_in_the_middle),
 		cmocka_unit_test(many_sessions_at_a_time),
 		cmocka_unit_test(a_draining_target_says_so),
-		cmocka_unit_test(pings_of_all_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,8 +54,8 @@ static void refusals_give_the_targets_reason(void **state)
 	script.reject.detail = rblk_to_le32(3);
 	expect_refused(&script, EOPNOTSUPP, "(1 asked for, 3 allowed)");
 	script.reject.reason = rblk_to_le16(RBLK_REJECT_FEATURES);
-	script.reject.detail = rblk_to_le32(RBLK_FEATURE_SCRATCH | RBLK_FEATURE_EVENTS);
-	expect_refused(&script, EOPNOTSUPP, "(events, scratch)");
+	script.reject.detail = rblk_to_le32(RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS);
+	expect_refused(&script, EOPNOTSUPP, "(events, extents)");
 	script.reject.reason = rblk_to_le16(RBLK_REJECT_VERSION);
 	script.reject.version = rblk_to_le16(2);
 	script.reject.detail = rblk_to_le32(2);

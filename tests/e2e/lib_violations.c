@@ -286,7 +286,7 @@ static const struct field_lie accept_lies[] = {
 	{ "V10", OF_ACCEPT(incarnation), 5, "another incarnation" },
 	{ "V10", OF_ACCEPT(features), RBLK_FEATURE_DIGEST, "features that were not asked for" },
 	{ "V10", OF_ACCEPT(features), RBLK_FEATURE_INVALIDATE, "features that were not asked for" },
-	{ "V10", OF_ACCEPT(features), RBLK_FEATURE_SCRATCH, "features that were not asked for" },
+	{ "V10", OF_ACCEPT(features), 1u << 4, "a reserved byte or flag" },
 	{ "V10", OF_ACCEPT(features), 1u << 31, "a reserved byte or flag" },
 	{ "V10", OF_ACCEPT(target_instance), 0, "the session or instance id is all zero" },
 	{ "V10", OF_ACCEPT(session_epoch), 0, "the session epoch is zero" },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: memory is reachable only under its key, within its bounds, with its rights, from its
- * protection domain; a work request that breaks a rule fails with the device's completion and ends
+ * Goal: memory is reachable only under its key, within its bounds, with its rights; a
+ * work request that breaks a rule fails with the device's completion and ends
  * the connection. Method: one bad work request between a good one and a victim: the good one
  * succeeds, the bad one has its status, the victim and the peer's receives are flushed; memory does
  * not change.
@@ -171,68 +171,6 @@ static void after_deregister(void)
 	fx_close(&fx);
 }
 
-/*
- * Protection domains: memory of a connection's private one is out of reach for another connection
- * of the same fab, and the fab's memory is out of reach for the private one.
- */
-static void private_domain(void)
-{
-	struct fx fx = {.conn_options = {.private_domain = true}};
-	struct fab_conn *a1, *b1;
-	struct fab_mr *mine;
-	int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-	struct fab_mr *local;
-	struct ibv_sge sge;
-	struct ibv_send_wr write = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	int disconnected;
-
-	fx_open_connected(&fx);
-	a1 = fx.a.conn;
-	b1 = fx.b.conn;
-	CHECK_EQ(fab_mr_register_private(b1, fx.b.memory, 4096, all, &mine), 0);
-	CHECK_EQ(fab_mr_register_private(a1, fx.a.memory, 4096, all, &local), 0);
-	sge = fx_sge(&fx.a, 0, 64);
-	sge.lkey = fab_mr_lkey(local, fab_conn_device(a1));
-	memset(fx.a.memory, 0x42, 64);
-	write.wr.rdma.remote_addr = fx_address(&fx.b, 0);
-	write.wr.rdma.rkey = fx_rkey(&fx.b, mine);
-	fx_post(&fx.a, &write);
-	fx_wc_ok(&fx, &fx.a, 0);
-	CHECK_WRITTEN(&fx, fx.b.memory[63] == 0x42);
-
-	/* Another connection, of the fab's own domain, tries the private key. */
-	fx.a.conn = fx.b.conn = NULL;
-	fx.conn_options.private_domain = false;
-	fx_connect(&fx);
-	memset(fx.a.memory, 0x43, 64);
-	expect_refused(&fx, IBV_WR_RDMA_WRITE, fx_address(&fx.b, 0), write.wr.rdma.rkey, 64,
-		       IBV_WC_REM_ACCESS_ERR);
-	CHECK_EQ(fx.b.memory[63], 0x42);
-
-	/* And the private connection tries the fab's key. */
-	fx.a.conn = a1;
-	fx.b.conn = b1;
-	disconnected = fx.a.events[FAB_EVENT_DISCONNECTED];
-	write.wr.rdma.remote_addr = fx_address(&fx.b, 8192);
-	write.wr.rdma.rkey = fx_rkey(&fx.b, NULL);
-	fx_post(&fx.a, &write);
-	if (fx_target.limits.acknowledged)
-		fx_wc_status(&fx, &fx.a, 0, IBV_WC_REM_ACCESS_ERR);
-	else
-		WAIT(&fx, fx.a.events[FAB_EVENT_DISCONNECTED] > disconnected);
-	CHECK_EQ(fx.b.memory[8192], 0);
-	fab_conn_close(a1);
-	fab_conn_close(b1);
-	fab_mr_deregister(mine);
-	fab_mr_deregister(local);
-	fx_close(&fx);
-}
-
 /* A key of another fab of the same process, for the same memory, is invalid here. */
 static void other_fab(void)
 {
@@ -320,7 +258,6 @@ const struct fx_case fx_cases_keys[] = {
 	{"out_of_bounds", out_of_bounds, 0},
 	{"wrong_rights", wrong_rights, 0},
 	{"after_deregister", after_deregister, 0},
-	{"private_domain", private_domain, 0},
 	{"other_fab", other_fab, 0},
 	{"send_too_long", send_too_long, 0},
 	{"bad_lkey", bad_lkey, 0},

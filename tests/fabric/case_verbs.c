@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: features that only the verbs fabric has: texts for its failures, limits of a device, keys
- * that end with SEND WITH INVALIDATE, private protection domains, and devices that are removed.
+ * that end with SEND WITH INVALIDATE, and devices that are removed.
  * Method: as in the other cases; device_removed deletes the software device under two connected
  * fabs, so it needs root.
  */
@@ -86,33 +86,6 @@ static void inline_as_much_as_there_is(void)
 	fx_close(&fx);
 }
 
-/* A connection with a private domain cannot access the fab's own memory. */
-static void private_domain_keeps_apart(void)
-{
-	static struct fx fx;
-	struct fab_mr *mr;
-
-	fx = (struct fx){.conn_options.private_domain = true};
-	fx_open_connected(&fx);
-	CHECK_EQ(fab_mr_register_private(fx.b.conn, fx.b.memory, 4096,
-					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &mr),
-		 0);
-	fx_fill(fx.a.memory, 64, 9);
-	/* Inline: a's own memory is not of this domain either. */
-	fx_post_rdma(&fx.a, 1, IBV_WR_RDMA_WRITE, 0, 64, fx_address(&fx.b, 0), fx_rkey(&fx.b, mr),
-		     IBV_SEND_INLINE);
-	fx_wc_ok(&fx, &fx.a, 1);
-	CHECK_WRITTEN(&fx, fx_filled(fx.b.memory, 64, 9));
-	fx_post_rdma(&fx.a, 2, IBV_WR_RDMA_WRITE, 0, 64, fx_address(&fx.b, 128),
-		     fx_rkey(&fx.b, NULL), IBV_SEND_INLINE);
-	if (fx_target.limits.acknowledged)
-		fx_wc_status(&fx, &fx.a, 2, IBV_WC_REM_ACCESS_ERR);
-	CHECK_EQ(fx.b.memory[128], 0);
-	WAIT(&fx, fx.a.events[FAB_EVENT_DISCONNECTED]);
-	fab_mr_deregister(mr);
-	fx_close(&fx);
-}
-
 /*
  * Remove the device under both fabs: connections end, the removal is reported, everything can be
  * drained, destroyed and closed. rdma link delete waits until this process has ended, because
@@ -144,7 +117,6 @@ const struct fx_case fx_cases_verbs[] = {
 	{"address_without_device", address_without_device, 1u << FAB_VERBS},
 	{"more_than_the_device_has", more_than_the_device_has, 1u << FAB_VERBS},
 	{"inline_as_much_as_there_is", inline_as_much_as_there_is, 1u << FAB_VERBS},
-	{"private_domain_keeps_apart", private_domain_keeps_apart, 1u << FAB_VERBS},
 	{"device_removed", device_removed, 1u << FAB_VERBS},
 	{0},
 };

@@ -73,9 +73,8 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 	const struct rblk_wire_authenticate *authenticate = data;
 	const struct rblk_wire_open *open = data;
 	const struct rblk_wire_reservation *reservation = data;
-	const struct rblk_wire_scratch *scratch = data;
 
-	switch (choice % 8) {
+	switch (choice % 7) {
 	case 0:
 		if (rblk_check_identify(data, size) == RBLK_WIRE_OK) {
 			check_name(identify->initiator);
@@ -105,14 +104,9 @@ static void check_chosen(uint32_t choice, const void *data, size_t size)
 				    reservation->action <= RBLK_RESERVE_CLEAR);
 		break;
 	case 5:
-		if (rblk_check_scratch(data, size) == RBLK_WIRE_OK)
-			FUZZ_ASSERT(rblk_le64(scratch->address) + rblk_le32(scratch->length) >
-				    rblk_le64(scratch->address));
-		break;
-	case 6:
 		check_extents(data, size);
 		break;
-	case 7:
+	case 6:
 		if (rblk_check_reservation_report(data, size) == RBLK_WIRE_OK)
 			check_report(data, size);
 		break;

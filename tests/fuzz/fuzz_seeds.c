@@ -217,7 +217,6 @@ static void write_payloads(void)
 		.head = { .type = 1, .registrants = rblk_to_le32(1), .total = rblk_to_le32(1) },
 		.registrants = { { .key = rblk_to_le64(1), .initiator = "a", .holder = 1 } },
 	};
-	const struct rblk_wire_scratch scratch = { .length = rblk_to_le32(RBLK_SCRATCH_BYTES) };
 	const struct rblk_wire_extent extents[] = {
 		{ .blocks = rblk_to_le64(8) },
 		{ .blocks = rblk_to_le64(4), .flags = rblk_to_le32(RBLK_EXTENT_FLAGS_ALL) },
@@ -229,16 +228,14 @@ static void write_payloads(void)
 	must_pass(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), "volume");
 	must_pass(rblk_check_reservation(&reservation, sizeof(reservation)), "reservation");
 	must_pass(rblk_check_reservation_report(&report, sizeof(report)), "reservation report");
-	must_pass(rblk_check_scratch(&scratch, sizeof(scratch)), "scratch");
 	write_seed("fuzz_payload", "identify", "\0", 1, &identify, sizeof(identify));
 	write_seed("fuzz_payload", "authenticate", "\1", 1, &authenticate, sizeof(authenticate));
 	write_seed("fuzz_payload", "open", "\2", 1, &open, sizeof(open));
 	write_seed("fuzz_payload", "volume", "\3", 1, &volume, sizeof(volume));
 	write_seed("fuzz_payload", "reservation", "\4", 1, &reservation, sizeof(reservation));
-	write_seed("fuzz_payload", "reservation_report", "\7", 1, &report, sizeof(report));
-	write_seed("fuzz_payload", "scratch", "\5", 1, &scratch, sizeof(scratch));
+	write_seed("fuzz_payload", "reservation_report", "\6", 1, &report, sizeof(report));
 	must_pass(rblk_check_extents(extents, sizeof(extents), 2, 12), "extents");
-	write_seed("fuzz_payload", "extents", "\6\0\0\0\2\0\0\0\0\0\0\0\14", 13, extents,
+	write_seed("fuzz_payload", "extents", "\5\0\0\0\2\0\0\0\0\0\0\0\14", 13, extents,
 		   sizeof(extents));
 }
 

@@ -364,8 +364,7 @@ static int sim_poll_event(struct fab *head, struct fab_event *event)
 
 /* -- memory -------------------------------------------------------------------------------- */
 
-static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t bytes, int access,
-		  struct fab_mr **out)
+static int mr_add(struct sim_fab *fab, void *addr, size_t bytes, int access, struct fab_mr **out)
 {
 	struct sim_mr *mr = calloc(1, sizeof(*mr));
 	bool again = sim_net.again && fabric.old_key_count;
@@ -377,7 +376,6 @@ static int mr_add(struct sim_fab *fab, struct sim_conn *conn, void *addr, size_t
 		sim_reached("number", "of memory (its key) is used again", NULL);
 	mr->head.fab = &fab->head;
 	mr->fab = fab;
-	mr->conn = conn;
 	mr->base = addr;
 	mr->bytes = bytes;
 	mr->access = access;
@@ -402,13 +400,7 @@ static int sim_mr_register(struct fab *fab, void *addr, size_t bytes, int access
 		sim_reached("fabric", "a registration is refused", NULL);
 		return fab_fail(fab, -ENOMEM, "registration is refused");
 	}
-	return mr_add(to_fab(fab), NULL, addr, bytes, access, mr);
-}
-
-static int sim_mr_register_private(struct fab_conn *conn, void *addr, size_t bytes, int access,
-				   struct fab_mr **mr)
-{
-	return mr_add(sim_conn_of(conn)->fab, sim_conn_of(conn), addr, bytes, access, mr);
+	return mr_add(to_fab(fab), addr, bytes, access, mr);
 }
 
 static void sim_mr_deregister(struct fab_mr *head)
@@ -573,7 +565,6 @@ const struct fab_ops sim_fabric_ops = {
 	.conn_close = sim_close,
 	.conn_destroy = sim_destroy,
 	.mr_register = sim_mr_register,
-	.mr_register_private = sim_mr_register_private,
 	.mr_deregister = sim_mr_deregister,
 	.post_send = sim_post_send,
 	.post_recv = sim_post_recv,

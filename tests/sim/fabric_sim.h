@@ -118,7 +118,6 @@ struct sim_fab {
 struct sim_mr {
 	struct fab_mr head;
 	struct sim_fab *fab;
-	struct sim_conn *conn; /* of a private domain, or NULL */
 	uint8_t *base;
 	size_t bytes;
 	int access;

@@ -54,7 +54,7 @@ static uint8_t *memory_at(const struct sim_conn *conn, uint64_t address, size_t 
 		reason = "that is not registered (any more)";
 	else if (mr->invalid)
 		reason = "whose key was invalidated";
-	else if (mr->fab != conn->fab || mr->conn != (conn->options.private_domain ? conn : NULL))
+	else if (mr->fab != conn->fab)
 		reason = "of another protection domain";
 	else if (memory < mr->base || bytes > mr->bytes ||
 		 (size_t)(memory - mr->base) > mr->bytes - bytes)
@@ -194,7 +194,7 @@ static struct sim_receive *receive_take(struct sim_conn *conn, bool *srq)
 {
 	struct sim_receive *receive;
 
-	*srq = conn->server && conn->fab->head.options.srq_depth && !conn->options.private_domain;
+	*srq = conn->server && conn->fab->head.options.srq_depth;
 	receive = TAILQ_FIRST(*srq ? &conn->fab->srq : &conn->rq);
 	if (!receive)
 		sim_fail("%s: qp %u: a message finds no receive: a credit was not covered (C4, C5)",

@@ -121,7 +121,7 @@ void sim_rules_accepted(struct sim_conn *conn, const void *data, uint8_t bytes)
 	const struct sim_conn *other;
 	uint32_t promised = 0;
 
-	if (bytes < sizeof(*accept) || conn->options.private_domain)
+	if (bytes < sizeof(*accept))
 		return;
 	conn->promised = rblk_le16(accept->credits) + RBLK_RESERVED_TAGS;
 	if (sim_history_is_kept())

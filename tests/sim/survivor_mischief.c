@@ -150,7 +150,7 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 	} kinds[] = {
 		{RBLK_OP_READ, RBLK_E_RANGE},	  {RBLK_OP_READ, RBLK_E_INVALID},
 		{RBLK_OP_READ, RBLK_E_NO_VOLUME}, {RBLK_OP_RESERVATIONS, RBLK_OK},
-		{RBLK_OP_DISCARD, RBLK_E_RANGE},  {RBLK_OP_SCRATCH, RBLK_E_UNSUPPORTED},
+		{RBLK_OP_DISCARD, RBLK_E_RANGE},
 	};
 	unsigned int kind = (unsigned int)sim_below(sizeof(kinds) / sizeof(kinds[0]));
 	uint32_t expected = SIM_ANSWERS_ALWAYS | 1u << kinds[kind].status;
@@ -159,10 +159,8 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 
 	if (!survivor->handle)
 		return;
-	/* Its handle may be closed by then; on another queue than 0 SCRATCH is out of place. */
+	/* Its handle may be closed by then. */
 	expected |= 1u << RBLK_E_NO_VOLUME;
-	if (kinds[kind].opcode == RBLK_OP_SCRATCH)
-		expected |= 1u << RBLK_E_INVALID;
 	if (kinds[kind].opcode == RBLK_OP_DISCARD)
 		expected |= 1u << RBLK_E_UNSUPPORTED;
 	control = sim_control_new(survivor, life, kinds[kind].opcode, expected);
@@ -188,8 +186,6 @@ static void mischief_refused(struct sim_survivor *survivor, struct sim_life *lif
 		/* 0 is no handle at all, and breaks the protocol. */
 		command->volume = rblk_to_le32(wrong ? wrong : survivor->handle ^ 2);
 	}
-	if (kinds[kind].opcode == RBLK_OP_SCRATCH)
-		command->volume = 0;
 	sim_control_send(control, life);
 }
 

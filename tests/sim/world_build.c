@@ -396,7 +396,7 @@ static void build_survivor(unsigned int i)
 	survivor->zeroes = (uint32_t)sim_between(50000, 400000);
 	survivor->read = (uint32_t)sim_between(100000, 900000);
 	survivor->compare = sim_world_rate(100000, 700000);
-	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL & ~RBLK_FEATURE_SCRATCH;
+	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL;
 	survivor->queue_count = (uint16_t)sim_between(1, SIM_SURVIVOR_QUEUES);
 	survivor->credits = (uint16_t)sim_between(RBLK_CREDITS_MIN, SIM_LIFE_CREDITS);
 	survivor->connect_timeout_ms = (uint32_t)sim_between(20, 2000);

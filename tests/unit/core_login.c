@@ -106,40 +106,6 @@ static void agreed_features(void **state)
 	}
 }
 
-/* Later logins of a session must agree to measure, or not, as its first login did. */
-static void measuring_is_the_whole_session_or_nothing(void **state)
-{
-	const struct core_login_limits limits = { .queues_max = 8, .features = RBLK_FEATURE_SCRATCH };
-
-	for (unsigned int i = 0; i < 4; i++) {
-		bool measuring = i & 1, asks = i & 2;
-		const struct rblk_wire_login login = {
-			.queue_count = rblk_to_le16(QUEUES),
-			.incarnation = rblk_to_le32(INCARNATION + 1),
-			.session_epoch = rblk_to_le64(EPOCH),
-			.features = rblk_to_le32(asks ? RBLK_FEATURE_SCRATCH : 0),
-		};
-		const struct core_login_session session = {
-			.exists = true,
-			.epoch = EPOCH,
-			.queue_count = QUEUES,
-			.incarnation = INCARNATION,
-			.measuring = measuring,
-			.queue_here = true,
-		};
-		struct core_login_verdict verdict = core_login_judge(&login, &session, &limits);
-
-		if (measuring == asks) {
-			assert_int_equal(verdict.action, CORE_LOGIN_FENCE);
-			continue;
-		}
-		/* It is refused before anything is fenced. */
-		assert_int_equal(verdict.action, CORE_LOGIN_REJECT);
-		assert_int_equal(verdict.reason, RBLK_REJECT_FEATURES);
-		assert_int_equal(verdict.detail, RBLK_FEATURE_SCRATCH);
-	}
-}
-
 static void nothing_while_draining(void **state)
 {
 	size_t i;
@@ -247,7 +213,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_row),
 		cmocka_unit_test(agreed_features),
-		cmocka_unit_test(measuring_is_the_whole_session_or_nothing),
 		cmocka_unit_test(nothing_while_draining),
 		cmocka_unit_test(credits),
 		cmocka_unit_test(a_thousand_initiators_get_in_behind_greedy_ones),

@@ -182,7 +182,7 @@ static const char all_keys[] =
 	"reactors = 3\npolling = never\npoll_time = 100us\nqueues = 4\n"
 	"credits = 64\nreceive_buffers = 256\npool_size = 8M\n"
 	"max_io = 256K\nsessions = 5\nconnections = 6\nkeepalive = 7s\nsession_time = 9s\n"
-	"drain_time = 8s\nopen = yes\nallow_scratch = yes\nmemory_lock = no\n"
+	"drain_time = 8s\nopen = yes\nmemory_lock = no\n"
 	"state_dir = /run/other\n"
 	"log_level = debug\n"
 	"; comment\n"
@@ -217,7 +217,6 @@ static void target_is_read(const struct tgt_config *config)
 	assert_int_equal(config->keepalive_ms, 7000);
 	assert_int_equal(config->session_ms, 9000);
 	assert_int_equal(config->drain_ms, 8000);
-	assert_true(config->allow_scratch);
 	assert_false(config->memory_lock);
 	assert_string_equal(config->state_dir, "/run/other");
 	assert_int_equal(config->log_level, 7);
@@ -233,7 +232,7 @@ static void volumes_are_read(const struct tgt_config *config)
 	assert_int_equal(config->volume_count, 2);
 	assert_string_equal(one->name, "one");
 	assert_string_equal(one->path, "/dev/vda");
-	assert_string_equal(one->source, "rblkd.conf:24");
+	assert_string_equal(one->source, "rblkd.conf:23");
 	assert_int_equal(one->block_bytes, 4096);
 	assert_true(one->read_only);
 	assert_int_equal(one->cache, TGT_CACHE_BUFFERED);
@@ -257,7 +256,7 @@ static void initiators_are_read(const struct tgt_config *config)
 	assert_string_equal(db1->grants[2].volume, "t*");
 	assert_int_equal(db1->grants[2].right, TGT_RIGHT_READ);
 	assert_int_equal(db1->grants[3].right, TGT_RIGHT_WRITE);
-	assert_string_equal(db1->source, "rblkd.conf:35");
+	assert_string_equal(db1->source, "rblkd.conf:34");
 	assert_string_equal(config->initiators[1].name, "*");
 }
 

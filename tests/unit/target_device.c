@@ -139,7 +139,6 @@ static void a_login_posts_what_an_earlier_one_could_not(void **state)
 	assert_int_equal(seen.posted, TGT_RECEIVES_CHUNK);
 }
 
-/* A measuring connection has no promised receives. */
 static void a_device_goes_after_its_last_connection(void **state)
 {
 	struct tgt_device *device = device_get();

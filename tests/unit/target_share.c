@@ -39,8 +39,6 @@ static void lane_begin(struct world *world, unsigned int i, struct tgt_host_shar
 	tgt_share_init(&world->shares[i], &world->turn, host);
 	lane->turn = &world->turn;
 	lane->share = &world->shares[i];
-	lane->reports = world->turn.pool;
-	lane->reports_max = SESSIONS;
 	lane->open = true;
 	TAILQ_INIT(&lane->waiting);
 	TAILQ_INIT(&lane->fetching);
@@ -65,6 +63,7 @@ static struct world *world_create(void)
 	world->turn.pool = tgt_pool_create(world->memory, PAGES * TGT_POOL_PAGE,
 					   PAGES * TGT_POOL_PAGE);
 	assert_non_null(world->turn.pool);
+	world->turn.reports = world->turn.pool;
 	for (unsigned int i = 0; i < SESSIONS; i++)
 		lane_begin(world, i, i == SESSIONS - 1 ? &world->other : &world->greedy);
 	return world;

@@ -49,8 +49,6 @@ static const struct row {
 	{ RBLK_OP_ABORT, 0, 0, NO_DATA, 0, 9, 0, false, false, true, RBLK_DATA_NONE },
 	{ RBLK_OP_KEEPALIVE, 0, 0, NO_DATA, 0, 0, 4, false, false, true, RBLK_DATA_NONE },
 	{ RBLK_OP_PING, 0, 0, NO_DATA, 0, 0, 0, false, false, true, RBLK_DATA_NONE },
-	{ RBLK_OP_SCRATCH, 0, RBLK_CMD_INVALIDATE, REPORT, 32, 0, 0, false, false, true,
-	  RBLK_DATA_TO_INITIATOR },
 	{ RBLK_OP_RESERVE, RBLK_CMD_CAPSULE, 0, PAYLOAD, 512, 0, 1, true, false, true,
 	  RBLK_DATA_TO_TARGET },
 	{ RBLK_OP_RESERVATIONS, 0, RBLK_CMD_INVALIDATE, REPORT, 16, 0, 0, true, false, true,

@@ -66,7 +66,7 @@ static bool opcode_known(u32 code)
 {
 	return (code >= RBLK_OP_READ && code <= RBLK_OP_EXTENTS &&
 		code != 8 && code != 9 /* not in use */) ||
-	       (code >= RBLK_OP_IDENTIFY && code < RBLK_OP_MAX);
+	       (code >= RBLK_OP_IDENTIFY && code < RBLK_OP_MAX && code != 25 /* reserved */);
 }
 
 static bool status_known(u32 code)
@@ -150,12 +150,12 @@ static void bits(void **state)
 static void words_match_their_codes(void **state)
 {
 	assert_string_equal(rblk_opcode_name(RBLK_OP_READ), "READ");
-	assert_string_equal(rblk_opcode_name(RBLK_OP_SCRATCH), "SCRATCH");
+	assert_string_equal(rblk_opcode_name(RBLK_OP_RESERVE), "RESERVE");
 	assert_string_equal(rblk_status_text(RBLK_E_RANGE), "beyond the end of the volume");
 	assert_string_equal(rblk_reject_text(RBLK_REJECT_STALE_EPOCH),
 			    "the session's epoch is over");
 	assert_string_equal(rblk_event_name(RBLK_EVENT_LIST_CHANGED), "list changed");
-	assert_string_equal(rblk_feature_name(RBLK_FEATURE_SCRATCH), "scratch");
+	assert_string_equal(rblk_feature_name(RBLK_FEATURE_EXTENTS), "extents");
 	assert_string_equal(rblk_volume_flag_name(RBLK_VOLUME_CHECKSUM), "checksum");
 }
 

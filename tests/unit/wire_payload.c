@@ -50,11 +50,6 @@ static struct rblk_wire_volume valid_volume(void)
 	};
 }
 
-static struct rblk_wire_scratch valid_scratch(void)
-{
-	return (struct rblk_wire_scratch){ .length = rblk_to_le32(RBLK_SCRATCH_BYTES) };
-}
-
 /* Answer after one assignment to an otherwise valid struct. */
 #define BROKEN(kind, assignment)                                                                   \
 	({                                                                                         \
@@ -349,22 +344,6 @@ static void volume_limits(void **state)
 	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), RBLK_WIRE_OK);
 }
 
-static void scratch_fields(void **state)
-{
-	struct rblk_wire_scratch scratch = valid_scratch();
-
-	assert_int_equal(rblk_check_scratch(&scratch, sizeof(scratch) - 1), RBLK_WIRE_SHORT);
-	assert_int_equal(rblk_check_scratch(&scratch, sizeof(scratch)), RBLK_WIRE_OK);
-	assert_int_equal(BROKEN(scratch, reserved[15] = 1), RBLK_WIRE_RESERVED);
-	assert_int_equal(BROKEN(scratch, length = 0), RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(scratch, length = rblk_to_le32(RBLK_SCRATCH_BYTES + 1)),
-			 RBLK_WIRE_PAYLOAD);
-	assert_int_equal(BROKEN(scratch, address = rblk_to_le64(~0ull - RBLK_SCRATCH_BYTES)),
-			 RBLK_WIRE_OK);
-	assert_int_equal(BROKEN(scratch, address = rblk_to_le64(~0ull - RBLK_SCRATCH_BYTES + 1)),
-			 RBLK_WIRE_PAYLOAD);
-}
-
 static void extents_fields(void **state)
 {
 	const struct rblk_wire_extent valid[2] = {
@@ -412,7 +391,6 @@ int main(void)
 		cmocka_unit_test(volume_fields),
 		cmocka_unit_test(volume_fence_domain),
 		cmocka_unit_test(volume_limits),
-		cmocka_unit_test(scratch_fields),
 		cmocka_unit_test(extents_fields),
 	};
 

@@ -167,10 +167,6 @@ static const struct field volume[] = {
 	F(rblk_wire_volume, max_discard_blocks), F(rblk_wire_volume, reserved0),
 	F(rblk_wire_volume, fence_domain), F(rblk_wire_volume, reserved1),
 };
-static const struct field scratch[] = {
-	F(rblk_wire_scratch, address), F(rblk_wire_scratch, rkey), F(rblk_wire_scratch, length),
-	F(rblk_wire_scratch, reserved),
-};
 static const struct field extent[] = {
 	F(rblk_wire_extent, blocks), F(rblk_wire_extent, flags), F(rblk_wire_extent, reserved),
 };
@@ -237,7 +233,6 @@ static void structs(void **state)
 	STRUCT(rblk_wire_proof, proof);
 	STRUCT(rblk_wire_open, open_payload);
 	STRUCT(rblk_wire_volume, volume);
-	STRUCT(rblk_wire_scratch, scratch);
 	STRUCT(rblk_wire_extent, extent);
 	STRUCT(rblk_wire_reservation, reservation);
 	STRUCT(rblk_wire_reservation_report, reservation_report);
@@ -262,7 +257,7 @@ static const struct code limits[] = {
 	C(RBLK_CAPSULE_DATA_MAX), C(RBLK_COMMAND_BYTES_MAX), C(RBLK_COMMAND_BYTES_MIN),
 	C(RBLK_IO_BYTES_MAX), C(RBLK_OPERATIONS_MAX), C(RBLK_NAME_BYTES), C(RBLK_VOLUMES_MAX),
 	C(RBLK_HANDLES_MAX), C(RBLK_LIST_MAX), C(RBLK_BLOCK_BYTES_MIN), C(RBLK_BLOCK_BYTES_MAX),
-	C(RBLK_EXTENTS_MAX), C(RBLK_SCRATCH_BYTES), C(RBLK_REGISTRANTS_MAX),
+	C(RBLK_EXTENTS_MAX), C(RBLK_REGISTRANTS_MAX),
 	C(RBLK_DISCOVER_VERSION), C(RBLK_DISCOVER_BYTES), C(RBLK_DISCOVER_PORTALS_MAX),
 };
 static const struct code discover_types[] = {
@@ -273,7 +268,7 @@ static const struct code portal_kinds[] = {
 };
 static const struct code features[] = {
 	C(RBLK_FEATURE_IMMEDIATE), C(RBLK_FEATURE_INVALIDATE), C(RBLK_FEATURE_DIGEST),
-	C(RBLK_FEATURE_EVENTS), C(RBLK_FEATURE_SCRATCH), C(RBLK_FEATURE_EXTENTS),
+	C(RBLK_FEATURE_EVENTS), C(RBLK_FEATURE_EXTENTS),
 	C(RBLK_FEATURE_FENCE_DOMAIN),
 	C(RBLK_FEATURE_VOLUME_FENCE),
 };
@@ -307,7 +302,7 @@ static const struct code opcodes[] = {
 	C(RBLK_OP_IDENTIFY),
 	C(RBLK_OP_AUTHENTICATE), C(RBLK_OP_LIST), C(RBLK_OP_OPEN), C(RBLK_OP_CLOSE),
 	C(RBLK_OP_FENCE), C(RBLK_OP_ABORT), C(RBLK_OP_KEEPALIVE), C(RBLK_OP_PING),
-	C(RBLK_OP_SCRATCH), C(RBLK_OP_RESERVE), C(RBLK_OP_RESERVATIONS),
+	C(RBLK_OP_RESERVE), C(RBLK_OP_RESERVATIONS),
 };
 static const struct code extent_flags[] = {
 	C(RBLK_EXTENT_HOLE), C(RBLK_EXTENT_ZERO),

@@ -3,7 +3,7 @@
 # to try.
 . "$LAB/guest.sh"
 lab_link_up
-lab_rblkd_start --allow-scratch=yes /dev/vda
+lab_rblkd_start /dev/vda
 export PATH=$LAB_BUILD/initiator/cmd:$LAB_BUILD/target:$PATH
 export VOLUME=$LAB_URI/vda ENGINE=external:$RBLK_FIO_ENGINE
 export RBLK_FIO_SIZE=256m RBLK_FIO_RUNTIME=5
