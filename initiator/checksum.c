@@ -71,7 +71,7 @@ static void piece_done(void *arg, const struct rblk_result *result)
 			return;
 	}
 	all = sum->result;
-	sum->volume->session->told++;
+	sum->volume->session->events.told++;
 	sum->done(sum->arg, &all);
 	free(sum);
 }

@@ -213,8 +213,8 @@ static bool reply_event(struct ini_queue *queue, const struct rblk_wire_completi
 	const struct rblk_session *session = queue->session;
 
 	/* V9. An event that was confirmed is not sent again, either. */
-	if (queue->index || session->event_seen != session->event_told ||
-	    (uint32_t)(rblk_le64(event->result) >> 32) == session->event_told) {
+	if (queue->index || session->events.seen != session->events.confirmed ||
+	    (uint32_t)(rblk_le64(event->result) >> 32) == session->events.confirmed) {
 		violation(queue, queue->index ? "an event on another queue than the first" :
 						"an event before the last one was confirmed");
 		return false;

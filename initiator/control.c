@@ -199,8 +199,8 @@ int ini_control_keepalive(struct ini_queue *queue)
 		return -EAGAIN;
 	slot->command.opcode = RBLK_OP_KEEPALIVE;
 	if (!queue->index) {
-		slot->command.argument = rblk_to_le64(session->event_seen);
-		session->event_told = session->event_seen;
+		slot->command.argument = rblk_to_le64(session->events.seen);
+		session->events.confirmed = session->events.seen;
 	}
 	slot->done = keepalive_done;
 	ini_slot_start(slot);

@@ -266,15 +266,15 @@ static void state_changed(struct rblk_session *session)
 	case CORE_SESSION_LIVE:
 		if (!session->ready)
 			break;
-		session->events |= 1u << RBLK_SESSION_EVENT_RECOVERED;
-		session->events &= ~(1u << RBLK_SESSION_EVENT_RECOVERING);
-		session->target_draining = false;
-		session->told++;
+		session->events.untold |= 1u << RBLK_SESSION_EVENT_RECOVERED;
+		session->events.untold &= ~(1u << RBLK_SESSION_EVENT_RECOVERING);
+		session->events.draining = false;
+		session->events.told++;
 		break;
 	case CORE_SESSION_RECOVERING:
-		session->events |= 1u << RBLK_SESSION_EVENT_RECOVERING;
-		session->events &= ~(1u << RBLK_SESSION_EVENT_RECOVERED);
-		session->told++;
+		session->events.untold |= 1u << RBLK_SESSION_EVENT_RECOVERING;
+		session->events.untold &= ~(1u << RBLK_SESSION_EVENT_RECOVERED);
+		session->events.told++;
 		break;
 	case CORE_SESSION_FAILED:
 		failed(session);
@@ -288,7 +288,7 @@ static void fail_all(struct rblk_session *session)
 {
 	ini_parked_fail(session, session->error);
 	session->ended = true;
-	session->events |= 1u << RBLK_SESSION_EVENT_FAILED;
+	session->events.untold |= 1u << RBLK_SESSION_EVENT_FAILED;
 }
 
 /* READY when every queue is up, or was tried: a target may have no room for all. */
@@ -304,8 +304,8 @@ static void look_ready(struct rblk_session *session)
 								   : !core->queue[i].incarnation))
 			return;
 	session->ready = true;
-	session->events |= 1u << RBLK_SESSION_EVENT_READY;
-	session->told++;
+	session->events.untold |= 1u << RBLK_SESSION_EVENT_READY;
+	session->events.told++;
 }
 
 static void act(struct rblk_session *session, const struct core_action *action)

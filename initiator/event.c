@@ -114,7 +114,7 @@ static void on_disconnected(struct ini_queue *queue, const struct fab_event *eve
 	struct rblk_session *session = queue->session;
 	const char *cause = "the target closed it";
 
-	if (session->target_draining)
+	if (session->events.draining)
 		cause = "the target shut down";
 	else if (event->status && event->status != -ECONNRESET)
 		cause = fab_lost_text(event->status);
@@ -214,9 +214,9 @@ static void volume_event(struct rblk_session *session, u32 handle,
 	}
 	if (found)
 		return;
-	session->early[session->early_next].handle = handle;
-	session->early[session->early_next].events = 1u << type;
-	session->early_next = (session->early_next + 1) % RBLK_RESERVED_TAGS;
+	session->events.early[session->events.early_next].handle = handle;
+	session->events.early[session->events.early_next].events = 1u << type;
+	session->events.early_next = (session->events.early_next + 1) % RBLK_RESERVED_TAGS;
 }
 
 void ini_event_opened(struct rblk_volume *volume)
@@ -224,10 +224,10 @@ void ini_event_opened(struct rblk_volume *volume)
 	struct rblk_session *session = volume->session;
 
 	for (u32 i = 0; i < RBLK_RESERVED_TAGS; i++) {
-		if (!session->early[i].events || session->early[i].handle != volume->handle)
+		if (!session->events.early[i].events || session->events.early[i].handle != volume->handle)
 			continue;
-		volume_note(volume, session->early[i].events);
-		session->early[i].events = 0;
+		volume_note(volume, session->events.early[i].events);
+		session->events.early[i].events = 0;
 	}
 }
 
@@ -236,7 +236,7 @@ void ini_event_received(struct rblk_session *session, const struct rblk_wire_com
 {
 	u64 result = rblk_le64(event->result);
 
-	session->event_seen = (u32)(result >> 32);
+	session->events.seen = (u32)(result >> 32);
 	switch ((enum rblk_event)rblk_le16(event->status)) {
 	case RBLK_EVENT_VOLUME_CHANGED:
 		volume_event(session, (u32)result, RBLK_SESSION_EVENT_VOLUME_CHANGED);
@@ -245,12 +245,12 @@ void ini_event_received(struct rblk_session *session, const struct rblk_wire_com
 		volume_event(session, (u32)result, RBLK_SESSION_EVENT_VOLUME_REMOVED);
 		break;
 	case RBLK_EVENT_DRAINING:
-		session->target_draining = true;
+		session->events.draining = true;
 		core_session_leaves(&session->core);
-		session->events |= 1u << RBLK_SESSION_EVENT_DRAINING;
+		session->events.untold |= 1u << RBLK_SESSION_EVENT_DRAINING;
 		break;
 	case RBLK_EVENT_LIST_CHANGED:
-		session->events |= 1u << RBLK_SESSION_EVENT_LIST_CHANGED;
+		session->events.untold |= 1u << RBLK_SESSION_EVENT_LIST_CHANGED;
 		break;
 	case RBLK_EVENT_NONE:
 	case RBLK_EVENT_MAX:
@@ -271,12 +271,12 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 								 0,
 	};
 
-	if (!(*events & 1u << type) || !session->on_event)
+	if (!(*events & 1u << type) || !session->events.callback)
 		return 0;
 	*events &= ~(1u << type);
 	if (type == RBLK_SESSION_EVENT_WRITES_LOST)
 		ini_volume_hear(volume);
-	session->on_event(session->on_event_arg, session, &event);
+	session->events.callback(session->events.arg, session, &event);
 	return 1;
 }
 
@@ -329,25 +329,25 @@ unsigned int ini_event_deliver(struct rblk_session *session)
 	unsigned int count = 0;
 
 	/* A callback that waits for something polls: events are told one behind the other. */
-	if (!session->on_event || session->telling)
+	if (!session->events.callback || session->events.telling)
 		return 0;
-	session->telling = true;
+	session->events.telling = true;
 	/* These bytes were counted already. */
-	tell(session, &session->events, RBLK_SESSION_EVENT_READY, NULL);
-	tell(session, &session->events, RBLK_SESSION_EVENT_RECOVERING, NULL);
-	tell(session, &session->events, RBLK_SESSION_EVENT_RECOVERED, NULL);
+	tell(session, &session->events.untold, RBLK_SESSION_EVENT_READY, NULL);
+	tell(session, &session->events.untold, RBLK_SESSION_EVENT_RECOVERING, NULL);
+	tell(session, &session->events.untold, RBLK_SESSION_EVENT_RECOVERED, NULL);
 	count += tell_of_volumes(session);
-	count += tell(session, &session->events, RBLK_SESSION_EVENT_LIST_CHANGED, NULL);
-	count += tell(session, &session->events, RBLK_SESSION_EVENT_DRAINING, NULL);
+	count += tell(session, &session->events.untold, RBLK_SESSION_EVENT_LIST_CHANGED, NULL);
+	count += tell(session, &session->events.untold, RBLK_SESSION_EVENT_DRAINING, NULL);
 	/* The last event: rblk_poll() returns the error instead of a count. */
 	if (!is_more_to_tell(session))
-		tell(session, &session->events, RBLK_SESSION_EVENT_FAILED, NULL);
-	session->telling = false;
+		tell(session, &session->events.untold, RBLK_SESSION_EVENT_FAILED, NULL);
+	session->events.telling = false;
 	return count;
 }
 
 void rblk_session_on_event(struct rblk_session *session, rblk_event_callback callback, void *arg)
 {
-	session->on_event = callback;
-	session->on_event_arg = arg;
+	session->events.callback = callback;
+	session->events.arg = arg;
 }

@@ -29,7 +29,7 @@ static void listing_finish(struct ini_listing *listing, int error)
 	struct ini_listing end = *listing;
 
 	free(listing);
-	end.session->told++;
+	end.session->events.told++;
 	if (error) {
 		free(end.infos);
 		end.done(end.arg, NULL, error);

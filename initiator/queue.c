@@ -294,7 +294,7 @@ int ini_queue_established(struct ini_queue *queue, const void *data, size_t byte
 	queue->accept = *accept;
 	memcpy(queue->target_instance, accept->target_instance, sizeof(queue->target_instance));
 	if (!queue->index)
-		session->event_seen = session->event_told = 0; /* numbered in each incarnation */
+		session->events.seen = session->events.confirmed = 0; /* numbered in each incarnation */
 	queue->features = rblk_le32(accept->features);
 	queue->keepalive_ms = rblk_le32(accept->keepalive_ms);
 	queue->max_io_bytes = rblk_le32(accept->max_io_bytes);

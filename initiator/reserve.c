@@ -50,7 +50,7 @@ static void reserving_finish(struct ini_reserving *reserving, int error)
 		session->operations[reserving->number % RBLK_OPERATIONS_MAX].volume = NULL;
 	volume->inflight--;
 	free(reserving);
-	session->told++;
+	session->events.told++;
 	done(arg, volume, error);
 }
 

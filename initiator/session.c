@@ -477,8 +477,8 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	look_for_loss(session);
 	count += ini_event_deliver(session);
 	/* A caller that sleeps on 0 must be told everything that it may wait for. */
-	count += session->told;
-	session->told = 0;
+	count += session->events.told;
+	session->events.told = 0;
 	/* Commands that the callbacks started, and actions that follow from them, go out now,
 	 * not in the next turn. */
 	ini_drive(session);

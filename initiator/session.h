@@ -85,6 +85,25 @@ struct ini_portal {
 	char words[RBLK_ERROR_BYTES]; /* the same */
 };
 
+/* Events that the program is told, of the session and its volumes, and those that the target tells (event.c). */
+struct ini_events {
+	rblk_event_callback callback; /* NULL: not wanted */
+	void *arg;
+	u32 untold;        /* the session's own, of enum rblk_session_event_type, a bit each */
+	bool telling;      /* an event's callback runs */
+	unsigned int told; /* callbacks besides I/O since rblk_poll() returned, which counts them */
+
+	u32 seen, confirmed; /* numbers: of the target's last event, and of the last KEEPALIVE's */
+	/* Events of handles that no volume has: one whose OPEN is answered, but not called back yet. The oldest is
+	 * overwritten; it is no OPEN's any more. */
+	struct {
+		u32 handle;
+		u32 events; /* as above; 0: free */
+	} early[RBLK_RESERVED_TAGS];
+	u32 early_next;
+	bool draining; /* the target is */
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
@@ -130,22 +149,8 @@ struct rblk_session {
 	struct ini_operation operations[RBLK_OPERATIONS_MAX]; /* F8: by number */
 	u64 operation; /* the last number that was used */
 
-	rblk_event_callback on_event; /* NULL: not wanted */
-	void *on_event_arg;
-	u32 events;        /* of enum rblk_session_event_type, a bit each: not told yet */
-	bool telling;      /* an event's callback runs */
+	struct ini_events events;
 	unsigned int polling; /* calls of rblk_poll() that run, one within a callback of the other */
-	unsigned int told; /* callbacks besides I/O since rblk_poll() returned, which counts them */
-
-	u32 event_seen, event_told; /* numbers: of the last event, and of the last KEEPALIVE's */
-	/* Events of handles that no volume has: one whose OPEN is answered, but not called back yet. The oldest is
-	 * overwritten; it is no OPEN's any more. */
-	struct {
-		u32 handle;
-		u32 events; /* as above; 0: free */
-	} early[RBLK_RESERVED_TAGS];
-	u32 early_next;
-	bool target_draining;
 
 	/* Removed, and not released yet. */
 	struct fab_device *gone[INI_FABS_MAX * FAB_DEVICES_MAX];

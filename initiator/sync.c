@@ -57,7 +57,7 @@ static bool something_to_come(const struct rblk_session *session)
 {
 	/* Events that followed from the callbacks of the last rblk_poll() are told by the next
 	 * one. */
-	if (session->told || (session->ended && session->error))
+	if (session->events.told || (session->ended && session->error))
 		return true;
 	if (!session->ready || (core_session_over(&session->core) && !session->ended))
 		return true;
@@ -109,7 +109,7 @@ int rblk_arm(struct rblk_session *session)
 	 * due if rblk_session_stop(), or a queue that rblk_submit() has lost, came after it; a session command, if there
 	 * is nothing to send for it.
 	 */
-	if (session->done.head || ini_control_due(session) || session->parking.done || session->told || session->ended ||
+	if (session->done.head || ini_control_due(session) || session->parking.done || session->events.told || session->ended ||
 	    core_session_acts(&session->core))
 		return 1;
 	armed = ini_fabs_arm(&session->fabs);
@@ -185,7 +185,7 @@ void rblk_session_close(struct rblk_session *session)
 	assert(!session->polling && "rblk_session_close(): called from a callback");
 	session->polling++; /* from the callbacks below, either */
 	/* The caller that closes the session needs no event. */
-	session->on_event = NULL;
+	session->events.callback = NULL;
 	rblk_session_stop(session);
 	/* Ends with DRAINED, for which the fabric has a bound of its own. */
 	while (!session->ended)

@@ -119,7 +119,7 @@ static void check_commands(struct ini_queue *queue)
 static bool event_untold(const struct rblk_session *session)
 {
 	return session->ready && session->queues[0].state == INI_QUEUE_LIVE &&
-	       session->event_seen != session->event_told;
+	       session->events.seen != session->events.confirmed;
 }
 
 /* -- the session ------------------------------------------------------------------------------- */

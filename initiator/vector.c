@@ -124,7 +124,7 @@ static void vector_finish(struct ini_vector *vector)
 
 	vector_ungather(vector);
 	vector_put(session, vector);
-	session->told++;
+	session->events.told++;
 	done(arg, &result);
 }
 

@@ -105,7 +105,7 @@ static void open_finish(struct ini_open *open, int error)
 		volume->counted = ini_publish_open(session->publish, volume->info.name);
 	}
 	free(open);
-	session->told++;
+	session->events.told++;
 	done(arg, volume, error);
 }
 
@@ -129,7 +129,7 @@ void ini_volumes_look_for_loss(struct rblk_session *session)
 				 ini_session_peer(session), volume->info.name);
 		volume->loss_told = loss;
 		volume->events |= 1u << RBLK_SESSION_EVENT_WRITES_LOST;
-		session->told++;
+		session->events.told++;
 	}
 }
 
@@ -424,7 +424,7 @@ static void close_finish(struct ini_close *close, int error)
 	struct ini_close end = *close;
 
 	free(close);
-	end.volume->session->told++;
+	end.volume->session->events.told++;
 	ini_volume_free(end.volume);
 	end.done(end.arg, NULL, error);
 }

@@ -130,7 +130,7 @@ bool sim_app_open_session(struct sim_app *app)
 static void session_age(struct sim_app *app)
 {
 	struct rblk_session *session = app->session;
-	bool confirmed = session->event_seen == session->event_told;
+	bool confirmed = session->events.seen == session->events.confirmed;
 
 	for (unsigned int i = 0; i < session->queue_count; i++)
 		if (session->queues[i].state == INI_QUEUE_LIVE)
@@ -138,8 +138,8 @@ static void session_age(struct sim_app *app)
 						 &session->queues[i].tags.next_sequence);
 	if (!confirmed || session->queues[0].state != INI_QUEUE_LIVE)
 		return;
-	sim_inside_leap_events(session->queues[0].conn, &session->event_seen);
-	session->event_told = session->event_seen;
+	sim_inside_leap_events(session->queues[0].conn, &session->events.seen);
+	session->events.confirmed = session->events.seen;
 }
 
 bool sim_app_open_volumes(struct sim_app *app)
