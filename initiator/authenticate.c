@@ -41,7 +41,7 @@ static bool auth_answered(struct ini_queue *queue, const struct rblk_result *res
 /* The target's message. False: it is malformed, or not of this exchange. */
 static bool auth_report(struct ini_queue *queue, u32 step, struct rblk_wire_authenticate *report)
 {
-	memcpy(report, queue->session->control->authenticate[queue->index].report, sizeof(*report));
+	memcpy(report, queue->session->control.memory->authenticate[queue->index].report, sizeof(*report));
 	if (!rblk_check_authenticate(report, sizeof(*report)) &&
 	    core_proof_continues(report, step, queue->proof.target_nonce,
 				 queue->session->initiator_name))

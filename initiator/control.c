@@ -12,19 +12,19 @@
 
 int ini_control_init(struct rblk_session *session)
 {
-	session->control = ini_pages_alloc(sizeof(*session->control), &session->control_bytes);
-	if (!session->control)
+	session->control.memory = ini_pages_alloc(sizeof(*session->control.memory), &session->control.bytes);
+	if (!session->control.memory)
 		return -ENOMEM;
-	return ini_mr_register(&session->fabs, session->control, session->control_bytes,
+	return ini_mr_register(&session->fabs, session->control.memory, session->control.bytes,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-			       &session->control_mr);
+			       &session->control.mr);
 }
 
 void ini_control_fini(struct rblk_session *session)
 {
-	ini_mr_deregister(&session->control_mr);
-	ini_pages_free(session->control, session->control_bytes);
-	session->control = NULL;
+	ini_mr_deregister(&session->control.mr);
+	ini_pages_free(session->control.memory, session->control.bytes);
+	session->control.memory = NULL;
 }
 
 int ini_control_ready(const struct rblk_session *session)
@@ -44,7 +44,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		      rblk_callback done, void *arg, const void **report)
 {
 	struct ini_queue *queue = &session->queues[0];
-	struct ini_control *control = session->control;
+	struct ini_control *control = session->control.memory;
 	struct ini_slot *slot;
 	__le16 tag;
 	u32 place;
@@ -67,7 +67,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		memcpy(control->payload[place], payload, payload_bytes);
 		slot->capsule = control->payload[place];
 		slot->capsule_bytes = RBLK_CAPSULE_ALIGN;
-		slot->capsule_lkey = ini_mr_lkey(&session->control_mr, queue->device);
+		slot->capsule_lkey = ini_mr_lkey(&session->control.mr, queue->device);
 		slot->command.flags |= RBLK_CMD_CAPSULE;
 		slot->command.segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
 	}
@@ -77,7 +77,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		slot->command.segment.address =
 			rblk_to_le64((uintptr_t)control->report[place]);
 		slot->command.segment.rkey =
-			rblk_to_le32(ini_mr_rkey(&session->control_mr, queue->device));
+			rblk_to_le32(ini_mr_rkey(&session->control.mr, queue->device));
 		slot->command.segment.length = rblk_to_le32(report_bytes);
 		*report = control->report[place];
 	}
@@ -89,8 +89,8 @@ int ini_control_authenticate(struct ini_queue *queue, const struct rblk_wire_com
 			     const struct rblk_wire_authenticate *payload, rblk_callback done)
 {
 	struct rblk_session *session = queue->session;
-	u8 *capsule = session->control->authenticate[queue->index].payload;
-	u8 *report = session->control->authenticate[queue->index].report;
+	u8 *capsule = session->control.memory->authenticate[queue->index].payload;
+	u8 *report = session->control.memory->authenticate[queue->index].report;
 	struct ini_slot *slot;
 	__le16 tag;
 
@@ -109,11 +109,11 @@ int ini_control_authenticate(struct ini_queue *queue, const struct rblk_wire_com
 	slot->command.tag = tag;
 	slot->command.flags = RBLK_CMD_CAPSULE;
 	slot->command.segment.address = rblk_to_le64((uintptr_t)report);
-	slot->command.segment.rkey = rblk_to_le32(ini_mr_rkey(&session->control_mr, queue->device));
+	slot->command.segment.rkey = rblk_to_le32(ini_mr_rkey(&session->control.mr, queue->device));
 	slot->command.segment.length = rblk_to_le32(sizeof(*payload));
 	slot->capsule = capsule;
 	slot->capsule_bytes = RBLK_CAPSULE_ALIGN;
-	slot->capsule_lkey = ini_mr_lkey(&session->control_mr, queue->device);
+	slot->capsule_lkey = ini_mr_lkey(&session->control.mr, queue->device);
 	slot->done = done;
 	slot->arg = queue;
 	ini_slot_start(slot);
@@ -127,32 +127,32 @@ bool ini_control_again(struct rblk_session *session, struct ini_again *again,
 {
 	if (!result->error || result->status || core_session_over(&session->core))
 		return false;
-	again->next = session->again;
-	session->again = again;
-	session->again_due = true;
+	again->next = session->control.again;
+	session->control.again = again;
+	session->control.again_due = true;
 	return true;
 }
 
 bool ini_control_due(const struct rblk_session *session)
 {
-	return session->again && session->again_due && session->core.state == CORE_SESSION_LIVE;
+	return session->control.again && session->control.again_due && session->core.state == CORE_SESSION_LIVE;
 }
 
 void ini_control_resume(struct rblk_session *session)
 {
-	struct ini_again *again = session->again;
+	struct ini_again *again = session->control.again;
 
 	if (!again || (session->core.state != CORE_SESSION_LIVE && !session->ended))
 		return;
 	/* A command that cannot be sent now is queued here again. */
-	session->again = NULL;
+	session->control.again = NULL;
 	while (again) {
 		struct ini_again *next = again->next;
 
 		again->run(again);
 		again = next;
 	}
-	session->again_due = false; /* what is there again waits for an answer */
+	session->control.again_due = false; /* what is there again waits for an answer */
 }
 
 /* -- IDENTIFY ---------------------------------------------------------------------------------- */

@@ -359,7 +359,7 @@ void ini_drive(struct rblk_session *session)
 	struct core_action action;
 
 	if (!core_session_acts(&session->core) && !session->unsettled && !session->parking.ready &&
-	    !session->again)
+	    !session->control.again)
 		return;
 	session->unsettled = false;
 	for (u16 i = 0; i < session->queue_count; i++) {

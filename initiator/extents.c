@@ -72,7 +72,7 @@ static struct ini_extents *extents_take(struct rblk_session *session)
 
 		if (query->volume)
 			continue;
-		query->report = session->control->extents[i];
+		query->report = session->control.memory->extents[i];
 		return query;
 	}
 	return NULL;

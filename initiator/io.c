@@ -161,7 +161,7 @@ static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 	/* An earlier report here must not be taken for this one. */
 	memset(io->report, 0, io->report_bytes);
 	segment->address = rblk_to_le64((uintptr_t)io->report);
-	segment->rkey = rblk_to_le32(ini_mr_rkey(&session->control_mr, slot->queue->device));
+	segment->rkey = rblk_to_le32(ini_mr_rkey(&session->control.mr, slot->queue->device));
 	segment->length = rblk_to_le32(io->report_bytes);
 }
 

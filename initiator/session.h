@@ -104,6 +104,15 @@ struct ini_events {
 	bool draining; /* the target is */
 };
 
+/* Session commands (control.c): their memory, and those that wait for a connection. */
+struct ini_controls {
+	struct ini_control *memory;
+	size_t bytes;
+	struct ini_mr mr;
+	struct ini_again *again; /* those that wait */
+	bool again_due;          /* of these, some were not tried yet */
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
@@ -139,11 +148,7 @@ struct rblk_session {
 	struct ini_durables *durables; /* the process's (durable.h) */
 	u32 losses; /* durables->losses, as of the last look at the volumes */
 
-	struct ini_control *control;
-	struct ini_again *again; /* session commands that wait for a connection */
-	bool again_due;          /* of these, some were not tried yet */
-	size_t control_bytes;
-	struct ini_mr control_mr;
+	struct ini_controls control;
 	struct ini_vector *vectors; /* free ones, of vector.c */
 	struct ini_extents extents[INI_EXTENTS_QUERIES];
 	struct ini_operation operations[RBLK_OPERATIONS_MAX]; /* F8: by number */

@@ -61,7 +61,7 @@ static bool something_to_come(const struct rblk_session *session)
 		return true;
 	if (!session->ready || (core_session_over(&session->core) && !session->ended))
 		return true;
-	if (session->parking.used || session->again)
+	if (session->parking.used || session->control.again)
 		return true;
 	/* Session commands; a KEEPALIVE among them is answered soon. */
 	if (session->queues[0].tags.taken_reserved)

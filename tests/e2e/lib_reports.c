@@ -25,8 +25,8 @@ static enum rblk_wire_error spoil(enum rblk_wire_error error)
 	if (error || !session)
 		return error;
 	spoiled++;
-	memset(session->control->report, 0xff, sizeof(session->control->report));
-	memset(session->control->extents, 0xff, sizeof(session->control->extents));
+	memset(session->control.memory->report, 0xff, sizeof(session->control.memory->report));
+	memset(session->control.memory->extents, 0xff, sizeof(session->control.memory->extents));
 	return error;
 }
 
