@@ -172,8 +172,8 @@ static bool message_build(struct ini_queue *queue, unsigned int n)
 {
 	struct rblk_session *session = queue->session;
 	struct core_batch_limits limits = queue->limits;
-	struct ibv_send_wr *wr = &session->send_wr[n];
-	struct ibv_sge *sge = session->send_sge[n];
+	struct ibv_send_wr *wr = &session->doorbell.wr[n];
+	struct ibv_sge *sge = session->doorbell.sge[n];
 	struct core_batch batch;
 	u32 first, room;
 
@@ -217,11 +217,11 @@ int ini_queue_doorbell(struct ini_queue *queue)
 	while (queue->pending_count && queue->state == INI_QUEUE_LIVE) {
 		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, count); count++)
 			if (count)
-				session->send_wr[count - 1].next = &session->send_wr[count];
+				session->doorbell.wr[count - 1].next = &session->doorbell.wr[count];
 		if (!count)
 			return 0; /* a SEND's completion makes room and rings again */
 		queue->last_send_ns = session->now_ns;
-		err = fab_post_send(queue->conn, session->send_wr, &bad);
+		err = fab_post_send(queue->conn, session->doorbell.wr, &bad);
 		if (err) {
 			ini_queue_lose(queue, err, "post %u messages: %s", count, strerror(-err));
 			return err;

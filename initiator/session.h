@@ -113,6 +113,12 @@ struct ini_controls {
 	bool again_due;          /* of these, some were not tried yet */
 };
 
+/* What command.c is posting. */
+struct ini_doorbell {
+	struct ibv_send_wr wr[INI_CHAIN_MAX];
+	struct ibv_sge sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
@@ -170,10 +176,7 @@ struct rblk_session {
 	struct core_spin spin; /* of sync.c */
 	struct rblk_stats stats; /* counters that the connections do not keep */
 	struct ini_publish *publish; /* NULL: it publishes nothing */
-
-	/* Scratch of the doorbell: what is being posted. */
-	struct ibv_send_wr send_wr[INI_CHAIN_MAX];
-	struct ibv_sge send_sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
+	struct ini_doorbell doorbell;
 };
 
 /* May the program start commands? They may have to wait for a connection. */
