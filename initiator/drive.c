@@ -22,7 +22,7 @@ static struct ini_portal *portal_of(const struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
 
-	return &session->portals[session->core.queue[queue->index].portal];
+	return &session->portals.of[session->core.queue[queue->index].portal];
 }
 
 void ini_portal_failed(struct ini_queue *queue, int error)
@@ -166,7 +166,7 @@ static void portal_look_up(struct ini_portal *portal)
 
 static void begin_attempt(struct ini_queue *queue, const struct core_action *action)
 {
-	struct ini_portal *portal = &queue->session->portals[action->portal];
+	struct ini_portal *portal = &queue->session->portals.of[action->portal];
 
 	portal_look_up(portal);
 	queue->incarnation = action->incarnation;

@@ -18,15 +18,15 @@ void ini_event_accepted(struct ini_queue *queue)
 	struct core_session *core = &session->core;
 	u16 at = core->queue[queue->index].portal;
 
-	session->portals[at].error = 0;
-	session->portals[at].first = queue->address;
+	session->portals.of[at].error = 0;
+	session->portals.of[at].first = queue->address;
 	if (core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
 				  session->now_ns))
 		return;
 	ini_session_note(session, "%s: queue %u: a different target answers there than on the other queues",
 			 fab_conn_peer(queue->conn), queue->index);
-	session->portals[at].error = -EREMCHG;
-	memcpy(session->portals[at].words, session->words, sizeof(session->words));
+	session->portals.of[at].error = -EREMCHG;
+	memcpy(session->portals.of[at].words, session->words, sizeof(session->words));
 }
 
 static void on_established(struct ini_queue *queue, const struct fab_event *event)

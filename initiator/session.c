@@ -62,7 +62,7 @@ const char *ini_session_peer(const struct rblk_session *session)
 {
 	const struct fab_conn *conn = session->queues[0].conn;
 
-	return conn ? fab_conn_peer(conn) : session->portals[session->core.queue[0].home].where;
+	return conn ? fab_conn_peer(conn) : session->portals.of[session->core.queue[0].home].where;
 }
 
 void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
@@ -159,7 +159,7 @@ static int set_connecting(struct rblk_session *session, char *error)
 		memcpy(session->device_name, set->device, strlen(set->device));
 		set->device = session->device_name;
 	}
-	fault = set->source ? ini_source_parse(set->source, session->uri.host_count, &session->sources) : NULL;
+	fault = set->source ? ini_source_parse(set->source, session->uri.host_count, &session->portals.sources) : NULL;
 	if (fault) {
 		snprintf(text, sizeof(text), "source %s", fault);
 		return option_fault(error, text);
@@ -273,17 +273,17 @@ static int init_portals(struct rblk_session *session, char *error)
 
 	for (u16 i = 0; i < session->uri.host_count; i++) {
 		const struct ini_uri_host *host = &session->uri.hosts[i];
-		struct ini_portal *portal = &session->portals[session->portal_count];
+		struct ini_portal *portal = &session->portals.of[session->portals.count];
 		struct fab *fab = NULL;
 
 		err = open_fabric(session, host, &fab, error);
 		if (err)
-			portal = &session->portals[session->uri.host_count - ++session->unknown_count];
+			portal = &session->portals.of[session->uri.host_count - ++session->portals.unknown_count];
 		else
-			session->portal_count++;
+			session->portals.count++;
 		portal->fab = fab;
 		portal->host = host;
-		portal->source = ini_source_of(&session->sources, i);
+		portal->source = ini_source_of(&session->portals.sources, i);
 		ini_uri_format_host(&session->uri, host, portal->where, sizeof(portal->where));
 		if (err) {
 			portal_failed(portal, err, error);
@@ -339,7 +339,7 @@ static void init_core(struct rblk_session *session)
 	const struct rblk_options *options = &session->options;
 	struct core_session_options core = {
 		.queues = session->queue_count,
-		.portals = session->portal_count,
+		.portals = session->portals.count,
 		.connect_timeout_ms = options->connect_timeout_ms,
 		.reconnect_min_ms = RECONNECT_MIN_MS,
 		.reconnect_max_ms = RECONNECT_MAX_MS,
@@ -419,8 +419,8 @@ void ini_session_free(struct rblk_session *session)
 	ini_control_fini(session);
 	ini_fabs_close(&session->fabs);
 	rblk_tls_context_destroy(session->tls);
-	for (u16 i = 0; i < session->portal_count; i++)
-		ini_lookup_drop(session->portals[i].lookup);
+	for (u16 i = 0; i < session->portals.count; i++)
+		ini_lookup_drop(session->portals.of[i].lookup);
 	free(session);
 }
 

@@ -75,7 +75,7 @@ struct ini_portal {
 	char where[INI_URI_HOST_TEXT];	 /* host:port as the URI has it */
 	const struct ini_uri_host *host; /* of session->uri */
 	struct fab *fab;
-	const struct sockaddr *source; /* of session->sources; NULL: as the routes say */
+	const struct sockaddr *source; /* of the portals' sources; NULL: as the routes say */
 	struct ini_addresses addresses;
 	u16 first;		   /* address that an attempt begins with: the last that worked */
 	bool numeric;		   /* the host is an address */
@@ -119,6 +119,15 @@ struct ini_doorbell {
 	struct ibv_sge sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
 };
 
+/* Where the session's target may be reached. */
+struct ini_portals {
+	struct ini_portal of[CORE_PORTALS_MAX];
+	u16 count;
+	/* Hosts of a fabric that this machine lacks: after the others, only for their words. */
+	u16 unknown_count;
+	struct ini_addresses sources; /* options.source */
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
@@ -127,12 +136,8 @@ struct rblk_session {
 	struct rblk_secrets *secrets; /* NULL: it proves nothing, and nothing is proven to it */
 	struct rblk_tls_context *tls; /* NULL: no connection is by TLS */
 	char device_name[64];
-	struct ini_addresses sources; /* options.source */
 	struct ini_fabs fabs;
-	struct ini_portal portals[CORE_PORTALS_MAX];
-	u16 portal_count;
-	/* Hosts of a fabric that this machine lacks: after the portals, only for their words. */
-	u16 unknown_count;
+	struct ini_portals portals;
 
 	struct core_session core; /* the states; session->core.state is the session's */
 	bool ready;  /* named, and each queue was tried: the program was told */

@@ -91,7 +91,7 @@ int rblk_session_info(const struct rblk_session *session, struct rblk_session_in
 
 static void path_of(const struct rblk_session *session, u16 portal, struct rblk_path_info *path)
 {
-	const struct ini_portal *from = &session->portals[portal];
+	const struct ini_portal *from = &session->portals.of[portal];
 
 	*path = (struct rblk_path_info){.size = sizeof(*path)};
 	snprintf(path->host, sizeof(path->host), "%s", from->where);
@@ -116,7 +116,7 @@ static void path_of(const struct rblk_session *session, u16 portal, struct rblk_
 int rblk_session_paths(const struct rblk_session *session, struct rblk_path_info *paths,
 		       size_t path_bytes, unsigned int max)
 {
-	u16 count = (u16)(session->portal_count + session->unknown_count);
+	u16 count = (u16)(session->portals.count + session->portals.unknown_count);
 	struct rblk_path_info path;
 
 	if (path_bytes < PATH_BYTES_MIN || path_bytes > PATH_BYTES_MAX)
