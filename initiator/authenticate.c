@@ -20,7 +20,7 @@ static void auth_refuse(struct ini_queue *queue, u32 why, const char *words)
 	ini_session_note(session, "%s: queue %u: authentication as \"%s\" failed: %s",
 			 queue->conn ? fab_conn_peer(queue->conn) : ini_session_peer(session),
 			 queue->index, session->initiator_name, words);
-	session->last_error = -EACCES;
+	session->failure.last = -EACCES;
 	ini_portal_failed(queue, -EACCES);
 	core_session_rejected(&session->core, queue->index, RBLK_REJECT_DENIED, why, session->now_ns);
 }

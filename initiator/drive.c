@@ -30,7 +30,7 @@ void ini_portal_failed(struct ini_queue *queue, int error)
 	struct ini_portal *portal = portal_of(queue);
 
 	portal->error = error;
-	memcpy(portal->words, queue->session->words, sizeof(portal->words));
+	memcpy(portal->words, queue->session->failure.words, sizeof(portal->words));
 }
 
 void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
@@ -47,7 +47,7 @@ void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
 	ini_session_note(session, "%s: queue %u: %s",
 			 queue->conn ? fab_conn_peer(queue->conn) : ini_session_peer(session),
 			 queue->index, reason);
-	session->last_error = error;
+	session->failure.last = error;
 	ini_portal_failed(queue, error);
 	core_session_lost(&session->core, queue->index, session->now_ns);
 }
@@ -56,7 +56,7 @@ void ini_queue_unreached(struct ini_queue *queue, int error)
 {
 	struct rblk_session *session = queue->session;
 
-	session->last_error = error;
+	session->failure.last = error;
 	ini_portal_failed(queue, error);
 	if (queue->addresses_left) {
 		/*
@@ -130,7 +130,7 @@ static void connect_next(struct ini_queue *queue)
 			return;
 		ini_session_note(session, "%s", fab_error(portal->fab));
 	}
-	session->last_error = err;
+	session->failure.last = err;
 	ini_portal_failed(queue, err);
 	core_session_unreached(&session->core, queue->index, session->now_ns);
 }
@@ -190,7 +190,7 @@ static void tell_silence(struct ini_queue *queue)
 	ini_session_note(session,
 			 "%s: queue %u: connection lost: KEEPALIVE was not answered within %u ms",
 			 fab_conn_peer(queue->conn), queue->index, core->keepalive_ms);
-	session->last_error = -ETIMEDOUT;
+	session->failure.last = -ETIMEDOUT;
 	ini_portal_failed(queue, -ETIMEDOUT);
 }
 
@@ -229,7 +229,7 @@ static void name_session(struct rblk_session *session)
 
 	if (!err)
 		return;
-	session->last_error = err;
+	session->failure.last = err;
 	core_session_named(&session->core, false, session->now_ns);
 }
 
@@ -244,20 +244,20 @@ static void failed(struct rblk_session *session)
 	enum core_failure why = session->core.failure;
 	char words[150];
 
-	snprintf(words, sizeof(words), "%.149s", session->words);
-	if (why == CORE_FAILURE_TIMEOUT || (why == CORE_FAILURE_UNREACHED && !session->last_error)) {
-		if (!session->last_error)
-			session->last_error = -ETIMEDOUT;
-		snprintf(session->words, sizeof(session->words), "%s: no session within %u ms%s%s",
+	snprintf(words, sizeof(words), "%.149s", session->failure.words);
+	if (why == CORE_FAILURE_TIMEOUT || (why == CORE_FAILURE_UNREACHED && !session->failure.last)) {
+		if (!session->failure.last)
+			session->failure.last = -ETIMEDOUT;
+		snprintf(session->failure.words, sizeof(session->failure.words), "%s: no session within %u ms%s%s",
 			 ini_session_peer(session), options->connect_timeout_ms,
 			 words[0] ? ": " : "", words);
 	} else if (why == CORE_FAILURE_GIVE_UP && !options->no_reconnect) {
-		session->last_error = -ETIMEDOUT;
-		snprintf(session->words, sizeof(session->words), "no connection for %u ms: %s",
+		session->failure.last = -ETIMEDOUT;
+		snprintf(session->failure.words, sizeof(session->failure.words), "no connection for %u ms: %s",
 			 options->give_up_ms, words);
 	}
 	if (why != CORE_FAILURE_ABANDONED)
-		session->error = session->last_error ? session->last_error : -EIO;
+		session->failure.final = session->failure.last ? session->failure.last : -EIO;
 }
 
 static void state_changed(struct rblk_session *session)
@@ -286,7 +286,7 @@ static void state_changed(struct rblk_session *session)
 
 static void fail_all(struct rblk_session *session)
 {
-	ini_parked_fail(session, session->error);
+	ini_parked_fail(session, session->failure.final);
 	session->ended = true;
 	session->events.untold |= 1u << RBLK_SESSION_EVENT_FAILED;
 }

@@ -26,7 +26,7 @@ void ini_event_accepted(struct ini_queue *queue)
 	ini_session_note(session, "%s: queue %u: a different target answers there than on the other queues",
 			 fab_conn_peer(queue->conn), queue->index);
 	session->portals.of[at].error = -EREMCHG;
-	memcpy(session->portals.of[at].words, session->words, sizeof(session->words));
+	memcpy(session->portals.of[at].words, session->failure.words, sizeof(session->failure.words));
 }
 
 static void on_established(struct ini_queue *queue, const struct fab_event *event)
@@ -59,7 +59,7 @@ static void on_rejected(struct ini_queue *queue, const struct fab_event *event)
 		ini_queue_unreached(queue, err);
 		return;
 	}
-	session->last_error = err;
+	session->failure.last = err;
 	ini_portal_failed(queue, err);
 	core_session_rejected(&session->core, queue->index, refusal.reason, refusal.detail,
 			      session->now_ns);
@@ -71,11 +71,11 @@ static void on_failed(struct ini_queue *queue, const struct fab *fab, const stru
 	int err = event->status ? event->status : -ECONNREFUSED;
 
 	/* An error of `prepare` is nearer to the cause. */
-	if (err != -EOPNOTSUPP || !session->words[0])
+	if (err != -EOPNOTSUPP || !session->failure.words[0])
 		ini_session_note(session, "%s", fab_error(fab));
 	/* The target does not take the key. One that did before may be someone who wants this to end. */
 	if (err == -EKEYREJECTED && !session->ready) {
-		session->last_error = -EACCES;
+		session->failure.last = -EACCES;
 		ini_portal_failed(queue, -EACCES);
 		core_session_rejected(&session->core, queue->index, RBLK_REJECT_DENIED, RBLK_DENIED_PROOF,
 				      session->now_ns);
@@ -266,8 +266,8 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 	const struct rblk_session_event event = {
 		.type = type,
 		.volume = volume,
-		.error = type == RBLK_SESSION_EVENT_FAILED	   ? session->error :
-			 type == RBLK_SESSION_EVENT_RECOVERING ? session->last_error :
+		.error = type == RBLK_SESSION_EVENT_FAILED	   ? session->failure.final :
+			 type == RBLK_SESSION_EVENT_RECOVERING ? session->failure.last :
 								 0,
 	};
 

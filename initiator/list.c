@@ -104,7 +104,7 @@ static void listing_again(struct ini_again *again)
 	int err = listing_ask(listing);
 
 	if (err && !ini_control_again(listing->session, again, &lost))
-		listing_finish(listing, listing->session->error);
+		listing_finish(listing, listing->session->failure.final);
 }
 
 int rblk_list_start(struct rblk_session *session, size_t info_bytes, rblk_list_callback done,

@@ -144,7 +144,7 @@ static void reserving_again(struct ini_again *again)
 	int err = reserving_send(reserving);
 
 	if (err && !ini_control_again(session, again, &lost))
-		reserving_finish(reserving, session->error);
+		reserving_finish(reserving, session->failure.final);
 }
 
 /* Takes a copy of what the caller has filled in. 0: `done` will be called. */

@@ -43,7 +43,7 @@ static void set_words(struct rblk_session *session, const char *format, va_list 
 
 	/* Via a copy: the new message may quote the old one. */
 	vsnprintf(words, sizeof(words), format, args);
-	memcpy(session->words, words, sizeof(words));
+	memcpy(session->failure.words, words, sizeof(words));
 }
 
 void ini_session_note(struct rblk_session *session, const char *format, ...)
@@ -74,7 +74,7 @@ void ini_session_fail(struct rblk_session *session, int error, const char *forma
 	va_start(args, format);
 	set_words(session, format, args);
 	va_end(args);
-	session->error = error;
+	session->failure.final = error;
 	core_session_abandon(&session->core, session->now_ns);
 }
 
@@ -485,7 +485,7 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	doorbells(session);
 	session->polling--;
 	if (!count && session->ended && !session->done.head && !session->parking.done)
-		return session->error;
+		return session->failure.final;
 	return (int)count;
 }
 
@@ -522,7 +522,7 @@ void rblk_session_stop(struct rblk_session *session)
 {
 	if (!core_session_over(&session->core)) {
 		ini_session_note(session, "%s: closed", ini_session_peer(session));
-		session->error = -ECANCELED;
+		session->failure.final = -ECANCELED;
 		/* All that follows, callbacks too, is rblk_poll()'s: the caller may hold a lock
 		 * that they take. */
 		core_session_stop(&session->core, session->now_ns);
@@ -541,7 +541,7 @@ enum rblk_session_state rblk_session_state(const struct rblk_session *session)
 
 const char *rblk_session_error(const struct rblk_session *session)
 {
-	return session->words;
+	return session->failure.words;
 }
 
 const char *rblk_version(void)

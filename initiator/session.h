@@ -128,6 +128,13 @@ struct ini_portals {
 	struct ini_addresses sources; /* options.source */
 };
 
+/* What has gone wrong, for the program (rblk_session_error()). */
+struct ini_failure {
+	int last;                     /* of a connection or a login, with the words */
+	int final;                    /* why the session FAILED; 0 until then */
+	char words[RBLK_ERROR_BYTES]; /* of the last one */
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
@@ -143,9 +150,7 @@ struct rblk_session {
 	bool ready;  /* named, and each queue was tried: the program was told */
 	bool ended;  /* FAILED or ENDED, and every command is called back or about to be */
 	bool unsettled; /* a queue waits for callbacks to be made, or commands to be answered */
-	int last_error; /* of a connection or a login, with the words */
-	int error;                    /* why it FAILED; 0 until then */
-	char words[RBLK_ERROR_BYTES]; /* of the last failure */
+	struct ini_failure failure;
 
 	u8 session_id[16];
 	struct ini_queue queues[RBLK_QUEUES_MAX];

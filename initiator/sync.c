@@ -57,7 +57,7 @@ static bool something_to_come(const struct rblk_session *session)
 {
 	/* Events that followed from the callbacks of the last rblk_poll() are told by the next
 	 * one. */
-	if (session->events.told || (session->ended && session->error))
+	if (session->events.told || (session->ended && session->failure.final))
 		return true;
 	if (!session->ready || (core_session_over(&session->core) && !session->ended))
 		return true;
@@ -169,9 +169,9 @@ struct rblk_session *rblk_session_open(const char *uri, const struct rblk_option
 		return session;
 	while (!session->ended) /* it failed as soon as it was ready */
 		ini_sync_turn(session, UINT64_MAX);
-	err = session->error;
+	err = session->failure.final;
 	if (error)
-		memcpy(error, session->words, RBLK_ERROR_BYTES);
+		memcpy(error, session->failure.words, RBLK_ERROR_BYTES);
 	rblk_session_close(session);
 	errno = -err;
 	return NULL;

@@ -281,7 +281,7 @@ static void open_again(struct ini_again *again)
 	int err = open_send(open);
 
 	if (err && !ini_control_again(session, again, &lost))
-		open_finish(open, session->error);
+		open_finish(open, session->failure.final);
 }
 
 static int open_start(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], bool fresh,
@@ -453,7 +453,7 @@ static void close_again(struct ini_again *again)
 	}
 	err = close_handle(session, volume->handle, close_done, close);
 	if (err && !ini_control_again(session, again, &lost))
-		close_finish(close, session->error);
+		close_finish(close, session->failure.final);
 }
 
 int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
