@@ -374,7 +374,7 @@ static int session_init(struct rblk_session *session, const char *uri,
 	session->options.statistics = NULL; /* the caller's text */
 	if (err)
 		return err;
-	session->events_due = true;
+	session->looks.events_due = true;
 	core_spin_init(&session->spin, spin_max_ns(session->options.polling));
 	return 0;
 }
@@ -453,9 +453,9 @@ void ini_session_turn(struct rblk_session *session)
 		return;
 	session->now_ns = env_now_ns();
 	work = ini_complete_poll(session);
-	if (session->events_due || core_session_live(&session->core) != session->queue_count ||
-	    session->now_ns - session->events_ns >= EVENTS_PERIOD_NS) {
-		session->events_ns = session->now_ns;
+	if (session->looks.events_due || core_session_live(&session->core) != session->queue_count ||
+	    session->now_ns - session->looks.events_ns >= EVENTS_PERIOD_NS) {
+		session->looks.events_ns = session->now_ns;
 		ini_event_poll(session);
 		/* Completions that arrived before the connection was lost can still be polled. */
 		if (!work)
@@ -463,7 +463,7 @@ void ini_session_turn(struct rblk_session *session)
 	}
 	ini_timer_run(session);
 	ini_drive(session);
-	session->events_due = false;
+	session->looks.events_due = false;
 	doorbells(session);
 }
 

@@ -135,6 +135,14 @@ struct ini_failure {
 	char words[RBLK_ERROR_BYTES]; /* of the last one */
 };
 
+/* When was something last looked at that costs a call? */
+struct ini_looks {
+	u64 timers_ns;
+	u64 devices_ns;
+	u64 events_ns;   /* the fabric's */
+	bool events_due; /* the caller slept, or is about to */
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
@@ -178,10 +186,7 @@ struct rblk_session {
 	u32 gone_count;
 
 	u64 now_ns;       /* as of this turn */
-	u64 timers_ns;    /* last run */
-	u64 devices_ns;   /* last look at devices */
-	u64 events_ns;    /* last look for the fabric's events */
-	bool events_due;  /* the caller slept, or is about to */
+	struct ini_looks looks;
 	u64 activity;     /* completions and events so far: tells whether a turn did anything */
 	struct core_spin spin; /* of sync.c */
 	struct rblk_stats stats; /* counters that the connections do not keep */

@@ -101,7 +101,7 @@ int rblk_arm(struct rblk_session *session)
 {
 	int armed;
 
-	session->events_due = true;
+	session->looks.events_due = true;
 	if (session->publish)
 		ini_session_publish(session);
 	/*

@@ -126,13 +126,13 @@ static bool event_untold(const struct rblk_session *session)
 
 void ini_timer_run(struct rblk_session *session)
 {
-	if (session->now_ns - session->timers_ns < TIMER_PERIOD_NS && !session->events_due)
+	if (session->now_ns - session->looks.timers_ns < TIMER_PERIOD_NS && !session->looks.events_due)
 		return;
-	session->timers_ns = session->now_ns;
+	session->looks.timers_ns = session->now_ns;
 	if (session->publish)
 		ini_session_publish(session);
-	if (session->now_ns - session->devices_ns >= DEVICES_PERIOD_NS) {
-		session->devices_ns = session->now_ns;
+	if (session->now_ns - session->looks.devices_ns >= DEVICES_PERIOD_NS) {
+		session->looks.devices_ns = session->now_ns;
 		for (u16 i = 0; i < session->fabs.count; i++)
 			fab_devices_check(session->fabs.list[i]);
 	}
