@@ -113,7 +113,7 @@ struct ini_controls {
 	bool again_due;          /* of these, some were not tried yet */
 };
 
-/* What command.c is posting. */
+/* The work requests that command.c is posting. */
 struct ini_doorbell {
 	struct ibv_send_wr wr[INI_CHAIN_MAX];
 	struct ibv_sge sge[INI_CHAIN_MAX][INI_SEGMENTS_MAX];
@@ -128,7 +128,7 @@ struct ini_portals {
 	struct ini_addresses sources; /* options.source */
 };
 
-/* What has gone wrong, for the program (rblk_session_error()). */
+/* The session's errors, for the program (rblk_session_error()). */
 struct ini_failure {
 	int last;                     /* of a connection or a login, with the words */
 	int final;                    /* why the session FAILED; 0 until then */
