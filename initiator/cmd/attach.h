@@ -3,19 +3,14 @@
  * Volumes as this machine's disks: rblk attach, rblk detach, rblk list --attached. The kernel
  * module does the work; it gets lines through its control device, and shows its state in sysfs.
  *
- *	attach.c, detach.c    the verbs
+ *	attach.c              rblk attach
  *	attach_run.c          one attach from beginning to end
  *	attach_line.c         the line that the module reads: pure
  *	attach_tab.c          rblktab(5)
- *	attach_hosts.c        the addresses of its hosts
- *	attach_control.c      the control device
- *	attach_key.c          secrets for the module
+ *	attach_control.c      the control device, secrets for the module
  *	attach_record.c       the names of what is attached, /run/rblk/
- *	attached.c            what is attached, from sysfs
- *	attached_find.c       which of them an operand means
- *	attached_users.c      who uses it
- *	attached_flush.c      writes its dirty data
- *	attached_print.c      prints it, as a table and as JSON
+ *	attached.c            what is attached, from sysfs; prints it
+ *	detach.c              rblk detach: who uses a disk, what they have not written
  *
  * `root` is "" but in tests: the folder that holds /sys, /run and /proc.
  */
@@ -174,6 +169,13 @@ int attached_list(const char *root, struct attached **list);
 int attached_acknowledge(const char *root, const struct attached *attached);
 uint64_t attached_counter(const struct attached *attached, const char *name);
 
+/* The one of the list that the operand means; NULL after an error message. */
+const struct attached *attached_find(const char *operand, const struct attached *list, int count);
+
+/* Both: enum cmd_exit. */
+int attached_print(const struct attached *list, int count);
+int attached_print_json(const struct attached *list, int count);
+
 /* -- attach_record.c --------------------------------------------------------------------------- */
 
 /* The name and URI of the device, by ->device and ->attachment; left as they are without a record. */
@@ -187,23 +189,10 @@ void attach_record_remove(const char *root, const struct attached *attached);
 /* Remove the records of devices that were removed without this command. */
 void attach_record_clean(const char *root);
 
-/* -- attached_find.c --------------------------------------------------------------------------- */
-
-/* The one of the list that the operand means; NULL after an error message. */
-const struct attached *attached_find(const char *operand, const struct attached *list, int count);
-
-/* -- attached_users.c -------------------------------------------------------------------------- */
+/* -- detach.c ---------------------------------------------------------------------------------- */
 
 /* "mounted at /mnt", "used by dm-0", ...: a user that does not end by itself. False: none. */
 bool attached_users(const char *root, const char *device, char *text, size_t bytes);
-
-/* -- attached_flush.c -------------------------------------------------------------------------- */
-
-/*
- * Write the disk's dirty data, the file systems on it first. At most limit_ms, and not after the
- * end of its connection. 0, -ETIMEDOUT, or -errno of the first failure.
- */
-int attached_flush(const struct attached *attached, uint64_t limit_ms);
 
 /* -- attach_control.c -------------------------------------------------------------------------- */
 
@@ -214,8 +203,6 @@ int attach_control_send(int control, const char *line, char *answer);
 /* Run a program that prints nothing of its own; its exit status, or -errno. */
 int attach_program_run(const char *const argv[]);
 
-/* -- attach_key.c ------------------------------------------------------------------------------ */
-
 /* A name, or the whole path of a file. */
 bool attach_key_valid(const char *name);
 /* The file's first secret becomes the key of this name. These: enum cmd_exit, after an error message. */
@@ -224,7 +211,7 @@ int attach_key_remove(int control, const char *name);
 /* Before an attach with it: a file is installed, by its path. NULL: nothing. */
 int attach_key_prepare(int control, const char *name);
 
-/* -- attach_hosts.c ----------------------------------------------------------------------------- */
+/* -- attach_run.c ------------------------------------------------------------------------------ */
 
 /*
  * Has the module attach to an address of each host, or to their next ones if it reaches the target at none of them. 0 and the
@@ -233,16 +220,8 @@ int attach_key_prepare(int control, const char *name);
 int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
 		 char *device, size_t bytes);
 
-/* -- attach_run.c ------------------------------------------------------------------------------ */
-
 /* name "": without. 0 with *attached, or -1 after an error message. */
 int attach_run(const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached);
-
-/* -- attached_print.c -------------------------------------------------------------------------- */
-
-/* Both: enum cmd_exit. */
-int attached_print(const struct attached *list, int count);
-int attached_print_json(const struct attached *list, int count);
 
 #endif

@@ -1,22 +1,195 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * One attach from beginning to end: the URI, the module's answer (attach_hosts.c), the device node, the record, and an event
- * for udev.
- */
+/* Owns one attach from beginning to end, over all addresses of its hosts. */
 #include "initiator/cmd/attach.h"
-#include "initiator/cmd/discover.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
+#include "initiator/cmd/discover.h"
+#include "initiator/source.h"
+
+/* -- hosts ------------------------------------------------------------------------------------- */
+
+/*
+ * The hosts of an attach: the module takes numeric addresses, one of each host, and has no resolver. Their addresses are tried
+ * one after the other until the module reaches the target at one.
+ */
+
+#define HOSTS_ADDRESSES_MAX 16u /* of one host, that are tried */
+
+/* Those of the URI that have an address. */
+struct hosts {
+	struct ini_uri uri;
+	struct addrinfo *lists[INI_URI_HOSTS];
+	unsigned int most; /* addresses of one */
+	char sources[ATTACH_LINE_BYTES]; /* of each of these hosts, by commas; "": as the routes say */
+};
+
+/* The module's answer to each attempt; printed only if none worked. */
+struct refusals {
+	char lines[HOSTS_ADDRESSES_MAX][ATTACH_ANSWER_BYTES];
+};
+
+/* Nothing is sent. False: as for an address of IPv6 on a machine that has none beyond its link. */
+static bool has_route(const struct addrinfo *address)
+{
+	int fd = socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has = fd >= 0 && !connect(fd, address->ai_addr, address->ai_addrlen);
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+/* Address `n` of a host, or its last. Those without a route come last. */
+static const struct addrinfo *address_pick(const struct addrinfo *list, unsigned int n)
+{
+	const struct addrinfo *address, *last = list;
+
+	for (int routed = 1; routed >= 0; routed--)
+		for (address = list; address; address = address->ai_next) {
+			if (has_route(address) != routed)
+				continue;
+			last = address;
+			if (!n--)
+				return last;
+		}
+	return last;
+}
+
+/* The source of a host that is kept. One list that is too long makes a line that is. */
+static void sources_add(struct hosts *hosts, const struct sockaddr *source)
+{
+	size_t length = strlen(hosts->sources);
+	char text[NI_MAXHOST];
+
+	if (!source || getnameinfo(source, sizeof(struct sockaddr_storage), text, sizeof(text), NULL, 0, NI_NUMERICHOST))
+		return;
+	snprintf(hosts->sources + length, sizeof(hosts->sources) - length, "%s%s", length ? "," : "", text);
+}
+
+/*
+ * A name that cannot be resolved now is left out until the next attach. An address of another family than the host's
+ * source is not tried.
+ */
+static void hosts_resolve(struct hosts *hosts, const struct ini_uri *uri, const char *source, const char *prefix)
+{
+	struct ini_addresses sources = { .count = 0 };
+
+	/* A wrong one is left for the line to say. */
+	if (source && ini_source_parse(source, uri->host_count, &sources))
+		sources.count = 0;
+	hosts->uri = *uri;
+	hosts->uri.host_count = 0;
+	hosts->most = 0;
+	hosts->sources[0] = '\0';
+	for (unsigned int i = 0; i < uri->host_count; i++) {
+		const struct sockaddr *from = ini_source_of(&sources, (u16)i);
+		const struct addrinfo hints = { .ai_family = from ? from->sa_family : AF_UNSPEC,
+						.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+		struct addrinfo **list = &hosts->lists[hosts->uri.host_count];
+		unsigned int count = 0;
+		int err = getaddrinfo(uri->hosts[i].name, uri->hosts[i].port, &hints, list);
+
+		if (err) {
+			cmd_error("%s%s: %s", prefix, uri->hosts[i].name,
+				  err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+			continue;
+		}
+		hosts->uri.hosts[hosts->uri.host_count++] = uri->hosts[i];
+		sources_add(hosts, from);
+		for (const struct addrinfo *address = *list; address; address = address->ai_next)
+			count++;
+		if (count > hosts->most)
+			hosts->most = count;
+	}
+}
+
+/* "A,B": address `n` of each. 0, or -EINVAL and the reason. */
+static int addresses_compose(const struct hosts *hosts, unsigned int n, char text[ATTACH_LINE_BYTES],
+			     char reason[ATTACH_REASON_BYTES])
+{
+	size_t length = 0;
+
+	for (unsigned int i = 0; i < hosts->uri.host_count; i++) {
+		const struct addrinfo *address = address_pick(hosts->lists[i], n);
+		char host[NI_MAXHOST];
+		int err = getnameinfo(address->ai_addr, address->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+
+		if (err) {
+			snprintf(reason, ATTACH_REASON_BYTES, "%s: %s", hosts->uri.hosts[i].name, gai_strerror(err));
+			return -EINVAL;
+		}
+		length += (size_t)snprintf(text + length, ATTACH_LINE_BYTES - length, "%s%s", i ? "," : "", host);
+		if (length >= ATTACH_LINE_BYTES) {
+			snprintf(reason, ATTACH_REASON_BYTES, "%s: its hosts' addresses are too long", hosts->uri.hosts[i].name);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/* 0 and what the module answers, the device's name; or -errno and its refusal. */
+static int hosts_attempt(const struct hosts *hosts, unsigned int n, int control, const struct attach_options *options,
+			 char answer[ATTACH_ANSWER_BYTES])
+{
+	char addresses[ATTACH_LINE_BYTES], line[ATTACH_LINE_BYTES], reason[ATTACH_REASON_BYTES];
+	struct attach_options own = *options;
+	int err = addresses_compose(hosts, n, addresses, reason);
+
+	if (hosts->sources[0])
+		own.source = hosts->sources;
+	if (!err)
+		err = attach_line_compose(&hosts->uri, addresses, &own, line, reason);
+	if (!err)
+		return attach_control_send(control, line, answer);
+	snprintf(answer, ATTACH_ANSWER_BYTES, "%.*s", ATTACH_ANSWER_BYTES - 1, reason);
+	return err;
+}
+
+int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
+		 char *device, size_t bytes)
+{
+	char prefix[ATTACH_NAME_BYTES + 4];
+	struct refusals refusals;
+	unsigned int tries = 0;
+	struct hosts hosts;
+	int err = -EHOSTUNREACH;
+
+	snprintf(prefix, sizeof(prefix), "%s%s", name, name[0] ? ": " : "");
+	hosts_resolve(&hosts, uri, options->source, prefix);
+	while (tries < hosts.most && tries < HOSTS_ADDRESSES_MAX) {
+		err = hosts_attempt(&hosts, tries, control, options, refusals.lines[tries]);
+		if (!err)
+			snprintf(device, bytes, "%.*s", (int)bytes - 1, refusals.lines[tries]);
+		tries++;
+		/* A wrong line is wrong for every address. */
+		if (!err || err == -EINVAL || err == -ERANGE || err == -E2BIG)
+			break;
+	}
+	for (unsigned int i = 0; err && i < tries; i++)
+		cmd_error("%s%s", prefix, refusals.lines[i]);
+	for (unsigned int i = 0; i < hosts.uri.host_count; i++)
+		freeaddrinfo(hosts.lists[i]);
+	return err;
+}
+
+/* -- one attach -------------------------------------------------------------------------------- */
+
+/*
+ * One attach from beginning to end: the URI, the module's answer, the device node, the record, and an event
+ * for udev.
+ */
 
 #define RUN_NODE_MS 10000        /* devtmpfs makes nodes at once, udev soon */
 #define RUN_POLL_MS 20

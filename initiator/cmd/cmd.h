@@ -59,7 +59,7 @@ struct cmd_verb {
 extern const struct cmd_verb cmd_verb_acknowledge, cmd_verb_attach, cmd_verb_copy, cmd_verb_detach, cmd_verb_discover, cmd_verb_doctor,
 	cmd_verb_fault, cmd_verb_info, cmd_verb_key, cmd_verb_list, cmd_verb_ping, cmd_verb_reserve, cmd_verb_top;
 
-extern const struct cmd_verb *const cmd_verbs[]; /* verbs.c; ends with NULL */
+extern const struct cmd_verb *const cmd_verbs[]; /* ends with NULL */
 /* The values of ping's --kind; NULL: there are no more. */
 const char *cmd_ping_kind_name(size_t index);
 
@@ -107,6 +107,27 @@ struct cmd_table *cmd_table_create(unsigned int columns);
 void cmd_table_row(struct cmd_table *table, ...);
 void cmd_table_print(const struct cmd_table *table);
 void cmd_table_destroy(struct cmd_table *table);
+
+/*
+ * A verb prints one object with --json, also when it fails: rblk.schema.json and the manual have
+ * its keys, each with one meaning for all verbs. Times are nanoseconds, sizes bytes, both integers.
+ */
+typedef struct json_t json_t;
+/* From here on cmd_error()'s lines are kept, too, for the key "errors". */
+void cmd_json_begin(void);
+/* If standard output is for data: print the object there instead. */
+void cmd_json_output(FILE *out);
+/* Print the object; takes the reference. enum cmd_exit */
+int cmd_json_print(json_t *root);
+/* The verb has ended with this status: if it has printed no object, print one of the errors. */
+int cmd_json_end(int status);
+void cmd_json_error(const char *words);
+json_t *cmd_json_volume(const struct rblk_volume_info *info);
+/* A string, in UTF-8 even where `text` is not; null for "" with cmd_json_words(). */
+json_t *cmd_json_text(const char *text);
+json_t *cmd_json_words(const char *text);
+/* "immediate events" as an array. */
+json_t *cmd_json_features(const char *features);
 
 /* -- connect.c --------------------------------------------------------------------------------- */
 
@@ -164,28 +185,5 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 				      struct rblk_options *options);
 /* The URI's volume, opened in the session; NULL after an error message. */
 struct rblk_volume *cmd_volume_open(struct rblk_session *session, uint32_t flags);
-
-/* -- json.c ------------------------------------------------------------------------------------ */
-
-/*
- * A verb prints one object with --json, also when it fails: rblk.schema.json and the manual have
- * its keys, each with one meaning for all verbs. Times are nanoseconds, sizes bytes, both integers.
- */
-typedef struct json_t json_t;
-/* From here on cmd_error()'s lines are kept, too, for the key "errors". */
-void cmd_json_begin(void);
-/* If standard output is for data: print the object there instead. */
-void cmd_json_output(FILE *out);
-/* Print the object; takes the reference. enum cmd_exit */
-int cmd_json_print(json_t *root);
-/* The verb has ended with this status: if it has printed no object, print one of the errors. */
-int cmd_json_end(int status);
-void cmd_json_error(const char *words);
-json_t *cmd_json_volume(const struct rblk_volume_info *info);
-/* A string, in UTF-8 even where `text` is not; null for "" with cmd_json_words(). */
-json_t *cmd_json_text(const char *text);
-json_t *cmd_json_words(const char *text);
-/* "immediate events" as an array. */
-json_t *cmd_json_features(const char *features);
 
 #endif

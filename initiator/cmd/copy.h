@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk copy, in five files: copy.c (the verb: options, order of things, what is printed),
- * copy_end.c (a file or a volume to copy from or to), copy_run.c (the pipeline between two ends),
- * copy_holes.c (where an end reads as zeroes, without reading), copy_verify.c (the target's checksums
- * against what was copied).
+ * rblk copy, in four files: copy.c (the verb: options, order of things, what is printed),
+ * copy_end.c (a file or a volume to copy from or to, and where it reads as zeroes without being read),
+ * copy_run.c (the pipeline between two ends), copy_verify.c (the target's checksums against what was copied).
  */
 #ifndef RBLK_CMD_COPY_H
 #define RBLK_CMD_COPY_H
@@ -34,7 +33,7 @@ struct copy_end {
 	bool regular;		      /* a file with holes, whose length is set */
 	bool standard;		      /* standard input or output */
 	bool created;		      /* by this copy, which has written nothing yet: a refusal removes it */
-	struct copy_holes *holes;     /* copy_holes.c's; NULL: not known where they are */
+	struct copy_holes *holes;     /* NULL: not known where they are */
 	struct rblk_session *session; /* NULL for a file */
 	struct rblk_volume *volume;
 	const struct rblk_volume_info *info;
@@ -118,8 +117,6 @@ int64_t copy_end_read_file(struct copy_end *end, void *data, uint32_t bytes, uin
  */
 int64_t copy_end_read_pipe(struct copy_end *end, void *data, uint32_t bytes);
 int copy_end_write_file(struct copy_end *end, const void *data, uint32_t bytes, uint64_t offset);
-
-/* -- copy_holes.c ------------------------------------------------------------------------------ */
 
 /* If this end can tell. 0 or negative errno, after an error message. */
 int copy_holes_init(struct copy_end *end);

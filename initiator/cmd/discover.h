@@ -3,10 +3,9 @@
  * Discovery: asks a multicast group which targets there are (specification section 3.1).
  *
  *	discover.c         the verb
- *	discover_ask.c     asks on network interfaces of this machine: over UDP, and over RDMA by
- *	discover_rdma.c    the multicast groups of their RDMA devices
- *	discover_list.c    the answers, put together: pure
- *	discover_uri.c     discover://NAME/VOLUME, a target by its name
+ *	discover_ask.c     asks on network interfaces of this machine: over UDP, and over RDMA by the multicast groups of
+ *	                   their RDMA devices
+ *	discover_list.c    the answers, put together: pure; discover://NAME/VOLUME, a target by its name
  *
  * An answer is what somebody on the link says. Nothing of it is proven.
  */
@@ -64,57 +63,6 @@ void discover_list_free(struct discover_list *list);
 /* "rblk://10.9.0.1:4430", "rblk+tcp://[fd09::1]:4430". text: DISCOVER_PORTAL_BYTES; returns it. */
 const char *discover_portal_format(const struct discover_portal *portal, char *text);
 
-/* -- discover_rdma.c --------------------------------------------------------------------------- */
-
-#define DISCOVER_GROUPS_MAX 16 /* network interfaces with RDMA */
-
-/* All zero at first. The groups are left, and freed, by discover_rdma_leave(). */
-struct discover_rdma {
-	struct discover_group {
-		struct fab_group *group;
-		char interface[IFNAMSIZ];
-	} groups[DISCOVER_GROUPS_MAX];
-	unsigned int count;
-	bool wanted; /* an error message also for devices that have no multicast */
-	bool failed; /* an error message was written */
-};
-
-/*
- * One more group, if `local` is an RDMA device's address and there is room. An error message if joining fails; without
- * `wanted` none for a device that has no multicast.
- */
-void discover_rdma_join(struct discover_rdma *rdma, const char *interface, const struct sockaddr *local);
-bool discover_rdma_has(const struct discover_rdma *rdma, const char *interface);
-void discover_rdma_leave(struct discover_rdma *rdma);
-/* Returns by how many groups it was sent. An error message for each of the others. */
-unsigned int discover_rdma_send(struct discover_rdma *rdma, const struct rblk_wire_discover *query);
-/* Fills entries, DISCOVER_GROUPS_MAX * FAB_GROUP_FDS at most; returns how many. */
-unsigned int discover_rdma_polled(const struct discover_rdma *rdma, struct pollfd *polled);
-/* Is given a datagram, not checked, which is valid until it returns. 0, or a negative errno: no more of them. */
-typedef int discover_take_fn(void *context, const void *data, size_t length, const char *interface);
-/*
- * 0: that was all; 1: there may be more, which polling does not tell; or the -errno of `take`. A lost group is left, after an
- * error message.
- */
-int discover_rdma_receive(struct discover_rdma *rdma, discover_take_fn *take, void *context);
-
-/* -- discover_ask.c ---------------------------------------------------------------------------- */
-
-#define DISCOVER_TIME_MS 1000
-
-struct discover_question {
-	const char *name;	/* of the target; NULL: every one */
-	const char *interfaces; /* "eth0,eth1"; NULL: all that can multicast, but the loopback */
-	uint16_t port;	   /* of UDP */
-	unsigned int over; /* of enum discover_over; 0: by all ways that this machine has */
-	uint64_t time_ms; /* how long answers are taken */
-};
-
-/* 0 with *list to be freed, or -1 after an error message. */
-int discover_ask(const struct discover_question *question, struct discover_list *list);
-
-/* -- discover_uri.c ---------------------------------------------------------------------------- */
-
 /* Which portals are of use; with ANY those of RDMA, if there are some. */
 enum discover_fabric { DISCOVER_ANY, DISCOVER_RDMA, DISCOVER_TCP };
 #define DISCOVER_REASON_BYTES 320
@@ -130,5 +78,20 @@ int discover_uri_compose(const struct discover_list *list, const char *name, con
 enum discover_fabric discover_fabric_here(void);
 /* Asks. 0, or -1 after an error message. */
 int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES]);
+
+/* -- discover_ask.c ---------------------------------------------------------------------------- */
+
+#define DISCOVER_TIME_MS 1000
+
+struct discover_question {
+	const char *name;	/* of the target; NULL: every one */
+	const char *interfaces; /* "eth0,eth1"; NULL: all that can multicast, but the loopback */
+	uint16_t port;	   /* of UDP */
+	unsigned int over; /* of enum discover_over; 0: by all ways that this machine has */
+	uint64_t time_ms; /* how long answers are taken */
+};
+
+/* 0 with *list to be freed, or -1 after an error message. */
+int discover_ask(const struct discover_question *question, struct discover_list *list);
 
 #endif

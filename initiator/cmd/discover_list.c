@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The answers to one question, put together: a target answers on each network, each time with the
- * portals of that network. Pure; the validator has checked every answer.
- */
+/* Owns what the answers of discovery mean: the targets that there are, and which one discover://NAME names. */
 #include "initiator/cmd/discover.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "initiator/cmd/cmd.h"
+#include "initiator/uri.h"
+#include "proto/wire/wire_check.h"
+
+/* -- answers ----------------------------------------------------------------------------------- */
+
+/*
+ * The answers to one question, put together: a target answers on each network, each time with the
+ * portals of that network. Pure; the validator has checked every answer.
+ */
 
 static struct discovered *list_find(const struct discover_list *list,
 				    const struct rblk_wire_discover *answer)
@@ -102,4 +110,125 @@ const char *discover_portal_format(const struct discover_portal *portal, char *t
 	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? portal->address + 12 : portal->address, host, sizeof(host));
 	snprintf(text, DISCOVER_PORTAL_BYTES, v4 ? "%s://%s:%u" : "%s://[%s]:%u", scheme, host, portal->port);
 	return text;
+}
+
+/* -- URIs -------------------------------------------------------------------------------------- */
+
+/*
+ * discover://NAME/VOLUME: a URI that names a target instead of its hosts. Its grammar, and the URI with
+ * hosts that the answers to a question make of it.
+ */
+
+#define SCHEME "discover://"
+/* A target that is just being started, at boot, answers a later question. */
+#define URI_TIMES 3
+
+bool discover_uri_is(const char *text)
+{
+	return !strncmp(text, SCHEME, strlen(SCHEME));
+}
+
+static bool uri_name(const char *from, size_t length, char name[RBLK_NAME_BYTES])
+{
+	memset(name, 0, RBLK_NAME_BYTES);
+	if (length >= RBLK_NAME_BYTES)
+		return false;
+	memcpy(name, from, length);
+	return rblk_name_valid(name);
+}
+
+int discover_uri_parse(const char *text, char name[RBLK_NAME_BYTES], char volume[RBLK_NAME_BYTES],
+		       char *reason)
+{
+	const char *from = text + strlen(SCHEME);
+	size_t length = strcspn(from, "/");
+	const char *rest = from[length] ? from + length + 1 : "";
+
+	memset(volume, 0, RBLK_NAME_BYTES);
+	if (uri_name(from, length, name) && (!*rest || uri_name(rest, strlen(rest), volume)))
+		return 0;
+	snprintf(reason, DISCOVER_REASON_BYTES,
+		 "%.80s: names of target and volume, as in discover://NAME/VOLUME, have 1 to %d letters, "
+		 "digits and . _ : + -",
+		 text, RBLK_NAME_BYTES - 1);
+	return -EINVAL;
+}
+
+/* The hosts of this kind; how many. */
+static unsigned int uri_hosts(const struct discovered *target, uint8_t kind, char *uri)
+{
+	char portal[DISCOVER_PORTAL_BYTES];
+	unsigned int hosts = 0;
+	size_t length = 0;
+
+	for (unsigned int i = 0; i < target->portal_count && hosts < INI_URI_HOSTS; i++) {
+		if (target->portals[i].kind != kind)
+			continue;
+		discover_portal_format(&target->portals[i], portal);
+		/* One scheme is for all hosts behind it. */
+		length += (size_t)snprintf(uri + length, RBLK_URI_BYTES - length, "%s%s", hosts ? "," : "",
+					   hosts ? strstr(portal, "://") + 3 : portal);
+		hosts++;
+	}
+	return hosts;
+}
+
+int discover_uri_compose(const struct discover_list *list, const char *name, const char *volume,
+			 enum discover_fabric fabric, char uri[RBLK_URI_BYTES], char *reason)
+{
+	const struct discovered *target = list->targets;
+	size_t length;
+
+	if (!list->count) {
+		snprintf(reason, DISCOVER_REASON_BYTES, "%s: no target of this name answered", name);
+		return -ENOENT;
+	}
+	if (list->count > 1) {
+		snprintf(reason, DISCOVER_REASON_BYTES,
+			 "%s: %u targets of this name answered; see rblk discover, and give a host instead",
+			 name, list->count);
+		return -ENOTUNIQ;
+	}
+	if (!(fabric != DISCOVER_TCP && uri_hosts(target, RBLK_PORTAL_RDMA, uri)) &&
+	    !(fabric != DISCOVER_RDMA && uri_hosts(target, RBLK_PORTAL_TCP, uri))) {
+		snprintf(reason, DISCOVER_REASON_BYTES, "%s: it tells no address for %s", name,
+			 fabric == DISCOVER_RDMA ? "RDMA" : fabric == DISCOVER_TCP ? "TCP" : "RDMA or TCP");
+		return -EADDRNOTAVAIL;
+	}
+	length = strlen(uri);
+	snprintf(uri + length, RBLK_URI_BYTES - length, "%s%s", volume[0] ? "/" : "", volume);
+	return 0;
+}
+
+enum discover_fabric discover_fabric_here(void)
+{
+	struct ibv_device **devices;
+	int count = 0;
+
+	devices = ibv_get_device_list(&count);
+	if (devices)
+		ibv_free_device_list(devices);
+	return count > 0 ? DISCOVER_ANY : DISCOVER_TCP;
+}
+
+int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES])
+{
+	char name[RBLK_NAME_BYTES], volume[RBLK_NAME_BYTES], reason[DISCOVER_REASON_BYTES];
+	const struct discover_question question = {
+		.name = name, .port = RBLK_DEFAULT_PORT, .time_ms = DISCOVER_TIME_MS };
+	struct discover_list list;
+	int err = discover_uri_parse(text, name, volume, reason);
+
+	for (unsigned int i = 0; i < URI_TIMES && !err; i++) {
+		if (discover_ask(&question, &list))
+			return -1;
+		err = discover_uri_compose(&list, name, volume, fabric, uri, reason);
+		discover_list_free(&list);
+		if (!err)
+			return 0;
+		if (err == -ENOENT && i + 1 < URI_TIMES)
+			err = 0;
+	}
+	cmd_error("%s", reason);
+	return -1;
 }

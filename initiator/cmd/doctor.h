@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk doctor, in five files: doctor_system.c and doctor_rdma.c collect facts about this machine,
+ * rblk doctor, in three files: doctor_system.c collects facts about this machine,
  * doctor_judge.c says what is wrong in them (facts in, problems out: no look at the machine),
- * doctor.c is the verb and prints, doctor_json.c makes all of it an object for programs.
+ * doctor.c is the verb and prints, also as an object for programs.
  */
 #ifndef RBLK_CMD_DOCTOR_H
 #define RBLK_CMD_DOCTOR_H

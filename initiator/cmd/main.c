@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk VERB ...: one verb of the table (verbs.c), and what is not a verb's: help and version.
+ * rblk VERB ...: one verb of the table (options.c), and what is not a verb's: help and version.
  */
 #include "initiator/cmd/cmd.h"
 #include "initiator/cmd/discover.h"

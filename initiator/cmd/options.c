@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Options by table: parsing and --help from the same entries, so that they cannot disagree.
- * Operands and options may be mixed; "--" ends the options; "-" is an operand (standard input).
- */
+/* Owns the tables of the command line: the verbs, and how the options of each are parsed and explained. */
 #include "initiator/cmd/cmd.h"
 
 #include <ctype.h>
@@ -11,6 +8,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* -- the verbs --------------------------------------------------------------------------------- */
+
+/* * The table of verbs: for main.c, which runs one, and completion.c, which makes the shells' completions of it. */
+
+const struct cmd_verb *const cmd_verbs[] = {
+	&cmd_verb_discover, &cmd_verb_list, &cmd_verb_info, &cmd_verb_copy, &cmd_verb_ping,
+	&cmd_verb_attach, &cmd_verb_detach, &cmd_verb_acknowledge, &cmd_verb_top,
+	&cmd_verb_reserve, &cmd_verb_key,    &cmd_verb_doctor, &cmd_verb_fault, NULL,
+};
+
+/* -- their options ----------------------------------------------------------------------------- */
+
+/*
+ * Options by table: parsing and --help from the same entries, so that they cannot disagree.
+ * Operands and options may be mixed; "--" ends the options; "-" is an operand (standard input).
+ */
 
 int cmd_size_parse(const char *text, uint64_t *bytes)
 {
