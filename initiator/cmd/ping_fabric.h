@@ -3,7 +3,7 @@
  * Round trips between two `rblk ping` over the fabric alone, without rblkd: ping_fabric.c is the end that measures,
  * ping_serve.c the one that answers. This is their protocol, which no other program speaks: one connection for each kind of
  * round trip. Its private data names the kind, the acceptance a page that may be read and written until the connection
- * ends. A message, 64 bytes, is answered by one with the same sequence.
+ * ends. A message is answered by one with the same sequence.
  */
 #ifndef RBLK_CMD_PING_FABRIC_H
 #define RBLK_CMD_PING_FABRIC_H
@@ -13,8 +13,7 @@
 #include "proto/wire/types.h"
 
 #define PING_BYTES_MAX 4096 /* one transfer, and the page */
-#define PING_MAGIC 0x676e6970u /* "ping" */
-#define PING_VERSION 1
+#define PING_MAGIC 0x316e6970u /* "pin1"; a changed protocol has another */
 
 enum ping_kind {
 	PING_SEND_POLLED,     /* SEND and RECV; both ends poll */
@@ -24,39 +23,20 @@ enum ping_kind {
 	PING_KINDS
 };
 
-/* Private data of the request. */
+/* Private data of the request; of a rejection, too, if the request was understood, and there is no room. */
 struct ping_hello {
 	__le32 magic;
-	__le16 version;
-	__u8 kind;
-	__u8 reserved;
+	__le32 kind; /* enum ping_kind */
 };
 RBLK_ASSERT_SIZE(struct ping_hello, 8);
 
 /* Private data of the acceptance. */
 struct ping_welcome {
 	__le32 magic;
-	__le16 version;
-	__u8 reserved[2];
-	__le32 rkey;
-	__le32 length; /* of the page */
+	__le32 rkey; /* of PING_BYTES_MAX at `address` */
 	__le64 address;
 };
-RBLK_ASSERT_SIZE(struct ping_welcome, 24);
-
-enum ping_refused {
-	PING_REFUSED_MALFORMED = 1,
-	PING_REFUSED_BUSY = 2, /* as many others are served as may be */
-	PING_REFUSED_RESOURCES = 3,
-};
-
-/* Private data of a rejection. */
-struct ping_refusal {
-	__le32 magic;
-	__le16 version; /* that this end speaks */
-	__le16 reason;
-};
-RBLK_ASSERT_SIZE(struct ping_refusal, 8);
+RBLK_ASSERT_SIZE(struct ping_welcome, 16);
 
 /* Both ways. */
 struct ping_message {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # ping measures the plain command of a target in two ways, and the fabric alone to another ping in four; two that do not fit
-# together say so. Method: order relations that hold on any machine, not times. ping_hostile has ends that break the rules.
+# together say so. Neither of two pings trusts the other. Method: order relations that hold on any machine, not times; ping_peer
+# breaks the rules.
 . "$(dirname "$0")/cmd.sh"
 
 measured() {
@@ -25,10 +26,11 @@ target_stop
 # A URI has no port of the system's choice: others are tried until one is free.
 serving=
 trap 'kill $serving 2>/dev/null || true; target_stop; rm -rf "$scratch"' EXIT
-serve() {
+serve() { # TIMEOUT
 	for _ in {1..50}; do
 		peer=rblk+tcp://127.0.0.1:$((20000 + (RANDOM % 10000)))
-		"$RBLK" ping --serve "$peer" > "$scratch/serve" 2> "$scratch/serve.err" &
+		rm -f "$scratch/serve" # of the one before
+		"$RBLK" ping --timeout "$1" --serve "$peer" > "$scratch/serve" 2> "$scratch/serve.err" &
 		serving=$!
 		served() { [ -s "$scratch/serve" ] || ! kill -0 $serving 2>/dev/null; }
 		wait_for "rblk ping --serve" served
@@ -38,7 +40,7 @@ serve() {
 	fail "no free port"
 }
 
-serve
+serve 1h
 expect 0 "$RBLK" ping --peer --count 50 --json "$peer"
 json_is '[.kinds[].kind] == ["send-polled", "send-events", "rdma-signalled", "rdma-unsignalled"] and .paths == []'
 measured
@@ -56,3 +58,27 @@ expect 2 "$RBLK" ping --serve "$peer,localhost"
 err_has "TARGET is one host without a volume"
 expect 1 "$RBLK" ping --peer --source 127.0.0.1,127.0.0.2 "$peer"
 err_has "--source"
+
+# Ends that break the rules.
+expect 0 "$PEER" break "${peer#*//}"
+expect 0 "$RBLK" ping --peer --count 5 "$peer"
+kill $serving
+serve 300ms
+expect 0 "$PEER" silent "${peer#*//}"
+grep -q 'silent for too long' "$scratch/serve.err" || fail "the end of a silent peer is not told"
+expect 0 "$RBLK" ping --peer --count 5 --kind send-events "$peer"
+"$PEER" welcome > "$scratch/port" &
+wait_for "a port" test -s "$scratch/port"
+expect 1 "$RBLK" ping --peer "rblk+tcp://127.0.0.1:$(< "$scratch/port")"
+err_has "it is no rblk ping --serve of this version"
+
+# The other end is killed in the middle.
+kill $serving
+serve 1h
+"$RBLK" ping --peer --count 10000000 --kind send-polled "$peer" > "$scratch/out" 2> "$scratch/err" &
+measuring=$!
+answering() { [ "$(cut -d' ' -f14 "/proc/$serving/stat")" -gt 5 ]; }
+wait_for "processor time of the other end" answering
+kill -9 $serving
+if wait $measuring; then fail "a ping without an other end: status 0"; fi
+err_has "the connection is lost"

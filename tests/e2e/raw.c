@@ -121,18 +121,21 @@ static void take_reply(struct raw *raw, const struct ibv_wc *wc)
 	post_receive(raw, wc->wr_id - 1000);
 }
 
+static size_t smaller(size_t one, size_t two)
+{
+	return one < two ? one : two;
+}
+
 static void take_event(struct raw *raw, const struct fab_event *event)
 {
 	switch (event->type) {
 	case FAB_EVENT_ESTABLISHED:
 		raw->established = true;
-		if (event->private_bytes >= sizeof(raw->accept))
-			memcpy(&raw->accept, event->private_data, sizeof(raw->accept));
+		memcpy(&raw->accept, event->private_data, smaller(event->private_bytes, sizeof(raw->accept)));
 		break;
 	case FAB_EVENT_REJECTED:
 		raw->rejected = true;
-		if (event->private_bytes >= sizeof(raw->reject))
-			memcpy(&raw->reject, event->private_data, sizeof(raw->reject));
+		memcpy(&raw->reject, event->private_data, smaller(event->private_bytes, sizeof(raw->reject)));
 		break;
 	case FAB_EVENT_FAILED:
 		die("connect", fab_error(raw->fab));
