@@ -46,7 +46,7 @@ struct tgt_limit_config {
 
 struct tgt_volume_config {
 	char name[RBLK_NAME_BYTES];
-	char store[16];       /* "uring", "nvme", "memory", "null" */
+	char store[16];       /* the kind: TGT_STORE_KINDS */
 	char path[4096];      /* uring, nvme */
 	uint64_t bytes;       /* memory, null; 0: the path's own size */
 	uint32_t block_bytes; /* 512 or 4096; 0: the store's own, at least 512 */

@@ -42,11 +42,12 @@ static int namespace_check(const struct tgt_volume_config *volume, char *error)
 
 static int path_check(const struct tgt_volume_config *volume, char *error)
 {
+	const struct tgt_store_ops *ops = tgt_store_find(volume->store);
 	struct stat st;
 
 	if (stat(volume->path, &st) < 0)
 		return denied(volume, volume->path, error);
-	if (strcmp(volume->store, "nvme") == 0 || tgt_nvme_is_generic(volume->path))
+	if (ops->is_namespace && ops->is_namespace(volume))
 		return namespace_check(volume, error);
 	if (!may_use(volume, volume->path))
 		return denied(volume, volume->path, error);

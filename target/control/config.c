@@ -101,28 +101,27 @@ int tgt_config_volume_add(struct tgt_config *config, const char *name, const cha
 
 static int volume_complete(const struct tgt_volume_config *volume, char *error)
 {
-	bool on_path = strcmp(volume->store, "uring") == 0 || strcmp(volume->store, "nvme") == 0;
-	const char *kind = volume->store;
+	const struct tgt_store_ops *ops = tgt_store_find(volume->store);
 	const char *reason = NULL;
+	char names[128];
 
-	if (!tgt_store_find(kind) || strcmp(kind, "fault") == 0)
-		return tgt_error(error, -EINVAL,
-				 "%s: volume %s: store \"%s\" is not one of uring, nvme, memory, null",
-				 volume->source, volume->name, kind);
-	if (on_path && !volume->path[0])
+	if (!ops || ops->wraps)
+		return tgt_error(error, -EINVAL, "%s: volume %s: store \"%s\" is not one of %s", volume->source,
+				 volume->name, volume->store, tgt_store_names(names, sizeof(names)));
+	if (ops->on_path && !volume->path[0])
 		reason = "has no path";
-	else if (on_path && volume->bytes)
+	else if (ops->on_path && volume->bytes)
 		reason = "has a path and a size; the size comes from the path";
-	else if (!on_path && volume->path[0])
+	else if (!ops->on_path && volume->path[0])
 		reason = "has a path, which this store does not use";
-	else if (!on_path && !volume->bytes)
+	else if (!ops->on_path && !volume->bytes)
 		reason = "has no size";
 	else if (volume->bytes % (volume->block_bytes ? volume->block_bytes : RBLK_BLOCK_BYTES_MIN))
 		reason = "has a size that is not a multiple of its block size";
 	if (!reason)
 		return 0;
 	return tgt_error(error, -EINVAL, "%s: volume %s: store = %s, but it %s", volume->source,
-			 volume->name, kind, reason);
+			 volume->name, volume->store, reason);
 }
 
 /* F6 in the configuration: two volumes on one path would lock each other out, or worse. Of one UUID they would be one. */

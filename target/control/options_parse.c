@@ -14,6 +14,7 @@
 #include "target/base/error.h"
 #include "target/control/config.h"
 #include "target/control/document.h"
+#include "target/store/store.h"
 
 #define SOURCE "command line"
 #define OPTIONS_MAX 64
@@ -212,6 +213,14 @@ static bool is_action(const struct given *given, const char *name)
 	       strcmp(given->option->name, name) == 0;
 }
 
+/* --memory and the like: a kind of store that has no path, and is told its size. */
+static bool is_sized(const struct given *given)
+{
+	const struct tgt_store_ops *ops = tgt_store_find(given->option->name);
+
+	return given->option->type == TGT_OPTION_ACTION && ops && !ops->on_path && !ops->wraps;
+}
+
 static int add_volumes(const struct arguments *arguments, struct tgt_config *config, char *error)
 {
 	unsigned int i;
@@ -222,7 +231,7 @@ static int add_volumes(const struct arguments *arguments, struct tgt_config *con
 
 		if (!given->option)
 			status = volume_operand(config, given->value, error);
-		else if (is_action(given, "memory") || is_action(given, "null"))
+		else if (is_sized(given))
 			status = volume_sized(config, given, error);
 	}
 	return status;

@@ -22,6 +22,7 @@
 #include "target/serve/calls.h"
 #include "target/serve/rules.h"
 #include "target/store/path.h"
+#include "target/store/store.h"
 
 enum step_kind {
 	STEP_KEEP,  /* as it is; perhaps with another size */
@@ -201,7 +202,7 @@ static int step_open_early(struct plan *plan, struct step *step, char *error)
 static bool volume_ends(const struct plan *plan, const struct tgt_volume_config *old)
 {
 	return !volume_find(plan->wanted, old->name) ||
-	       (strcmp(old->store, "memory") == 0 && volume_goes(plan, old));
+	       (tgt_store_find(old->store)->forgets && volume_goes(plan, old));
 }
 
 static int plan_check_use(const struct plan *plan, char *error)

@@ -178,7 +178,7 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 	char why[256];
 	int status;
 
-	if (!base || base == &tgt_store_fault)
+	if (!base || base->wraps)
 		return tgt_error(error, -EINVAL, "no such kind of store: \"%s\"", config->store);
 	fault = calloc(1, sizeof(*fault));
 	if (!fault)
@@ -552,6 +552,7 @@ static int fault_submit(struct tgt_port *port, struct tgt_io *io)
 
 const struct tgt_store_ops tgt_store_fault = {
 	.kind = "fault",
+	.wraps = true,
 	.open = fault_open,
 	.sync = fault_sync,
 	.close = fault_close,

@@ -227,6 +227,7 @@ static int memory_submit(struct tgt_port *port, struct tgt_io *io)
 
 const struct tgt_store_ops tgt_store_memory = {
 	.kind = "memory",
+	.forgets = true,
 	.open = memory_open,
 	.close = memory_close,
 	.prepare = memory_prepare,

@@ -444,8 +444,15 @@ static int nvme_submit(struct tgt_port *port, struct tgt_io *io)
 	return err;
 }
 
+static bool nvme_is_namespace(const struct tgt_volume_config *config)
+{
+	return true;
+}
+
 const struct tgt_store_ops tgt_store_nvme = {
 	.kind = "nvme",
+	.on_path = true,
+	.is_namespace = nvme_is_namespace,
 	.open = nvme_open,
 	.sync = nvme_sync,
 	.close = nvme_close,

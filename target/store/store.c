@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The kinds of store that there are, by name. A new kind is a file of its own with its table of
- * operations, and a line here.
- */
+/* The kinds of store that there are (TGT_STORE_KINDS), by name. */
 #include "target/store/store.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define KIND(name) &tgt_store_##name,
+static const struct tgt_store_ops *const kinds[] = {TGT_STORE_KINDS(KIND)};
+#define COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
 const struct tgt_store_ops *tgt_store_find(const char *kind)
 {
-	static const struct tgt_store_ops *const kinds[] = {
-		&tgt_store_uring,
-		&tgt_store_nvme,
-		&tgt_store_memory,
-		&tgt_store_null,
-		&tgt_store_fault,
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	for (size_t i = 0; i < COUNT; i++)
 		if (strcmp(kinds[i]->kind, kind) == 0)
 			return kinds[i];
 	return NULL;
+}
+
+const char *tgt_store_names(char *text, size_t bytes)
+{
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < COUNT && length < bytes; i++)
+		if (!kinds[i]->wraps)
+			length += (size_t)snprintf(text + length, bytes - length, "%s%s", length ? ", " : "", kinds[i]->kind);
+	return text;
 }

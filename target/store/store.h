@@ -212,7 +212,12 @@ struct tgt_port {
 };
 
 struct tgt_store_ops {
-	const char *kind; /* "uring", "nvme", "memory", "null", "fault" */
+	const char *kind; /* its name, in configurations and reports */
+	bool on_path;	  /* keeps its data at config->path, which has its size; else in itself, of config->bytes */
+	bool forgets;	  /* its data ends with it */
+	bool wraps;	  /* no kind to be configured: it stands in front of the one that is */
+	/* May the path be an NVMe namespace, by its generic node? NULL: no. */
+	bool (*is_namespace)(const struct tgt_volume_config *config);
 
 	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
@@ -250,12 +255,13 @@ struct tgt_store_ops {
 	int (*submit)(struct tgt_port *port, struct tgt_io *io);
 };
 
-extern const struct tgt_store_ops tgt_store_uring; /* of an NVMe generic device: the next one */
-extern const struct tgt_store_ops tgt_store_nvme;
-extern const struct tgt_store_ops tgt_store_memory;
-extern const struct tgt_store_ops tgt_store_null;
-/* Wraps the kind that config->store names; chosen by volume.c where config->fault is set. */
-extern const struct tgt_store_ops tgt_store_fault;
+/*
+ * The kinds that there are: a new one is a file with its table, and a word here. uring makes an nvme store of an NVMe generic
+ * device, and fault wraps the kind that config->store names; volume.c chooses it where config->fault is set.
+ */
+#define TGT_STORE_KINDS(KIND) KIND(uring) KIND(nvme) KIND(memory) KIND(null) KIND(fault)
+#define TGT_STORE_DECLARE(name) extern const struct tgt_store_ops tgt_store_##name;
+TGT_STORE_KINDS(TGT_STORE_DECLARE)
 /*
  * Control thread: another plan (the text of the `fault` key) from now on, for operations that begin then; counts begin
  * anew. 0, or negative errno and error (TGT_ERROR_BYTES): not a fault store, or a wrong plan.
@@ -264,5 +270,7 @@ int tgt_store_fault_change(struct tgt_store *store, const char *text, char *erro
 
 /* NULL if there is no such kind. */
 const struct tgt_store_ops *tgt_store_find(const char *kind);
+/* "uring, nvme, ...": those that may be configured. */
+const char *tgt_store_names(char *text, size_t bytes);
 
 #endif

@@ -356,8 +356,15 @@ static int uring_submit(struct tgt_port *port, struct tgt_io *io)
 	return uring_go_on(io);
 }
 
+static bool uring_is_namespace(const struct tgt_volume_config *config)
+{
+	return tgt_nvme_is_generic(config->path);
+}
+
 const struct tgt_store_ops tgt_store_uring = {
 	.kind = "uring",
+	.on_path = true,
+	.is_namespace = uring_is_namespace,
 	.open = uring_open,
 	.sync = uring_sync,
 	.close = uring_close,

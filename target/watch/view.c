@@ -166,7 +166,7 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 	memcpy(entry->name, volume->config.name, sizeof(entry->name));
 	/* Which one it has become: uring and nvme can stand for each other. What faults are in front of is not known here. */
 	snprintf(entry->store, sizeof(entry->store), "%s",
-		 ops == &tgt_store_fault ? volume->config.store : ops->kind);
+		 ops->wraps ? volume->config.store : ops->kind);
 	entry->path = strdup(volume->config.path);
 	entry->bytes = atomic_load(&volume->blocks) * volume->block_bytes;
 	entry->block_bytes = volume->block_bytes;
