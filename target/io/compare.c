@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/base/quota.h"
 #include "target/io/lane.h"
 #include "target/io/share.h"
 #include "target/store/claim.h"
@@ -24,7 +25,7 @@ struct tgt_compare {
 	struct tgt_request *request;
 	char *piece; /* of the session's memory; NULL: the store's own memory is compared */
 	uint32_t piece_bytes;
-	bool spare; /* memory outside of the pool; bounded by TGT_COMPARES_PER_SESSION */
+	bool spare; /* memory outside of the pool; bounded by compares_quota */
 	uint32_t compared; /* bytes found to be as expected so far */
 	bool writing;	   /* handed to the store: it runs on */
 };
@@ -83,6 +84,9 @@ void tgt_compare_with_memory(struct tgt_request *request)
 
 static void compare_granted(struct tgt_claim *claim);
 
+/* Each session may have so many, from their claim on; one more is answered BUSY. So one session cannot take all claims of a volume. */
+static const struct tgt_quota compares_quota = {.each = 16};
+
 /* Allocates what it needs from now on. NULL: it was answered. */
 static struct tgt_compare *compare_create(struct tgt_request *request)
 {
@@ -90,7 +94,7 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 	uint32_t bytes = (uint32_t)tgt_request_bytes(request);
 	struct tgt_compare *compare;
 
-	if (share->compares == TGT_COMPARES_PER_SESSION) {
+	if (!tgt_quota_allows(&compares_quota, 0, share->compares)) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return NULL;
 	}

@@ -10,10 +10,6 @@
 
 #include "target/io/request.h"
 
-/* At most so many per session, from their claim on; one more is answered BUSY. So one session
- * cannot take all claims of a volume. */
-#define TGT_COMPARES_PER_SESSION 16u
-
 /* From RECEIVED. capsule: its data, or NULL. */
 void tgt_compare_begin(struct tgt_request *request);
 void tgt_compare_with_memory(struct tgt_request *request);

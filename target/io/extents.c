@@ -5,11 +5,15 @@
 #include "target/io/extents.h"
 
 #include <string.h>
+#include "target/base/quota.h"
 #include "target/io/lane.h"
 #include "target/io/share.h"
 
 static_assert(sizeof(struct tgt_extent) == sizeof(struct rblk_wire_extent),
 	      "one is written where the other was");
+
+/* At a time, of one session, with the stores. Further ones are BUSY. */
+static const struct tgt_quota extents_quota = {.each = 4};
 
 void tgt_extents_begin(struct tgt_request *request)
 {
@@ -52,7 +56,7 @@ void tgt_extents_next(struct tgt_request *request)
 		tgt_request_report(request);
 		return;
 	}
-	if (share->extents == TGT_EXTENTS_PER_SESSION) {
+	if (!tgt_quota_allows(&extents_quota, 0, share->extents)) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return;
 	}

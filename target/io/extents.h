@@ -8,9 +8,6 @@
 
 #include "target/io/request.h"
 
-/* At a time, of one session, with the stores. Further ones are BUSY. */
-#define TGT_EXTENTS_PER_SESSION 4u
-
 /* The command has been checked. */
 void tgt_extents_begin(struct tgt_request *request);
 /* It has its memory. */

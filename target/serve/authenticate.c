@@ -52,7 +52,7 @@ static bool auth_count(struct tgt_session *session, const char name[RBLK_NAME_BY
 	if (err == -EBUSY)
 		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_WARNING,
 				"session %u [%s]: no room: %.63s has its share of the %u sessions of reactor %u (--sessions)",
-				session->number, session->peer, name, reactor->sessions_max, reactor->index);
+				session->number, session->peer, name, reactor->session_quota.most, reactor->index);
 	return !err;
 }
 

@@ -18,7 +18,7 @@
  * They outlive the queues that they came by, so a session that connects and sends FENCE again and
  * again, while the store is stuck, could otherwise take any amount of memory.
  */
-#define ASKS_MAX 32u
+static const struct tgt_quota asks_quota = {.each = 32};
 
 struct tgt_fence_ask {
 	struct tgt_session_message head; /* first */
@@ -171,7 +171,7 @@ static void ask_arrived(struct tgt_reactor *reactor, struct tgt_session *home, s
 		ask_answer(ask, RBLK_OK);
 		return;
 	}
-	if (place->ask_count == ASKS_MAX) {
+	if (!tgt_quota_allows(&asks_quota, 0, place->ask_count)) {
 		ask_answer(ask, RBLK_E_BUSY);
 		return;
 	}

@@ -26,21 +26,9 @@ struct tgt_host {
 	char name[RBLK_NAME_BYTES]; /* proven; empty: it is known by its address */
 	unsigned int users;	   /* sessions, and logins under way */
 	unsigned int logins;	   /* that wait */
-	unsigned int sessions, queues; /* places that it holds; tgt_host_may_take() */
+	unsigned int sessions, queues; /* places that it holds, by the reactor's quotas */
 	struct tgt_host_share share; /* of the reactor's memory, by all its sessions */
 };
-
-/*
- * May a host that holds `own` of `most` places take one more, of which all hosts hold `used`? Every
- * eighth place is kept for hosts that hold fewer than that, so one host alone gets no more than
- * seven eighths, and the next one always gets in.
- */
-static inline bool tgt_host_may_take(unsigned int own, unsigned int used, unsigned int most)
-{
-	unsigned int kept = most / 8;
-
-	return used < most && (own < kept || used < most - kept);
-}
 
 void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *key);
 /* The host at that address, with one user more. NULL: no memory. */

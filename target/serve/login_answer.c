@@ -68,15 +68,16 @@ void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 }
 
 /* The option's name says which resource is exhausted. */
-static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor, bool full,
-			      unsigned int most, const char *of_what)
+static void login_reject_full(const struct tgt_login *login, struct tgt_reactor *reactor, unsigned int used,
+			      const struct tgt_quota *quota, const char *of_what)
 {
 	char why[128];
 
 	snprintf(why, sizeof(why),
-		 full ? "all %u %s of reactor %u are in use (its share of --%s)"
+		 used >= quota->most
+		      ? "all %u %s of reactor %u are in use (its share of --%s)"
 		      : "the last of %u %s of reactor %u (its share of --%s) are for other hosts",
-		 most, of_what, reactor->index, of_what);
+		 quota->most, of_what, reactor->index, of_what);
 	tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, why);
 }
 
@@ -154,7 +155,7 @@ static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 		.total = receives->most,
 		.free = receives->most - receives->promised,
 		.held = session->share.host->credits,
-		.places = reactor->queues_max - reactor->queue_count,
+		.places = reactor->queue_quota.most - reactor->queue_count,
 		.most = reactor->config.credits,
 	};
 	uint16_t wanted = rblk_le16(login->wire.credits);
@@ -217,11 +218,10 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 
 	used = reactor->queue_count + login_leaves_room(reactor, login);
 	/* A queue 0 that connects again takes the place that was kept for it. */
-	if (used >= reactor->queues_max ||
+	if (used >= reactor->queue_quota.most ||
 	    ((begins || terms.lane.index) &&
-	     !tgt_host_may_take(session->host->queues, used, reactor->queues_max))) {
-		login_reject_full(login, reactor, used >= reactor->queues_max, reactor->queues_max,
-				  "connections");
+	     !tgt_quota_allows(&reactor->queue_quota, used, session->host->queues))) {
+		login_reject_full(login, reactor, used, &reactor->queue_quota, "connections");
 		return;
 	}
 	login_terms(reactor, fabric, device, session, login, &terms);
@@ -244,8 +244,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 
 static bool login_session_fits(const struct tgt_login *login, const struct tgt_reactor *reactor)
 {
-	return tgt_host_may_take(login->host->sessions, reactor->session_count,
-				 reactor->sessions_max);
+	return tgt_quota_allows(&reactor->session_quota, reactor->session_count, login->host->sessions);
 }
 
 void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
@@ -257,8 +256,7 @@ void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reacto
 	if (!login_session_fits(login, reactor))
 		tgt_session_expire(reactor, login->host);
 	if (!login_session_fits(login, reactor)) {
-		login_reject_full(login, reactor, reactor->session_count >= reactor->sessions_max,
-				  reactor->sessions_max, "sessions");
+		login_reject_full(login, reactor, reactor->session_count, &reactor->session_quota, "sessions");
 		return;
 	}
 	session = tgt_session_create(reactor, &login->wire, login->lease, login->host);

@@ -50,7 +50,7 @@ static bool has_room(const struct tgt_names *names, bool proven,
 	for (unsigned int i = 0; i < names->count; i++)
 		same += !names->list[i].proven &&
 			!memcmp(&names->list[i].from, from, sizeof(*from));
-	return names->unproven < TGT_NAMES_UNPROVEN_MAX && same < TGT_NAMES_OF_ADDRESS;
+	return tgt_quota_allows(&tgt_names_quota, names->unproven, same);
 }
 
 /* Lock held. */

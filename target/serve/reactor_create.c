@@ -108,7 +108,7 @@ static_assert(REPORT_BYTES_MAX <= 4 * TGT_POOL_PAGE, "a report fits its block");
  */
 static size_t reserve_bytes(const struct tgt_reactor *reactor)
 {
-	size_t bytes = (size_t)reactor->queues_max * TGT_POOL_PAGE;
+	size_t bytes = (size_t)reactor->queue_quota.most * TGT_POOL_PAGE;
 
 	bytes += (size_t)reactor->config.receive_buffers * 2 * 2 *
 		 sizeof(struct rblk_wire_completion);
@@ -185,8 +185,8 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	reactor->index = index;
 	reactor->keepalive_ns = (uint64_t)config->keepalive_ms * 1000000;
 	/* An equal share each; the listener spreads sessions evenly. */
-	reactor->sessions_max = (config->sessions_max + count - 1) / count;
-	reactor->queues_max = (config->queues_total_max + count - 1) / count;
+	reactor->session_quota = tgt_quota_places((config->sessions_max + count - 1) / count);
+	reactor->queue_quota = tgt_quota_places((config->queues_total_max + count - 1) / count);
 	tgt_work_init(&reactor->turn);
 	TAILQ_INIT(&reactor->hosts);
 	TAILQ_INIT(&reactor->sessions);

@@ -13,6 +13,7 @@
 #include "proto/fabric/fabric.h"
 #include "proto/wire/login.h"
 #include "target/base/log.h"
+#include "target/base/quota.h"
 #include "target/base/settings.h"
 #include "target/io/turn.h"
 #include "target/serve/tallies.h"
@@ -62,7 +63,7 @@ struct tgt_reactor {
 	struct tgt_registry *registry; /* the process's volumes; outlives the reactor */
 	struct tgt_peers *peers;       /* the process's reactors; outlives this one */
 	uint64_t keepalive_ns;
-	unsigned int sessions_max, queues_max; /* this reactor's share */
+	struct tgt_quota session_quota, queue_quota; /* this reactor's share, by host */
 
 	struct tgt_fabric fabrics[TGT_FABRICS_MAX];
 	unsigned int fabric_count;

@@ -101,7 +101,7 @@ int tgt_session_prove(struct tgt_session *session, const char name[RBLK_NAME_BYT
 	if (!host)
 		return -ENOMEM;
 	/* It has a place already: as if it were asked for now. */
-	if (!session->home && !tgt_host_may_take(host->sessions, reactor->session_count - 1, reactor->sessions_max)) {
+	if (!session->home && !tgt_quota_allows(&reactor->session_quota, reactor->session_count - 1, host->sessions)) {
 		tgt_host_put(reactor, host);
 		return -EBUSY;
 	}
@@ -331,7 +331,7 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *
 {
 	uint64_t keep_ns = session_keep_ns(reactor);
 	uint64_t next_ns = UINT64_MAX;
-	bool of_any = need && need->sessions <= reactor->sessions_max / 8;
+	bool of_any = need && need->sessions <= reactor->session_quota.kept;
 	struct tgt_session *session, *following, *oldest = NULL;
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
@@ -349,7 +349,7 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *
 		if (!oldest || session->idle_since_ns < oldest->idle_since_ns)
 			oldest = session;
 	}
-	if (oldest && !tgt_host_may_take(need->sessions, reactor->session_count, reactor->sessions_max))
+	if (oldest && !tgt_quota_allows(&reactor->session_quota, reactor->session_count, need->sessions))
 		session_free(oldest);
 	return next_ns;
 }

@@ -7,14 +7,15 @@
 #include <stdbool.h>
 #include <sys/queue.h>
 #include "proto/wire/payload.h"
+#include "target/base/quota.h"
 #include "target/io/counts.h"
 
 /*
  * Handles with a tally of their own: of a reactor, so that a census stays short; and of one session, so that the tallies
  * of a reactor are there for sixteen sessions at least.
  */
-#define TGT_TALLIES_MAX 1024u
 #define TGT_TALLIES_OF_SESSION 64u
+static const struct tgt_quota tgt_tallies_quota = {.most = 1024, .each = TGT_TALLIES_OF_SESSION};
 
 /*
  * Initiators that are told apart after their sessions have ended: in all, each with a tally in every reactor; by one
@@ -24,6 +25,7 @@
 #define TGT_NAMES_MAX 256u
 #define TGT_NAMES_OF_ADDRESS 16u
 #define TGT_NAMES_UNPROVEN_MAX 192u
+static const struct tgt_quota tgt_names_quota = {.most = TGT_NAMES_UNPROVEN_MAX, .each = TGT_NAMES_OF_ADDRESS};
 /* The number of all others. */
 #define TGT_NAMES_OTHER TGT_NAMES_MAX
 

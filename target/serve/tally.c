@@ -72,8 +72,7 @@ void tgt_tally_open(struct tgt_handle *handle)
 	struct tgt_tally *shared = tally_of_volume(tallies, volume);
 
 	handle->access.counts = shared ? &shared->counts : &tallies->lost;
-	if (!shared || tallies->count >= TGT_TALLIES_MAX ||
-	    handle->session->tallies >= TGT_TALLIES_OF_SESSION)
+	if (!shared || !tgt_quota_allows(&tgt_tallies_quota, tallies->count, handle->session->tallies))
 		return;
 	handle->tally = tally_create(volume->config.name);
 	if (!handle->tally)

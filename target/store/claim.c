@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "proto/core/trace.h"
+#include "target/base/quota.h"
 #include "target/store/ring.h"
 
 /* The message to a port's thread. It outlives the port if it is in flight when the port ends. */
@@ -322,17 +323,19 @@ bool tgt_write_withdraw(struct tgt_claims_port *port, struct tgt_write *write)
 
 /* -- claims ------------------------------------------------------------------------------------ */
 
+static const struct tgt_quota claims_quota = {.most = TGT_CLAIMS_MAX, .kept = TGT_CLAIMS_KEPT};
+
 /* May the host have one more? Under the lock. */
 static bool claims_room(const struct tgt_claims *claims, uint64_t host)
 {
 	unsigned int used = atomic_load(&claims->count), own = 0;
 	const struct tgt_claim *claim;
 
-	if (used < TGT_CLAIMS_MAX - TGT_CLAIMS_KEPT || used == TGT_CLAIMS_MAX)
-		return used < TGT_CLAIMS_MAX;
-	TAILQ_FOREACH(claim, &claims->list, link)
-		own += claim->host == host;
-	return own < TGT_CLAIMS_KEPT;
+	/* Nobody is asked before that. */
+	if (used >= claims_quota.most - claims_quota.kept)
+		TAILQ_FOREACH(claim, &claims->list, link)
+			own += claim->host == host;
+	return tgt_quota_allows(&claims_quota, used, own);
 }
 
 int tgt_claim_begin(struct tgt_claims_port *port, struct tgt_claim *claim, uint64_t host,

@@ -20,10 +20,8 @@
 struct tgt_claim_look;
 struct tgt_ring;
 
-/*
- * The most claims of a volume at a time. Every eighth is kept for hosts that have fewer than that,
- * so that one host alone cannot keep the others from COMPARE_AND_WRITE.
- */
+/* The most claims of a volume at a time, and those kept for hosts that have fewer, so that one host alone cannot keep the
+ * others from COMPARE_AND_WRITE. */
 #define TGT_CLAIMS_MAX 256u
 #define TGT_CLAIMS_KEPT (TGT_CLAIMS_MAX / 8)
 

@@ -5,6 +5,7 @@
 #include "target/store/reservation.h"
 
 #include <string.h>
+#include "target/base/quota.h"
 
 static bool type_of_all(uint8_t type)
 {
@@ -85,6 +86,8 @@ static void registrant_remove(struct tgt_reservation *reservation,
 		reservation_end(reservation);
 }
 
+static const struct tgt_quota registrants_quota = {.most = RBLK_REGISTRANTS_MAX, .each = TGT_REGISTRANTS_PER_HOST};
+
 static enum rblk_status registrant_add(struct tgt_reservation *reservation,
 				       const struct tgt_reserve *reserve)
 {
@@ -94,7 +97,7 @@ static enum rblk_status registrant_add(struct tgt_reservation *reservation,
 	for (unsigned int i = 0; i < reservation->count; i++)
 		of_host += !memcmp(reservation->registrants[i].host, reserve->host,
 				   TGT_REGISTRANT_HOST_BYTES);
-	if (of_host >= TGT_REGISTRANTS_PER_HOST || reservation->count == RBLK_REGISTRANTS_MAX)
+	if (!tgt_quota_allows(&registrants_quota, reservation->count, of_host))
 		return RBLK_E_NO_RESOURCES;
 	memcpy(registrant->initiator, reserve->initiator, RBLK_NAME_BYTES);
 	memcpy(registrant->host, reserve->host, TGT_REGISTRANT_HOST_BYTES);

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include "target/store/ring.h"
 
-/* Jobs that wait or run. Each session has few at a time (TGT_EXTENTS_PER_SESSION in io/), each
+/* Jobs that wait or run. Each session has few at a time (io/extents.c), each
  * connection one. */
 #define TGT_WORKER_JOBS_MAX 256u
 

@@ -272,8 +272,8 @@ static void the_last_places_are_for_other_hosts(void **state)
 	struct tgt_session *session;
 
 	(void)state;
-	reactor->sessions_max = 16;
-	reactor->queues_max = 32;
+	reactor->session_quota = tgt_quota_places(16);
+	reactor->queue_quota = tgt_quota_places(32);
 	for (uint8_t i = 1; i <= 14; i++) {
 		assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), GREEDY)),
 				 RBLK_REJECT_NO_CREDITS);
@@ -313,8 +313,8 @@ static void the_last_connections_are_for_other_hosts(void **state)
 	struct tgt_session *session;
 
 	(void)state;
-	reactor->sessions_max = 16;
-	reactor->queues_max = 16;
+	reactor->session_quota = tgt_quota_places(16);
+	reactor->queue_quota = tgt_quota_places(16);
 	session_is_ending(1, GREEDY);
 	session = TAILQ_FIRST(&reactor->sessions);
 	session->ending = false;
