@@ -78,7 +78,8 @@ struct rblk_disk {
 	bool endures;              /* it waits for a lost session: its attach has succeeded */
 	/* why the volume is not open; empty: it is, or nothing was tried */
 	char reason[RBLK_TEXT_BYTES];
-	unsigned long closed_since; /* jiffies: it is not ready since then */
+	bool closed; /* it was ready, and will be again; core_lock */
+	unsigned long closed_since; /* jiffies: it is so since then; core_lock */
 	unsigned int open_tries;    /* open_work: since then */
 	struct rblk_durable *durable; /* durable.c: F7, of its volume; NULL until that is open */
 	struct core_durable_open part; /* its own there */
@@ -108,8 +109,6 @@ struct rblk_disk {
 	struct dentry *debugfs;
 
 	struct delayed_work open_work;   /* volume.c: a new epoch, or the volume is gone */
-	/* volume.c: fail_fast_ms and give_up_ms while it is not open */
-	struct delayed_work late_work;
 	struct delayed_work refresh_work; /* volume.c: the target said that the volume changed */
 	unsigned long refreshed;          /* jiffies: when that was looked at last */
 };
@@ -151,8 +150,12 @@ int rblk_disk_open(struct rblk_disk *disk);
 void rblk_disk_release(struct rblk_disk *disk);
 /* No new command is sent for it, and what waits or comes fails. Any context. */
 void rblk_disk_fail(struct rblk_disk *disk, const char *why);
-/* The same, if its volume is not open. False: it is, or the disk has failed before. */
-bool rblk_disk_give_up(struct rblk_disk *disk);
+/*
+ * fail_fast_ms and give_up_ms of the session's disks whose volumes are not open: they do not wait
+ * for an answer to an OPEN, nor for the turn to send one. By drive_work alone, again after so many
+ * jiffies; MAX_JIFFY_OFFSET: nothing is due.
+ */
+unsigned long rblk_disk_late(struct rblk_session *session);
 /*
  * Its state, in the words of its session's; why it is not live, as one line (false: nothing is
  * wrong). Any context.

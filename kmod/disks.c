@@ -195,23 +195,84 @@ void rblk_disk_fail(struct rblk_disk *disk, const char *why)
 	rblk_disk_failed(disk);
 }
 
-bool rblk_disk_give_up(struct rblk_disk *disk)
+/* Unless its volume is open by now, or it has failed before. */
+static void rblk_disk_give_up(struct rblk_disk *disk)
 {
 	struct rblk_session *session = disk->session;
-	unsigned long flags;
+	char text[RBLK_TEXT_BYTES];
 	bool late;
 
-	spin_lock_irqsave(&session->core_lock, flags);
+	spin_lock_irq(&session->core_lock);
 	late = !disk->ready && disk->gate != RBLK_GATE_FAIL;
 	if (late && !disk->reason[0])
 		strscpy(disk->reason, "its volume was not opened again in time",
 			sizeof(disk->reason));
 	if (late)
 		rblk_disk_close_gate(disk);
-	spin_unlock_irqrestore(&session->core_lock, flags);
-	if (late)
-		rblk_disk_failed(disk);
+	spin_unlock_irq(&session->core_lock);
+	if (!late)
+		return;
+	rblk_disk_failed(disk);
+	rblk_disk_say_reason(disk, text);
+	pr_err_ratelimited("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n",
+			   disk->index, rblk_session_peer(session), text);
+}
+
+/*
+ * A disk whose volume is not open for fail_fast_ms fails what is to fail fast. In so many jiffies
+ * there is more to do; 0: it is to give up. *sweep: something is to fail now.
+ */
+static unsigned long rblk_disk_due(struct rblk_disk *disk, bool *sweep)
+{
+	const struct rblk_session *session = disk->session;
+	const struct rblk_session_options *o = &session->options;
+	unsigned int waited = jiffies_to_msecs(jiffies - disk->closed_since);
+	unsigned int limit = o->give_up_ms;
+
+	lockdep_assert_held(&session->core_lock);
+	if (!disk->closed || disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core))
+		return MAX_JIFFY_OFFSET;
+	if (waited >= limit)
+		return 0;
+	if (o->fail_fast_ms > waited) {
+		limit = min(limit, o->fail_fast_ms);
+	} else if (o->fail_fast_ms && disk->gate == RBLK_GATE_HOLD) {
+		WRITE_ONCE(disk->gate, RBLK_GATE_FAIL_FAST);
+		*sweep = true;
+	}
+	return msecs_to_jiffies(limit - waited) + 1;
+}
+
+/* A disk of the session that is to give up; NULL, and *next: none is, for so long. */
+static struct rblk_disk *rblk_disk_find_late(struct rblk_session *session, unsigned long *next)
+{
+	struct rblk_disk *disk, *late = NULL;
+	bool sweep = false;
+
+	*next = MAX_JIFFY_OFFSET;
+	spin_lock_irq(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer) {
+		*next = min(*next, rblk_disk_due(disk, &sweep));
+		if (*next)
+			continue;
+		late = disk;
+		break;
+	}
+	spin_unlock_irq(&session->core_lock);
+	if (sweep)
+		rblk_waiting_sweep(session);
 	return late;
+}
+
+unsigned long rblk_disk_late(struct rblk_session *session)
+{
+	struct rblk_disk *disk;
+	unsigned long next;
+
+	/* One that leaves the session waits for us (rblk_volume_stop()). */
+	while ((disk = rblk_disk_find_late(session, &next)))
+		rblk_disk_give_up(disk);
+	return next;
 }
 
 const char *rblk_disk_state(const struct rblk_disk *disk)

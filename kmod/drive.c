@@ -89,7 +89,12 @@ void rblk_drive_follow(struct rblk_session *session)
 	lockdep_assert_held(&session->core_lock);
 	rblk_drive_renew(session);
 	rblk_drive_routes(session);
-	queue_work(rblk_workqueue, &session->drive_work);
+	rblk_drive_kick(session);
+}
+
+void rblk_drive_kick(struct rblk_session *session)
+{
+	mod_delayed_work(rblk_workqueue, &session->drive_work, 0);
 }
 
 void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
@@ -147,19 +152,6 @@ void rblk_drive_abandon(struct rblk_session *session, const char *why)
 
 /* -- the timer -- */
 
-/* The machine is asked again when the next of its times has come. */
-static void rblk_drive_time(struct rblk_session *session)
-{
-	u64 now = rblk_drive_now(), next;
-
-	spin_lock_irq(&session->core_lock);
-	next = core_session_next_ns(&session->core);
-	spin_unlock_irq(&session->core_lock);
-	if (next != U64_MAX)
-		mod_delayed_work(rblk_workqueue, &session->tick_work,
-				 next > now ? nsecs_to_jiffies(next - now) + 1 : 0);
-}
-
 static void rblk_drive_live(struct rblk_session *session, unsigned long *live)
 {
 	unsigned int i;
@@ -171,10 +163,8 @@ static void rblk_drive_live(struct rblk_session *session, unsigned long *live)
 }
 
 /* The machine notices silence, and loses the connections: what it lost is said and counted here. */
-static void rblk_drive_tick_work(struct work_struct *work)
+static void rblk_drive_tick(struct rblk_session *session)
 {
-	struct rblk_session *session =
-		container_of(to_delayed_work(work), struct rblk_session, tick_work);
 	DECLARE_BITMAP(live, RBLK_QUEUES_MAX);
 	unsigned int i;
 
@@ -186,8 +176,50 @@ static void rblk_drive_tick_work(struct work_struct *work)
 		    !core_session_over(&session->core))
 			rblk_tell_lost(session->queues[i], "no answer to KEEPALIVE for %u ms",
 				       session->queues[i]->keepalive_ms);
-	rblk_drive_follow(session);
+	rblk_drive_renew(session);
+	rblk_drive_routes(session);
 	spin_unlock_irq(&session->core_lock);
+}
+
+/* How often a queue that is to move is looked at. */
+#define RBLK_LEAVE_MS 10u
+
+/*
+ * Queues that are to move to another portal take no commands any more, and are lost when their last
+ * one is answered: none has to be sent again. True: some have commands.
+ */
+static bool rblk_drive_leave(struct rblk_session *session)
+{
+	bool busy = false;
+	unsigned int i;
+
+	for_each_set_bit(i, &session->leaving, session->queue_count) {
+		if (!rblk_queue_idle(session->queues[i])) {
+			busy = true;
+			continue;
+		}
+		__clear_bit(i, &session->leaving);
+		rblk_queue_lost(session->queues[i], "moves to another portal");
+	}
+	return busy;
+}
+
+/* It runs again at the machine's next time, or a disk's; earlier if something happens. */
+static void rblk_drive_again(struct rblk_session *session, bool leaving)
+{
+	u64 now = rblk_drive_now(), next;
+	unsigned long wait = rblk_disk_late(session);
+
+	spin_lock_irq(&session->core_lock);
+	next = core_session_next_ns(&session->core);
+	spin_unlock_irq(&session->core_lock);
+	if (next != U64_MAX)
+		wait = min_t(u64, wait, next > now ? nsecs_to_jiffies(next - now) + 1 : 0);
+	if (leaving)
+		wait = min(wait, msecs_to_jiffies(RBLK_LEAVE_MS));
+	/* If it is queued already, then for now. */
+	if (wait != MAX_JIFFY_OFFSET)
+		queue_delayed_work(rblk_workqueue, &session->drive_work, wait);
 }
 
 /* -- a new state -- */
@@ -255,10 +287,11 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		queue_work(rblk_calls, &queue->connect_work);
 		break;
 	case CORE_ACTION_CLOSE:
+		__clear_bit(action->queue, &session->leaving);
 		queue_work(rblk_workqueue, &queue->close_work);
 		break;
 	case CORE_ACTION_LEAVE:
-		queue_delayed_work(rblk_workqueue, &queue->leave_work, 0);
+		__set_bit(action->queue, &session->leaving);
 		break;
 	case CORE_ACTION_FENCE:
 		queue_work(rblk_fences, &queue->fence_work);
@@ -294,11 +327,13 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 
 static void rblk_drive_work(struct work_struct *work)
 {
-	struct rblk_session *session = container_of(work, struct rblk_session, drive_work);
+	struct rblk_session *session =
+		container_of(to_delayed_work(work), struct rblk_session, drive_work);
 	unsigned int noio = memalloc_noio_save();
 	struct core_action action;
-	bool more;
+	bool more, leaving;
 
+	rblk_drive_tick(session);
 	do {
 		spin_lock_irq(&session->core_lock);
 		more = core_session_action(&session->core, &action);
@@ -308,8 +343,9 @@ static void rblk_drive_work(struct work_struct *work)
 		if (more)
 			rblk_drive_act(session, &action);
 	} while (more);
+	leaving = rblk_drive_leave(session);
 	rblk_tell_loss(session);
-	rblk_drive_time(session);
+	rblk_drive_again(session, leaving);
 	rblk_waiting_kick(session);
 	wake_up_all(&session->wait);
 	memalloc_noio_restore(noio);
@@ -336,9 +372,8 @@ void rblk_drive_init(struct rblk_session *session)
 		.random = get_random_u32(),
 	};
 
-	INIT_WORK(&session->drive_work, rblk_drive_work);
+	INIT_DELAYED_WORK(&session->drive_work, rblk_drive_work);
 	rblk_works_init(session);
-	INIT_DELAYED_WORK(&session->tick_work, rblk_drive_tick_work);
 	memset(session->route, RBLK_NO_ROUTE, sizeof(session->route));
 	core_session_init(&session->core, &options);
 }
@@ -391,14 +426,12 @@ void rblk_drive_stop(struct rblk_session *session)
 	/* Every queue is closed by its own work, and nothing is connected any more. */
 	wait_event(session->wait, READ_ONCE(session->ended));
 	rblk_works_stop(session);
-	cancel_delayed_work_sync(&session->tick_work);
-	cancel_work_sync(&session->drive_work);
-	cancel_delayed_work_sync(&session->tick_work); /* the last drive may have set it */
+	cancel_delayed_work_sync(&session->drive_work);
 }
 
 void rblk_drive_leave_ibdev(struct rblk_queue *queue)
 {
 	rblk_queue_lost(queue, "its RDMA device was removed");
-	flush_work(&queue->session->drive_work);
+	flush_work(&queue->session->drive_work.work);
 	flush_work(&queue->close_work);
 }

@@ -39,5 +39,7 @@ void rblk_drive_leave_ibdev(struct rblk_queue *queue);
  */
 u64 rblk_drive_now(void);
 void rblk_drive_follow(struct rblk_session *session);
+/* Any context: a disk's time has begun. */
+void rblk_drive_kick(struct rblk_session *session);
 
 #endif

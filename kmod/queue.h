@@ -167,7 +167,6 @@ struct rblk_queue {
 	u32 part_incarnation;		  /* core_lock: of which incarnation, in part_epoch */
 	u64 part_epoch;
 	unsigned int part_rounds; /* volumes_work's */
-	struct delayed_work leave_work;
 
 	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */
 	struct delayed_work abort_work;

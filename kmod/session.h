@@ -124,8 +124,9 @@ struct rblk_session {
 	bool ended; /* FAILED or ENDED, no queue is connected, nothing waits; drive_work sets it */
 	/* session or disk has changed, or one of the session's own commands ended */
 	wait_queue_head_t wait;
-	struct work_struct drive_work, name_work;
-	struct delayed_work tick_work;
+	struct delayed_work drive_work;
+	unsigned long leaving; /* bitmap: queues that are to move to another portal; drive_work */
+	struct work_struct name_work;
 
 	u8 session_id[16]; /* a secret */
 	struct rblk_prover *prover; /* NULL: nothing is proven; fixed */

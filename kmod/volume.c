@@ -2,8 +2,8 @@
 /*
  * IDENTIFY and OPEN, on queue 0; CLOSE is closing.c's. A disk's open_work opens its volume again in
  * a new epoch, and when the target has removed or replaced it, and tries until the disk gives up,
- * whatever becomes of other disks; its late_work enforces its times meanwhile; its refresh_work
- * looks whether the volume of an open handle has changed.
+ * whatever becomes of other disks; drive_work enforces its times meanwhile; its refresh_work looks
+ * whether the volume of an open handle has changed.
  *
  * A handle belongs to an epoch, and each command that names one says which (struct
  * rblk_session_command): no handle of an older epoch is ever used in the next one, where it may be
@@ -239,6 +239,7 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 		if (disk->gate != RBLK_GATE_FAIL) {
 			disk->reason[0] = '\0';
 			WRITE_ONCE(disk->gate, RBLK_GATE_HOLD);
+			disk->closed = false;
 			smp_store_release(&disk->ready, true);
 		}
 		if (session->changes != changes && READ_ONCE(disk->added))
@@ -424,73 +425,14 @@ static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
 				    text);
 }
 
-/* It is not open for so long: when late_work has something to do next. */
-static unsigned long rblk_volume_due(const struct rblk_disk *disk, unsigned int waited)
-{
-	const struct rblk_session_options *o = &disk->session->options;
-	unsigned int limit = o->give_up_ms;
-
-	if (o->fail_fast_ms > waited)
-		limit = min(limit, o->fail_fast_ms);
-	return msecs_to_jiffies(limit - waited) + 1;
-}
-
-/* Its requests that are to fail fast fail from here on, unless the volume is open by now. */
-static void rblk_volume_fail_fast(struct rblk_disk *disk)
-{
-	spin_lock_irq(&disk->session->core_lock);
-	if (!disk->ready && disk->gate == RBLK_GATE_HOLD)
-		WRITE_ONCE(disk->gate, RBLK_GATE_FAIL_FAST);
-	spin_unlock_irq(&disk->session->core_lock);
-	rblk_waiting_sweep(disk->session);
-}
-
-static void rblk_volume_give_up(struct rblk_disk *disk)
-{
-	char text[RBLK_TEXT_BYTES];
-
-	if (!rblk_disk_give_up(disk))
-		return;
-	rblk_disk_say_reason(disk, text);
-	pr_err_ratelimited("rblk%d [%s]: gave up, I/O fails until it is detached: %s\n",
-			   disk->index, rblk_session_peer(disk->session), text);
-}
-
-/*
- * fail_fast_ms and give_up_ms of a disk whose volume is not open. They do not wait for an answer to
- * its OPEN, nor for its turn to send one.
- */
-static void rblk_volume_late_work(struct work_struct *work)
-{
-	struct rblk_disk *disk = container_of(to_delayed_work(work), struct rblk_disk, late_work);
-	const struct rblk_session_options *o = &disk->session->options;
-	unsigned int noio = memalloc_noio_save(), waited;
-	bool over;
-
-	spin_lock_irq(&disk->session->core_lock);
-	over = disk->ready || disk->gate == RBLK_GATE_FAIL ||
-	       core_session_over(&disk->session->core);
-	waited = jiffies_to_msecs(jiffies - disk->closed_since);
-	spin_unlock_irq(&disk->session->core_lock);
-	if (over)
-		goto out;
-	if (waited >= o->give_up_ms)
-		rblk_volume_give_up(disk);
-	else if (o->fail_fast_ms && waited >= o->fail_fast_ms)
-		rblk_volume_fail_fast(disk);
-	if (waited < o->give_up_ms)
-		queue_delayed_work(rblk_workqueue, &disk->late_work, rblk_volume_due(disk, waited));
-out:
-	memalloc_noio_restore(noio);
-}
-
 void rblk_volume_closed(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->session->core_lock);
 	WRITE_ONCE(disk->ready, false);
+	disk->closed = true;
 	disk->closed_since = jiffies;
 	disk->open_tries = 0;
-	mod_delayed_work(rblk_workqueue, &disk->late_work, rblk_volume_due(disk, 0));
+	rblk_drive_kick(disk->session);
 }
 
 void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
@@ -636,14 +578,13 @@ out:
 void rblk_volume_init(struct rblk_disk *disk)
 {
 	INIT_DELAYED_WORK(&disk->open_work, rblk_volume_open_work);
-	INIT_DELAYED_WORK(&disk->late_work, rblk_volume_late_work);
 	INIT_DELAYED_WORK(&disk->refresh_work, rblk_volume_refresh_work);
 	disk->refreshed = jiffies - msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
 }
 
 void rblk_volume_stop(struct rblk_disk *disk)
 {
+	flush_work(&disk->session->drive_work.work); /* rblk_disk_late() */
 	cancel_delayed_work_sync(&disk->open_work);
-	cancel_delayed_work_sync(&disk->late_work);
 	cancel_delayed_work_sync(&disk->refresh_work);
 }

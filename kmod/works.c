@@ -139,7 +139,6 @@ static void rblk_works_close(struct rblk_queue *queue)
 	rblk_queue_release_hardware(queue);
 	/* These works send on this connection: they end before the next one is made. */
 	cancel_work_sync(&queue->probe_work);
-	cancel_delayed_work_sync(&queue->leave_work);
 	rblk_overdue_stop(queue);
 	if (!queue->index)
 		cancel_work_sync(&session->name_work);
@@ -148,28 +147,6 @@ static void rblk_works_close(struct rblk_queue *queue)
 	rblk_drive_follow(session);
 	spin_unlock_irqrestore(&session->core_lock, flags);
 	memalloc_noio_restore(noio);
-}
-
-/* How often a queue that is to move is looked at. */
-#define RBLK_LEAVE_MS 10u
-
-/*
- * The queue takes no commands any more, and moves when its last one is answered: none has to be
- * sent again.
- */
-static void rblk_works_leave_run(struct work_struct *work)
-{
-	struct rblk_queue *queue =
-		container_of(to_delayed_work(work), struct rblk_queue, leave_work);
-	const struct core_queue *core = &queue->session->core.queue[queue->index];
-
-	if (READ_ONCE(core->state) != CORE_QUEUE_LIVE)
-		return;
-	if (rblk_queue_idle(queue))
-		rblk_queue_lost(queue, "moves to another portal");
-	else
-		queue_delayed_work(rblk_workqueue, &queue->leave_work,
-				   msecs_to_jiffies(RBLK_LEAVE_MS));
 }
 
 static void rblk_works_close_run(struct work_struct *work)
@@ -324,7 +301,6 @@ void rblk_works_init_queue(struct rblk_queue *queue)
 	INIT_WORK(&queue->fence_work, rblk_works_fence_run);
 	INIT_WORK(&queue->probe_work, rblk_works_probe_run);
 	INIT_DELAYED_WORK(&queue->volumes_work, rblk_works_volumes_run);
-	INIT_DELAYED_WORK(&queue->leave_work, rblk_works_leave_run);
 }
 
 void rblk_works_init(struct rblk_session *session)

@@ -174,6 +174,7 @@ unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
 #define get_jiffies_64() ((u64)jiffies)
 #define jiffies64_to_nsecs(j) ((u64)(j) * SIM_MS)
 #define nsecs_to_jiffies(ns) ((unsigned long)((ns) / SIM_MS))
+#define MAX_JIFFY_OFFSET ((LONG_MAX >> 1) - 1)
 #define msecs_to_jiffies(ms) ((unsigned long)(ms))
 #define jiffies_to_msecs(j) ((unsigned int)(j))
 #define time_after(a, b) ((long)((b) - (a)) < 0)
