@@ -19,6 +19,8 @@ has() { grep -qx "$2" "$1" || fail "$1 has no $2"; }
 labelled() { ctest --test-dir "$2" -L "^$1\$" -N | sed -n 's/^ *Test *#[0-9]*: //p' | sort; }
 
 ctest --test-dir "$2" -N | sed -n 's/^ *Test *#[0-9]*: //p' | sort > all
+# Nothing has changed: whichever mutants are chosen, the number chooses them.
+export RBLK_SINCE=HEAD
 RBLK_FRESH=5 selected quick
 RBLK_FRESH=5 selected full full
 RBLK_FRESH=6 selected full-later full
