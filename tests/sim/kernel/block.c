@@ -96,6 +96,7 @@ static void request_set_complete(struct request *rq)
 		sim_fail("the kernel: a request is completed that %s",
 			 rq->state == SIM_RQ_IDLE ? "is not started" : "has been completed");
 	rq->state = SIM_RQ_COMPLETE;
+	rq->completed(rq);
 }
 
 bool blk_mq_complete_request_remote(struct request *rq)

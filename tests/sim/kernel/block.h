@@ -55,6 +55,7 @@ struct request {
 	struct request *rq_next;  /* in a batch */
 	struct list_head entry;	  /* queue->waiting */
 	struct sim_event remote;  /* its completion, on another processor */
+	void (*completed)(struct request *rq); /* by the driver; its end may come later, on another processor */
 	void (*end)(struct request *rq, blk_status_t status);
 	void *user;
 };

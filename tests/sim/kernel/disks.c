@@ -423,6 +423,7 @@ void sim_seen_queue_lost(const char *format, va_list args)
 struct user {
 	sim_disk_done_fn done;
 	void *arg;
+	struct sim_disk_lost lost;
 };
 
 uint32_t sim_disk_kill_sending;
@@ -528,13 +529,19 @@ static struct sim_disk_lost lost_with(const struct rblk_io *io)
 	return lost;
 }
 
+/* By the time of its end that loss may be fenced, and another one begun. */
+static void on_completed(struct request *rq)
+{
+	((struct user *)rq->user)->lost = lost_with(blk_mq_rq_to_pdu(rq));
+}
+
 static void on_end(struct request *rq, blk_status_t status)
 {
 	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 	struct user *user = rq->user;
 	struct sim_disk_result result = {
 		.done = status == BLK_STS_OK, .error = io->command.error, .status = io->command.status,
-		.again = io->retry, .lost = lost_with(io),
+		.again = io->retry, .lost = user->lost,
 	};
 
 	/* F7: attached without a cache, it writes through what its volume has got since. What has no FLUSH is memory. */
@@ -557,12 +564,13 @@ int sim_disk_submit(struct rblk_disk *disk, const struct sim_disk_request *reque
 
 	if (!user)
 		return -EAGAIN;
-	*user = (struct user){ request->done, request->arg };
+	*user = (struct user){ .done = request->done, .arg = request->arg };
 	rq->cmd_flags = ops[request->kind] | (request->fua ? REQ_FUA : 0) |
 			(request->fail_fast ? REQ_FAILFAST : 0);
 	rq->sector = request->sector;
 	rq->bytes = (u32)(request->sectors << SECTOR_SHIFT);
 	rq->memory = request->memory;
+	rq->completed = on_completed;
 	rq->end = on_end;
 	rq->user = user;
 	sim_blk_submit(rq, request->last);
