@@ -21,7 +21,7 @@ void ini_event_accepted(struct ini_queue *queue)
 	session->portals.of[at].error = 0;
 	session->portals.of[at].first = queue->address;
 	if (core_session_accepted(core, queue->index, queue->target_instance, queue->keepalive_ms,
-				  session->now_ns))
+				  queue->features, session->now_ns))
 		return;
 	ini_session_note(session, "%s: queue %u: a different target answers there than on the other queues",
 			 fab_conn_peer(queue->conn), queue->index);

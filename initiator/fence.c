@@ -75,7 +75,7 @@ static bool owes(const struct ini_queue *lost)
 static struct ini_queue *carrier_of(const struct ini_queue *lost)
 {
 	struct rblk_session *session = lost->session;
-	int via = core_session_carrier(&session->core, lost->index);
+	int via = core_session_carrier(&session->core);
 
 	return via >= 0 && session->queues[via].features & RBLK_FEATURE_VOLUME_FENCE ? &session->queues[via] : NULL;
 }

@@ -108,8 +108,8 @@ struct rblk_options {
 	 * target answers, for so long more if this is set; default: without a limit, at most an hour. Then, or
 	 * if the ABORT is not answered either, the library ends the connection, and when the target
 	 * has fenced it the command ends with -ETIMEDOUT: nothing of it is in flight any more, and
-	 * it is unknown whether it was done. The fence waits for the same storage, and so do all other
-	 * writes of that connection, of other volumes as well.
+	 * it is unknown whether it was done. The fence waits for the same storage; other volumes'
+	 * writes of that connection do not, unless the target is too old for a fence by volume.
 	 */
 	uint32_t begun_timeout_ms;
 	enum rblk_policy policy;     /* chooses queues, and so paths if the URI has several hosts */

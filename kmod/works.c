@@ -30,7 +30,7 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 
 	lockdep_assert_held(&session->core_lock);
 	if (!core_session_accepted(&session->core, queue->index, queue->accept.target_instance,
-				   queue->keepalive_ms, rblk_drive_now()))
+				   queue->keepalive_ms, queue->features, rblk_drive_now()))
 		rblk_tell_attempt(queue,
 				  "the target is not that of the other queues (or was restarted)");
 	rblk_tell_mended(session);
@@ -192,7 +192,7 @@ static void rblk_works_fence_run(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* Over a queue that is up, if its target knows how. 0: it is fenced for that volume; else it may be asked again. */
+/* Over a queue that is up, this one's next incarnation perhaps, if its target knows how. 0: it is fenced for that volume; else it may be asked again. */
 static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session_command *sc)
 {
 	struct rblk_session *session = queue->session;
@@ -201,7 +201,7 @@ static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session
 
 	spin_lock_irq(&session->core_lock);
 	if (core_session_owes_fence(&session->core, queue->index, sc->epoch, (u32)sc->argument))
-		via = core_session_carrier(&session->core, queue->index);
+		via = core_session_carrier(&session->core);
 	spin_unlock_irq(&session->core_lock);
 	if (via < 0)
 		return -ENOTCONN;

@@ -34,6 +34,9 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 					   const struct core_login_session *session,
 					   const struct core_login_limits *limits)
 {
+	u32 features = agreed_features(login, limits);
+	/* F5: then FENCE, and OPEN in a new epoch, wait for the storage I/O, volume by volume. */
+	bool early = features & RBLK_FEATURE_VOLUME_FENCE;
 	u64 epoch = rblk_le64(login->session_epoch);
 	u16 queue_count = rblk_le16(login->queue_count);
 
@@ -42,24 +45,24 @@ struct core_login_verdict core_login_judge(const struct rblk_wire_login *login,
 	if (queue_count > limits->queues_max)
 		return reject(RBLK_REJECT_QUEUE_COUNT, limits->queues_max);
 	/* The old epoch ends even if this login is refused: it must have no effect any more. */
-	if (session->exists && epoch > session->epoch)
+	if (session->exists && epoch > session->epoch && !(early && session->may_follow))
 		return proceed(CORE_LOGIN_FORGET, 0);
 	if (session->exists && epoch < session->epoch)
 		return reject(RBLK_REJECT_STALE_EPOCH, (u32)session->epoch);
-	if (!session->exists) {
+	if (!session->exists || epoch > session->epoch || session->ending) {
 		/* Its handles and answers (F8) of the earlier incarnation are not here. */
-		if (rblk_le16(login->queue_index) != 0 || login->fence_incarnation)
+		if (rblk_le16(login->queue_index) != 0 || login->fence_incarnation ||
+		    (session->exists && epoch == session->epoch))
 			return reject(RBLK_REJECT_NO_SESSION, 0);
-		return proceed(CORE_LOGIN_CREATE, agreed_features(login, limits));
+		return proceed(CORE_LOGIN_CREATE, features);
 	}
 	if (queue_count != session->queue_count)
 		return reject(RBLK_REJECT_MALFORMED, session->queue_count);
 	if (rblk_le32(login->incarnation) <= session->incarnation)
 		return reject(RBLK_REJECT_STALE_INCARNATION, session->incarnation);
-	/* F5: the older incarnation has ended, its storage I/O included, before this one begins. */
-	if (session->queue_here)
+	if (session->queue_here || (session->lingers && !early))
 		return proceed(CORE_LOGIN_FENCE, 0);
-	return proceed(CORE_LOGIN_ACCEPT, agreed_features(login, limits));
+	return proceed(CORE_LOGIN_ACCEPT, features);
 }
 
 struct core_login_verdict core_login_supersede(const struct rblk_wire_login *newer,

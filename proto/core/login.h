@@ -2,7 +2,7 @@
 /*
  * Decides about the login of a queue from what the target knows of its session: pure logic, no
  * state of its own. The target acts on the verdict and asks again when the obstacle has ended, so
- * that "fence first, then accept" (F5) is one rule in one place. Specification section 3.
+ * that what has to end first (F5) is one rule in one place. Specification section 3.
  */
 #ifndef RBLK_CORE_LOGIN_H
 #define RBLK_CORE_LOGIN_H
@@ -15,7 +15,10 @@ struct core_login_session {
 	u64 epoch;
 	u16 queue_count;
 	u32 incarnation; /* of this queue: the highest accepted or fenced, 0 if none was */
-	bool queue_here; /* an older incarnation has not ended yet: connected, or I/O in flight */
+	bool queue_here; /* an older incarnation has a connection that is not drained yet, or no room to linger */
+	bool lingers;	 /* older incarnations of the queue have storage I/O, and nothing else */
+	bool ending;	 /* the session: no login joins it */
+	bool may_follow; /* ending, and likewise */
 };
 
 /* The terms that the target allows. */
@@ -28,7 +31,7 @@ struct core_login_limits {
 enum core_login_action {
 	CORE_LOGIN_ACCEPT, /* the session exists, the queue's place is free */
 	CORE_LOGIN_CREATE, /* accept, in a new session */
-	CORE_LOGIN_FENCE,  /* F5: end the queue's older incarnation, then judge again */
+	CORE_LOGIN_FENCE,  /* F5: end the queue's older incarnations, then judge again */
 	CORE_LOGIN_FORGET, /* end every queue of the older epoch and the session, then judge again */
 	CORE_LOGIN_REJECT,
 	CORE_LOGIN_WAIT, /* core_login_supersede() only */

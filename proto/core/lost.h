@@ -15,7 +15,7 @@ struct core_lost {
 	bool waits;	 /* something was lost, and is not released */
 	bool renewed;	 /* in an older epoch than today's */
 	bool drained;	 /* F4 holds */
-	bool fenced;	 /* F5 holds */
+	bool fenced;	 /* F5 holds; of older epochs for a volume when that is open again */
 	bool fence_sent; /* FENCE is under way on queue `via` */
 	bool harmless;	 /* what needs no fence has been released */
 	bool failed;	 /* some was failed and is not sent again, but may still be carried out */
@@ -26,14 +26,17 @@ struct core_lost {
 
 /*
  * A live connection is lost. Commands lost in an older epoch keep that epoch: none was sent in the
- * new one before those were released.
+ * new one before those were released. Those of an older incarnation wait for the fence of this one, too.
  */
 static inline void core_lost_begin(struct core_lost *lost, u32 incarnation, u64 now_ns)
 {
-	if (lost->waits)
+	bool failed = lost->waits && lost->failed;
+
+	if (lost->waits && lost->renewed)
 		return;
 	memset(lost, 0, sizeof(*lost));
 	lost->waits = true;
+	lost->failed = failed;
 	lost->incarnation = incarnation;
 	lost->retry_ns = now_ns;
 }
@@ -52,14 +55,14 @@ static inline bool core_lost_wants_fence(const struct core_lost *lost)
 	return lost->waits && !lost->renewed && !lost->fenced && !lost->fence_sent;
 }
 
-/* Its queue was accepted in the same epoch: that is the fence's acknowledgement. */
+/* Its queue was accepted in the same epoch, by a target that acknowledges the fence so. */
 static inline void core_lost_accepted(struct core_lost *lost)
 {
 	if (!lost->renewed)
 		lost->fenced = true;
 }
 
-/* Queue 0 was accepted: that acknowledges the fences of all older epochs. */
+/* Queue 0 was accepted: that acknowledges the fences of all older epochs, with the OPEN of each volume. */
 static inline void core_lost_epoch_accepted(struct core_lost *lost)
 {
 	if (lost->renewed)

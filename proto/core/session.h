@@ -63,7 +63,8 @@ enum core_action_kind {
 	CORE_ACTION_CLOSE,
 	/* Send no more commands on `queue`; when all have been answered: core_session_lost(). */
 	CORE_ACTION_LEAVE,
-	/* Send FENCE of `queue` up to `incarnation` on `via`; its answer: core_session_fenced(). */
+	/* Send FENCE of `queue` up to `incarnation` on `via`, which may be that queue's next incarnation; its
+	   answer: core_session_fenced(). */
 	CORE_ACTION_FENCE,
 	/* A new epoch, and no connection of the old one is left: IDENTIFY and open the volumes on queue
 	 * 0; then core_session_named(). */
@@ -164,10 +165,11 @@ void core_session_stop(struct core_session *session, u64 now_ns);
 /*
  * The answers to CONNECT. Accepted: false if the acceptance is another target's than that of the
  * other queues; then it is closed. The caller has checked its form (rblk_check_accept()) and that
- * it echoes the login.
+ * it echoes the login. `features`: agreed; without RBLK_FEATURE_VOLUME_FENCE it acknowledges the fence of
+ * the queue's older incarnations (F5).
  */
 bool core_session_accepted(struct core_session *session, u16 queue, const u8 instance[16],
-			   u32 keepalive_ms, u64 now_ns);
+			   u32 keepalive_ms, u32 features, u64 now_ns);
 void core_session_rejected(struct core_session *session, u16 queue, u16 reason, u32 detail,
 			   u64 now_ns);
 /* There was no answer, or one that a target does not send. */
@@ -239,8 +241,8 @@ static inline bool core_session_owes_fence(const struct core_session *session, u
 
 	return session->epoch == epoch && lost->waits && lost->drained && !lost->renewed && lost->incarnation == incarnation;
 }
-/* The last queue that can carry the FENCE of a volume for another one; -1: none can. */
-int core_session_carrier(const struct core_session *session, u16 lost);
+/* The last queue that can carry the FENCE of a volume; -1: none can. */
+int core_session_carrier(const struct core_session *session);
 /* The next queue that takes commands, from `first` on, cyclically; -1: none does. */
 int core_session_route(const struct core_session *session, u16 first);
 /* Queues that are LIVE. */

@@ -22,6 +22,18 @@ static void drop_fences(struct core_session *session, u16 via)
 	}
 }
 
+/* A connection that was LIVE is lost. What was to be done for commands that it lost before is to be done for all of them. */
+static void lose(struct core_session *session, u16 index, u64 now_ns)
+{
+	struct core_queue *queue = &session->queue[index];
+
+	drop_fences(session, index);
+	if (!queue->lost.waits || !queue->lost.renewed)
+		queue->todo &= (u8)~(QUEUE_FENCE | QUEUE_RELEASE_HARMLESS);
+	core_lost_begin(&queue->lost, queue->incarnation, now_ns);
+	core_queue_close(queue);
+}
+
 /* A queue whose home this portal is, preferably one that is not LIVE there. NULL: there is none. */
 static struct core_queue *at_home(struct core_session *session, u16 portal)
 {
@@ -172,7 +184,7 @@ static void first_accepted(struct core_session *session, const u8 instance[16], 
 	memcpy(session->instance, instance, sizeof(session->instance));
 	session->leaves = false;
 	session->soon_ns = 0;
-	/* Its login was the fence of all older epochs. */
+	/* Its login, with the OPEN of each volume, is the fence of all older epochs. */
 	for (u16 i = 0; i < session->options.queues; i++)
 		core_lost_epoch_accepted(&session->queue[i].lost);
 	/* The queue that makes room for it takes its old portal. */
@@ -193,11 +205,11 @@ static void first_accepted(struct core_session *session, const u8 instance[16], 
 }
 
 bool core_session_accepted(struct core_session *session, u16 index, const u8 instance[16],
-			   u32 keepalive_ms, u64 now_ns)
+			   u32 keepalive_ms, u32 features, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
 
-	rblk_trace_session(session, ACCEPTED, index, 0);
+	rblk_trace_session(session, ACCEPTED, index, features & RBLK_FEATURE_VOLUME_FENCE);
 	if (queue->state != CORE_QUEUE_CONNECTING)
 		return true; /* closed meanwhile */
 	if (!same_target(session, index, instance)) {
@@ -211,7 +223,8 @@ bool core_session_accepted(struct core_session *session, u16 index, const u8 ins
 	queue->probed = false;
 	queue->untried = (u16)(session->options.portals - 1);
 	queue->patience_ms = 0;
-	core_lost_accepted(&queue->lost);
+	if (!(features & RBLK_FEATURE_VOLUME_FENCE))
+		core_lost_accepted(&queue->lost);
 	if (!index)
 		first_accepted(session, instance, now_ns);
 	queue->accepted = queue->incarnation;
@@ -354,11 +367,7 @@ void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
 
 static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 {
-	struct core_queue *queue = &session->queue[index];
-
-	drop_fences(session, index);
-	core_lost_begin(&queue->lost, queue->incarnation, now_ns);
-	core_queue_close(queue);
+	lose(session, index, now_ns);
 	if (!index && session->leaves)
 		core_session_expect(session, now_ns);
 	core_queue_plan_retry(session, index, core_queue_after_loss(session, index, now_ns),
@@ -403,7 +412,7 @@ void core_session_fenced(struct core_session *session, u16 index, bool success, 
 	struct core_queue *queue = &session->queue[index];
 
 	rblk_trace_session(session, FENCED, index, success);
-	/* The answer may come after the queue's own login was accepted; then it is ignored. */
+	/* The answer may come after the queue was lost again; then it is ignored. */
 	if (!queue->lost.fence_sent)
 		return;
 	queue->lost.fence_sent = false;
@@ -438,15 +447,9 @@ void core_session_misled(struct core_session *session, u64 now_ns)
 	rblk_trace_session(session, MISLED, 0, 0);
 	if (core_session_over(session) || first->state != CORE_QUEUE_LIVE)
 		return;
-	for (u16 i = 0; i < session->options.queues; i++) {
-		struct core_queue *queue = &session->queue[i];
-
-		if (queue->state != CORE_QUEUE_LIVE)
-			continue;
-		drop_fences(session, i);
-		core_lost_begin(&queue->lost, queue->incarnation, now_ns);
-		core_queue_close(queue);
-	}
+	for (u16 i = 0; i < session->options.queues; i++)
+		if (session->queue[i].state == CORE_QUEUE_LIVE)
+			lose(session, i, now_ns);
 	begin_anew(session, now_ns);
 	move_first(session, (u16)((first->portal + 1) % session->options.portals));
 	/* Portals that do not help are tried more and more rarely, however quickly they answer. */

@@ -50,10 +50,10 @@ static inline bool core_session_may_connect(const struct core_session *session, 
 }
 
 /*
- * The queue that can carry a FENCE of another; -1: none can now. One at a time, because it holds a reserved tag for as
+ * The queue that can carry a FENCE; -1: none can now. One at a time, because it holds a reserved tag for as
  * long as the storage takes, and the last queue first, because queue 0's tags are those of OPEN and CLOSE.
  */
-int core_session_fence_via(const struct core_session *session, u16 lost);
+int core_session_fence_via(const struct core_session *session);
 
 /* When the next attempt is made. */
 enum core_retry {

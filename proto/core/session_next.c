@@ -29,15 +29,15 @@ int core_session_route(const struct core_session *session, u16 first)
 	return -1;
 }
 
-int core_session_carrier(const struct core_session *session, u16 lost)
+int core_session_carrier(const struct core_session *session)
 {
 	for (int via = session->queues - 1; via >= 0; via--)
-		if (via != lost && core_session_carries(session, (u16)via))
+		if (core_session_carries(session, (u16)via))
 			return via;
 	return -1;
 }
 
-/* Is a FENCE of another queue under way on this one, or to be sent? */
+/* Is a FENCE under way on this queue, or to be sent? */
 static bool fences(const struct core_session *session, u16 via)
 {
 	for (u16 i = 0; i < session->options.queues; i++)
@@ -46,11 +46,10 @@ static bool fences(const struct core_session *session, u16 via)
 	return false;
 }
 
-int core_session_fence_via(const struct core_session *session, u16 lost)
+int core_session_fence_via(const struct core_session *session)
 {
 	for (int via = session->queues - 1; via >= 0; via--)
-		if (via != lost && core_session_carries(session, (u16)via) &&
-		    !fences(session, (u16)via))
+		if (core_session_carries(session, (u16)via) && !fences(session, (u16)via))
 			return via;
 	return -1;
 }
@@ -105,7 +104,7 @@ u64 core_session_next_ns(const struct core_session *session)
 		if (queue->state == CORE_QUEUE_ENDED && i < session->queues &&
 		    core_session_may_connect(session, i))
 			due_ns = earlier(due_ns, queue->retry_ns);
-		if (core_lost_wants_fence(&queue->lost) && core_session_fence_via(session, i) >= 0)
+		if (core_lost_wants_fence(&queue->lost) && core_session_fence_via(session) >= 0)
 			due_ns = earlier(due_ns, queue->lost.retry_ns);
 		due_ns = earlier(due_ns, core_queue_keepalive_ns(queue));
 	}

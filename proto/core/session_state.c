@@ -99,7 +99,7 @@ static void connect_queues(struct core_session *session, u64 now_ns)
 	}
 }
 
-/* F5 over a LIVE queue, so that commands do not wait for a portal that is gone. */
+/* F5 over any LIVE queue, so that commands do not wait for a portal that is gone. */
 static void send_fences(struct core_session *session, u64 now_ns)
 {
 	for (u16 i = 0; i < session->options.queues; i++) {
@@ -108,7 +108,7 @@ static void send_fences(struct core_session *session, u64 now_ns)
 
 		if (!core_lost_wants_fence(&queue->lost) || now_ns < queue->lost.retry_ns)
 			continue;
-		via = core_session_fence_via(session, i);
+		via = core_session_fence_via(session);
 		if (via < 0)
 			continue;
 		queue->lost.fence_sent = true;

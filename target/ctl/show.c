@@ -105,7 +105,7 @@ static void names_join(const json_t *names, char *text, size_t bytes)
 						 json_string_value(name));
 }
 
-/* The kind of its connections: "TLS", "RDMA", "TCP"; "TLS 1, TCP 3" if they differ. */
+/* The kind of its connections: "TLS", "RDMA", "TCP"; "TLS 1, TCP 3" if they differ; "ending" without any. */
 static void over_words(const json_t *session, char text[CTL_TEXT_BYTES])
 {
 	uint64_t all = ctl_integer(session, "connections");
@@ -114,7 +114,7 @@ static void over_words(const json_t *session, char text[CTL_TEXT_BYTES])
 	size_t length = 0;
 
 	of[2] = all > of[0] + of[1] ? all - of[0] - of[1] : 0;
-	snprintf(text, CTL_TEXT_BYTES, "-");
+	snprintf(text, CTL_TEXT_BYTES, json_is_true(json_object_get(session, "ending")) ? "ending" : "-");
 	for (size_t i = 0; i < 3; i++) {
 		if (of[i] && of[i] == all)
 			snprintf(text, CTL_TEXT_BYTES, "%s", names[i]);

@@ -53,6 +53,7 @@ static void census_session(struct tgt_census *census, const struct tgt_session *
 	struct fab_channel channel;
 
 	entry->proven = session->proven;
+	entry->ending = session->ending;
 	entry->number = session->number;
 	entry->part = session->home != NULL;
 	memcpy(entry->initiator, session->initiator, sizeof(entry->initiator));
@@ -65,6 +66,7 @@ static void census_session(struct tgt_census *census, const struct tgt_session *
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
 		const struct tgt_queue *queue = session->places[i].queue;
 
+		entry->outstanding += tgt_queue_lingering_active(session, i);
 		if (!queue)
 			continue;
 		entry->encrypted += fab_conn_channel(queue->lane.conn, &channel) != NULL;

@@ -24,6 +24,7 @@ struct tgt_census_session {
 	char initiator[RBLK_NAME_BYTES];
 	char peer[80];
 	bool proven; /* its name, by a secret, on each of its connections */
+	bool ending; /* no connection joins it; its storage I/O may go on */
 	unsigned int connections, outstanding, handles;
 	unsigned int encrypted, rdma; /* of its connections: under TLS; over RDMA */
 	uint32_t credits;    /* receive buffers promised to its queues */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FENCE. A FENCE on a queue of another reactor goes to the home as a message, waits there like
+ * FENCE. One that came by a queue of another reactor goes to the home as a message, waits there like
  * others, and comes back with the answer. One of a volume waits nowhere but for a look: by then the
  * queue that it fences is closed on whichever reactor, and what its store still has are orphans.
  */
@@ -50,13 +50,15 @@ static uint32_t place_incarnation(const struct tgt_place *place)
 	return place->queue ? place->queue->incarnation : place->away->incarnation;
 }
 
-/* At the home. False: the queue has ended already, or is not here; true: it must be closed. */
-static bool fence_raise(struct tgt_place *place, uint32_t incarnation)
+/* At the home: no command of these incarnations comes any more. False: nothing is left of them. */
+static bool fence_end(struct tgt_place *place, uint32_t incarnation)
 {
 	/* F5: from now on a login of the fenced incarnation is stale, even if it was never here. */
 	if (incarnation > place->incarnation)
 		place->incarnation = incarnation;
-	return !tgt_place_empty(place) && place_incarnation(place) <= incarnation;
+	if (!tgt_place_empty(place) && place_incarnation(place) <= incarnation)
+		tgt_place_close(place, "fenced by another queue");
+	return tgt_place_has(place, incarnation);
 }
 
 /* -- of a volume ------------------------------------------------------------------------------- */
@@ -162,12 +164,8 @@ static void ask_arrived(struct tgt_reactor *reactor, struct tgt_session *home, s
 	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)message;
 	struct tgt_place *place = &home->places[ask->index];
 
-	if (!fence_raise(place, ask->incarnation)) {
-		ask_answer(ask, RBLK_OK);
-		return;
-	}
-	tgt_place_close(place, "fenced by another queue");
-	if (ask->volume) {
+	(void)reactor;
+	if (!fence_end(place, ask->incarnation) || ask->volume) {
 		ask_answer(ask, RBLK_OK);
 		return;
 	}
@@ -213,9 +211,8 @@ static void fence_here(struct tgt_session *session, struct tgt_request *request,
 		       struct tgt_volume *volume)
 {
 	struct tgt_place *place = fence_place(session, request);
-	bool closes = fence_raise(place, (uint32_t)request->argument);
 
-	if (!closes && !volume) {
+	if (!fence_end(place, (uint32_t)request->argument) && !volume) {
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
@@ -224,12 +221,10 @@ static void fence_here(struct tgt_session *session, struct tgt_request *request,
 			tgt_volume_put(volume);
 		return;
 	}
-	if (!volume)
-		TAILQ_INSERT_TAIL(&place->fences, request, link);
-	if (closes)
-		tgt_place_close(place, "fenced by another queue");
 	if (volume)
 		volume_fence_look(session->reactor, request, volume);
+	else
+		TAILQ_INSERT_TAIL(&place->fences, request, link);
 }
 
 void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume)
@@ -259,15 +254,22 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, u
 
 void tgt_fence_done(struct tgt_place *place)
 {
-	struct tgt_fence_ask *ask;
-	struct tgt_request *request;
+	struct tgt_fence_ask *ask, **at = &place->asks;
+	struct tgt_request *request, *following;
 
-	while ((request = TAILQ_FIRST(&place->fences))) {
+	for (request = TAILQ_FIRST(&place->fences); request; request = following) {
+		following = TAILQ_NEXT(request, link);
+		if (tgt_place_has(place, (uint32_t)request->argument))
+			continue;
 		TAILQ_REMOVE(&place->fences, request, link);
 		tgt_request_complete(request, RBLK_OK);
 	}
-	while ((ask = place->asks)) {
-		place->asks = ask->next;
+	while ((ask = *at)) {
+		if (tgt_place_has(place, ask->incarnation)) {
+			at = &ask->next;
+			continue;
+		}
+		*at = ask->next;
 		place->ask_count--;
 		ask_answer(ask, RBLK_OK);
 	}

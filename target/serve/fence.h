@@ -11,7 +11,7 @@
 
 /* The command, RECEIVED: it is answered or held. volume: a handle, or 0. */
 void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume);
-/* The queue of this place has ended entirely: answer the FENCEs that waited for it. */
+/* A queue of this place has ended entirely: answer the FENCEs that waited for nothing else. */
 void tgt_fence_done(struct tgt_place *place);
 /* Once in each turn: those of a volume go on. */
 void tgt_fence_retry(struct tgt_reactor *reactor);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Logins: carries out what core/login decides, here or on another reactor. A login that an older
- * incarnation or epoch blocks waits here, unanswered, until that has ended with all its storage I/O
- * (F5). login_answer.c answers.
+ * incarnation or epoch blocks waits here, unanswered, until that has ended (F5). login_answer.c answers.
  */
 #include "target/serve/login.h"
 
@@ -174,6 +173,9 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 		view.queue_count = session->queue_count;
 		view.incarnation = session->places[index].incarnation;
 		view.queue_here = !tgt_place_empty(&session->places[index]);
+		view.lingers = !TAILQ_EMPTY(&session->places[index].lingering);
+		view.ending = session->ending;
+		view.may_follow = tgt_session_may_follow(session);
 	}
 	verdict = core_login_judge(&login->wire, &view, &limits);
 	rblk_trace_login(&login->wire, &verdict);
@@ -205,8 +207,6 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 
 	if (!device || login_denied(reactor, login, session))
 		return true;
-	if (session && session->ending)
-		return false;
 	verdict = login_judge(login, reactor, device->device, session);
 	switch (verdict.action) {
 	case CORE_LOGIN_ACCEPT:
@@ -224,8 +224,10 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 				"replaced by a newer incarnation");
 		return false;
 	case CORE_LOGIN_FORGET:
+		if (session->ending)
+			return false;
 		tgt_session_end(session, "the initiator restarted the session");
-		/* One without queues has ended at once. */
+		/* One without connections has ended at once, or may be followed. */
 		reactor->rejudge = true;
 		return false;
 	case CORE_LOGIN_WAIT:

@@ -2,6 +2,7 @@
 /* Moves a queue to another reactor and back, and sends to the parts that are there. */
 #include "target/serve/placed.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/queue.h"
@@ -67,6 +68,34 @@ void tgt_placed_send(struct tgt_placed *placed)
 	tgt_reactor_send(placed->reactor, &placed->message);
 }
 
+static void left_arrived(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	struct tgt_placed *placed =
+		(struct tgt_placed *)((char *)message - offsetof(struct tgt_placed, left));
+
+	(void)reactor;
+	placed->gone(placed);
+}
+
+void tgt_placed_leave(struct tgt_placed *placed)
+{
+	placed->left.run = left_arrived;
+	tgt_reactor_send(placed->home, &placed->left);
+}
+
+void tgt_placed_left(struct tgt_placed *placed)
+{
+	struct tgt_session *session = placed->session;
+	struct tgt_place *place = &session->places[placed->index];
+
+	place->away = NULL;
+	session->queues_away--;
+	session->lingering++;
+	placed->lingering.incarnation = placed->incarnation;
+	placed->lingering.reactor = placed->reactor;
+	TAILQ_INSERT_TAIL(&place->lingering, &placed->lingering, link);
+}
+
 void tgt_placed_return(struct tgt_placed *placed)
 {
 	placed->message.run = placed->back;
@@ -81,8 +110,13 @@ void tgt_placed_end(struct tgt_placed *placed)
 	/* A refused login may come again, unless it was fenced meanwhile. */
 	if (!placed->accepted && placed->closing && place->incarnation == placed->incarnation)
 		place->incarnation = placed->before;
-	place->away = NULL;
-	session->queues_away--;
+	if (placed->lingering.reactor) {
+		TAILQ_REMOVE(&place->lingering, &placed->lingering, link);
+		session->lingering--;
+	} else {
+		place->away = NULL;
+		session->queues_away--;
+	}
 	free(placed->closing);
 	free(placed);
 }
@@ -102,12 +136,37 @@ void tgt_place_close(struct tgt_place *place, const char *reason)
 	tgt_session_send(&closing->head);
 }
 
+bool tgt_place_has(const struct tgt_place *place, uint32_t incarnation)
+{
+	const struct tgt_lingering *one;
+
+	if ((place->queue && place->queue->incarnation <= incarnation) ||
+	    (place->away && place->away->incarnation <= incarnation))
+		return true;
+	TAILQ_FOREACH(one, &place->lingering, link)
+		if (one->incarnation <= incarnation)
+			return true;
+	return false;
+}
+
 /* -- to all parts ------------------------------------------------------------------------------ */
+
+static bool place_is_at(const struct tgt_place *place, const struct tgt_reactor *reactor)
+{
+	const struct tgt_lingering *one;
+
+	if (place->away && place->away->reactor == reactor)
+		return true;
+	TAILQ_FOREACH(one, &place->lingering, link)
+		if (one->reactor == reactor)
+			return true;
+	return false;
+}
 
 static bool session_is_at(const struct tgt_session *session, const struct tgt_reactor *reactor)
 {
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (session->places[i].away && session->places[i].away->reactor == reactor)
+		if (place_is_at(&session->places[i], reactor))
 			return true;
 	return false;
 }
@@ -118,8 +177,9 @@ int tgt_parts_messages(const struct tgt_session *session, size_t bytes, tgt_sess
 	struct tgt_peers *peers = session->reactor->peers;
 	int count = 0;
 
-	for (unsigned int i = 0; session->queues_away && i < atomic_load(&peers->count); i++) {
-		if (!session_is_at(session, peers->reactors[i]))
+	for (unsigned int i = 0; peers && i < atomic_load(&peers->count); i++) {
+		/* Those that linger here are no part's. */
+		if (peers->reactors[i] == session->reactor || !session_is_at(session, peers->reactors[i]))
 			continue;
 		messages[count] = calloc(1, bytes);
 		if (!messages[count]) {

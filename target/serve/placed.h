@@ -7,7 +7,7 @@
  * as it has queues. I/O of the queue needs nothing of the home.
  *
  * One struct tgt_placed goes to the other reactor with the login, and comes back home when the
- * queue has ended entirely (F5) or was not accepted.
+ * queue has ended entirely (F5) or was not accepted. A queue that lingers says so before.
  */
 #ifndef RBLK_TARGET_PLACED_H
 #define RBLK_TARGET_PLACED_H
@@ -19,7 +19,10 @@ struct fab_request;
 
 struct tgt_placed {
 	struct tgt_message message; /* first */
+	struct tgt_message left;    /* before it: the queue leaves its place, and lingers */
+	struct tgt_lingering lingering;
 	void (*back)(struct tgt_reactor *home, struct tgt_message *message); /* run at home */
+	void (*gone)(struct tgt_placed *placed);			     /* likewise, when it has left its place */
 	struct tgt_session *session; /* which exists as long as the queue is away */
 	struct tgt_reactor *home, *reactor;
 	uint32_t incarnation, before; /* its own, and that of its place before it */
@@ -48,6 +51,10 @@ struct tgt_placed *tgt_placed_create(struct tgt_session *session, struct tgt_rea
 void tgt_placed_send(struct tgt_placed *placed);
 /* The other reactor's thread: sends it back to the home. */
 void tgt_placed_return(struct tgt_placed *placed);
+/* The other reactor's thread: the queue has no connection any more, and lingers. */
+void tgt_placed_leave(struct tgt_placed *placed);
+/* At the home: its place is empty again; tgt_placed_end() follows. */
+void tgt_placed_left(struct tgt_placed *placed);
 /* Back at the home: it leaves its place, and is freed. */
 void tgt_placed_end(struct tgt_placed *placed);
 
@@ -57,6 +64,8 @@ static inline bool tgt_place_empty(const struct tgt_place *place)
 {
 	return !place->queue && !place->away;
 }
+/* F5, the home's thread: is anything left of its incarnations up to this one? */
+bool tgt_place_has(const struct tgt_place *place, uint32_t incarnation);
 
 /* A message of so many bytes, addressed, to each reactor that has a part of the session, or had one a moment ago. Returns how
  * many there are, for the caller to send or to free; -1: no memory. */

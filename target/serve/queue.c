@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Queues: what a login allocates, and the two phases of the end.
+ * Queues: what a login allocates, and the phases of the end.
  */
 #include "target/serve/queue.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include "proto/core/trace.h"
 #include "target/base/notice.h"
@@ -74,12 +75,21 @@ static void queue_join(struct tgt_queue *queue)
 		tgt_turn_timer(&reactor->turn, queue->lane.heard_ns + reactor->keepalive_ns);
 }
 
+/* So many receive buffers are promised to it from now on, or held by its commands. */
+static void queue_promise(struct tgt_queue *queue, uint32_t buffers)
+{
+	uint32_t more = buffers - queue->promised;
+
+	queue->promised = buffers;
+	queue->lane.receives->promised += more;
+	queue->lane.share->credits += more;
+	queue->lane.share->host->credits += more;
+}
+
 static void queue_free(struct tgt_queue *queue)
 {
 	fab_conn_destroy(queue->lane.conn);
-	queue->lane.receives->promised -= queue->lane.tags;
-	queue->lane.share->credits -= queue->lane.tags;
-	queue->lane.share->host->credits -= queue->lane.tags;
+	queue_promise(queue, 0);
 	tgt_pool_free(queue->session->reactor->reserve, queue->lane.replies,
 		      tgt_lane_ring_bytes(queue->lane.credits));
 	free(queue);
@@ -104,9 +114,7 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 	if (err)
 		goto err_fini;
 	queue->lane.receives = &device->receives;
-	device->receives.promised += queue->lane.tags;
-	session->share.credits += queue->lane.tags;
-	session->share.host->credits += queue->lane.tags;
+	queue_promise(queue, queue->lane.tags);
 	queue->lane.lkey = fab_mr_lkey(fabric->mr, fab_conn_device(queue->lane.conn));
 	queue_join(queue);
 	*out = queue;
@@ -124,9 +132,20 @@ err_free:
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-static void queue_check_end(struct tgt_queue *queue)
+static bool queue_may_linger(const struct tgt_queue *queue)
 {
-	if (queue->lane.open || !queue->drained || queue->lane.active || queue->is_ended)
+	const struct tgt_place *place = &queue->session->places[queue->lane.index];
+	const struct tgt_lingering *one;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(one, &place->lingering, link)
+		count += one->reactor == queue->session->reactor;
+	return !queue->lingers && count < TGT_LINGERING_MAX;
+}
+
+void tgt_queue_check_end(struct tgt_queue *queue)
+{
+	if (queue->lane.open || !queue->drained || queue->is_ended || (queue->lane.active && !queue_may_linger(queue)))
 		return;
 	queue->is_ended = true;
 	TAILQ_INSERT_TAIL(&queue->session->reactor->ended, queue, ended_link);
@@ -168,7 +187,7 @@ void tgt_queue_lane_close(struct tgt_lane *lane, const char *reason)
 
 void tgt_queue_lane_over(struct tgt_lane *lane)
 {
-	queue_check_end(tgt_queue_of(lane));
+	tgt_queue_check_end(tgt_queue_of(lane));
 }
 
 void tgt_queue_drained(struct tgt_queue *queue)
@@ -176,7 +195,37 @@ void tgt_queue_drained(struct tgt_queue *queue)
 	tgt_queue_close(queue, NULL);
 	queue->drained = true;
 	tgt_lane_drained(&queue->lane);
-	queue_check_end(queue);
+	tgt_queue_check_end(queue);
+}
+
+void tgt_queue_linger(struct tgt_queue *queue)
+{
+	struct tgt_session *session = queue->session;
+	struct tgt_place *place = &session->places[queue->lane.index];
+
+	queue->is_ended = false;
+	queue->lingers = true;
+	queue->lingering.incarnation = queue->incarnation;
+	queue->lingering.reactor = session->reactor;
+	TAILQ_INSERT_TAIL(&place->lingering, &queue->lingering, link);
+	place->queue = NULL;
+	session->queues_here--;
+	session->lingering++;
+	/* Its successor may have the rest. */
+	if (queue->promised)
+		queue_promise(queue, queue->lane.active);
+}
+
+unsigned int tgt_queue_lingering_active(const struct tgt_session *session, unsigned int index)
+{
+	const struct tgt_lingering *one;
+	unsigned int active = 0;
+
+	TAILQ_FOREACH(one, &session->places[index].lingering, link)
+		if (one->reactor == session->reactor)
+			active += ((const struct tgt_queue *)((const char *)one - offsetof(struct tgt_queue, lingering)))
+					  ->lane.active;
+	return active;
 }
 
 /*
@@ -190,7 +239,6 @@ void tgt_queue_destroy(struct tgt_queue *queue)
 	struct tgt_device *device = queue->device;
 
 	assert(queue->drained && !queue->lane.active);
-	TAILQ_REMOVE(&reactor->ended, queue, ended_link);
 	reactor->queue_count--;
 	atomic_fetch_sub(&reactor->load, 1);
 	queue->session->host->queues--;

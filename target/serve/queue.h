@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A queue: one RC connection of a session. Its lane (io/lane.h) moves I/O; this half has the login,
- * the incarnation and the end. Allocated whole at login; ends in two phases: closed (QP to ERR,
- * what has not begun is dropped), then, when the fabric has drained and no store owns a request,
- * destroyed. The reactor's thread only.
+ * the incarnation and the end. Allocated whole at login; ends in phases: closed (QP to ERR,
+ * what has not begun is dropped); drained; then, when no store owns a request, destroyed. While one
+ * does, it lingers beside its successor. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_QUEUE_H
 #define RBLK_TARGET_QUEUE_H
@@ -33,6 +33,9 @@ struct tgt_queue {
 
 	bool drained;	  /* no completion or event of the fabric comes any more */
 	bool is_ended;	  /* in reactor->ended */
+	bool lingers;	  /* it has left its place: only storage I/O is left of it */
+	uint32_t promised; /* receive buffers */
+	struct tgt_lingering lingering;
 	bool established; /* both ends are connected: may be probed before its first message */
 	TAILQ_ENTRY(tgt_queue) ended_link;
 };
@@ -76,7 +79,13 @@ static inline void tgt_queue_lost(struct tgt_queue *queue, enum tgt_end end, con
 }
 /* FAB_EVENT_DRAINED. */
 void tgt_queue_drained(struct tgt_queue *queue);
-/* The second phase; from the reactor's turn only, when nothing is on the stack that uses it. */
+/* Puts it on reactor->ended if it is drained: to be destroyed, or, with storage I/O, to linger if it may. Idempotent. */
+void tgt_queue_check_end(struct tgt_queue *queue);
+/* It leaves its place, for a login of a newer incarnation; reactor->ended has it later once more. */
+void tgt_queue_linger(struct tgt_queue *queue);
+/* Commands of a place that are with the storage and whose connections have ended, on this reactor. */
+unsigned int tgt_queue_lingering_active(const struct tgt_session *session, unsigned int index);
+/* The last phase; from the reactor's turn only, when nothing is on the stack that uses it. */
 void tgt_queue_destroy(struct tgt_queue *queue);
 
 /* -- for tables of struct tgt_lane_ops --------------------------------------------------------- */

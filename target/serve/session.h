@@ -23,10 +23,26 @@ struct tgt_placed;
 struct tgt_fence_ask;
 struct tgt_session_message;
 
+/*
+ * So many older incarnations of a queue linger on a reactor: their connections have ended, and their storage I/O
+ * has not. Each keeps its memory, and counts as a connection of its host. Further ones stay in their place.
+ */
+#define TGT_LINGERING_MAX 4u
+
+/* One incarnation that lingers: of a queue here, or of one on another reactor. In a place of the home; of a part likewise. */
+struct tgt_lingering {
+	TAILQ_ENTRY(tgt_lingering) link;
+	uint32_t incarnation;
+	const struct tgt_reactor *reactor; /* where it is */
+};
+
+TAILQ_HEAD(tgt_lingering_list, tgt_lingering);
+
 /* A queue's place in the session: outlives the queue, and remembers what was fenced. */
 struct tgt_place {
-	struct tgt_queue *queue; /* here; NULL: none, or the last one has ended entirely */
+	struct tgt_queue *queue; /* here; NULL: none, or the last one has ended, or lingers */
 	struct tgt_placed *away; /* the queue is on another reactor; NULL: it is not */
+	struct tgt_lingering_list lingering;
 	uint32_t incarnation;	 /* the highest accepted or fenced */
 	struct tgt_origin origin; /* of its last login; in the home */
 	struct tgt_request_list fences; /* FENCE commands that wait for the queue to end */
@@ -90,7 +106,7 @@ struct tgt_session {
 	struct tgt_share share; /* of the reactor's memory; its queues' lanes use it */
 	struct tgt_answers answers; /* F8; its queues' lanes use it */
 	struct tgt_place places[RBLK_QUEUES_MAX];
-	unsigned int queues_here, queues_away;
+	unsigned int queues_here, queues_away, lingering;
 	uint64_t idle_since_ns; /* without a queue */
 
 	pthread_mutex_t lock;	     /* of handles, between the session and its parts */

@@ -38,8 +38,10 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 	memcpy(session->id, login->session_id, sizeof(session->id));
 	session->epoch = rblk_le64(login->session_epoch);
 	session->queue_count = rblk_le16(login->queue_count);
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
 		TAILQ_INIT(&session->places[i].fences);
+		TAILQ_INIT(&session->places[i].lingering);
+	}
 	session->idle_since_ns = reactor->turn.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
 	return session;
@@ -139,12 +141,23 @@ struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct t
 
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16])
 {
-	struct tgt_session *session;
+	struct tgt_session *session, *newest = NULL;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!session->home && !memcmp(session->id, id, sizeof(session->id)))
-			return session;
-	return NULL;
+		if (!session->home && !memcmp(session->id, id, sizeof(session->id)) &&
+		    (!newest || session->epoch > newest->epoch))
+			newest = session;
+	return newest;
+}
+
+bool tgt_session_may_follow(const struct tgt_session *session)
+{
+	const struct tgt_session *other;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(other, &session->reactor->sessions, link)
+		count += !other->home && !memcmp(session->id, other->id, sizeof(other->id));
+	return session->ending && !session->queues_here && !session->queues_away && count <= TGT_LINGERING_MAX;
 }
 
 /* One line with the session's totals. Peers can trigger it. */
@@ -178,7 +191,7 @@ static uint64_t session_keep_ns(const struct tgt_reactor *reactor)
 
 static bool session_has_queues(const struct tgt_session *session)
 {
-	return session->queues_here || session->queues_away;
+	return session->queues_here || session->queues_away || session->lingering;
 }
 
 /* Everything has ended: no queue, so no request, so no user of a handle is left. */
@@ -259,11 +272,14 @@ static void session_add_totals(struct tgt_session *session, const struct tgt_tot
 	counters_add(&totals->out, &one->out);
 }
 
-/* The queue of a place has ended, on any reactor. May free the session. */
+/* A queue of a place has ended, on any reactor. May free the session. */
 static void session_place_ended(struct tgt_session *session, struct tgt_place *place)
 {
 	struct tgt_reactor *reactor = session->reactor;
 
+	/* It may linger in the place of this one. */
+	if (place->queue)
+		tgt_queue_check_end(place->queue);
 	tgt_fence_done(place);
 	reactor->rejudge = true;
 	if (session_has_queues(session))
@@ -278,9 +294,28 @@ static void session_place_ended(struct tgt_session *session, struct tgt_place *p
 
 void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed)
 {
-	if (part && !part->queues_here)
+	if (part && !session_has_queues(part))
 		session_free(part);
 	tgt_placed_return(placed);
+}
+
+/* The home: a login of its place may be accepted beside it. */
+static void placed_gone(struct tgt_placed *placed)
+{
+	tgt_placed_left(placed);
+	placed->session->reactor->rejudge = true;
+}
+
+/* Its connection has ended, its storage I/O has not. */
+static void session_queue_lingers(struct tgt_queue *queue)
+{
+	tgt_queue_linger(queue);
+	if (queue->placed) {
+		queue->placed->gone = placed_gone;
+		tgt_placed_leave(queue->placed);
+	} else {
+		queue->session->reactor->rejudge = true;
+	}
 }
 
 static void session_queue_ended(struct tgt_queue *queue)
@@ -291,11 +326,18 @@ static void session_queue_ended(struct tgt_queue *queue)
 	struct tgt_totals totals;
 
 	totals_of_lane(&totals, &queue->lane);
-	place->queue = NULL;
-	session->queues_here--;
+	if (queue->lingers) {
+		TAILQ_REMOVE(&place->lingering, &queue->lingering, link);
+		session->lingering--;
+	} else {
+		place->queue = NULL;
+		session->queues_here--;
+	}
 	tgt_queue_destroy(queue);
 	if (placed) {
 		placed->totals = totals;
+		if (place->queue)
+			tgt_queue_check_end(place->queue);
 		tgt_session_part_ended(session, placed);
 		return;
 	}
@@ -321,7 +363,11 @@ unsigned int tgt_session_bury(struct tgt_reactor *reactor)
 	unsigned int count = 0;
 
 	while ((queue = TAILQ_FIRST(&reactor->ended))) {
-		session_queue_ended(queue);
+		TAILQ_REMOVE(&reactor->ended, queue, ended_link);
+		if (queue->lane.active)
+			session_queue_lingers(queue);
+		else
+			session_queue_ended(queue);
 		count++;
 	}
 	return count;

@@ -14,7 +14,10 @@ struct tgt_placed;
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 				       const struct rblk_wire_login *login,
 				       struct tgt_lease *lease, struct tgt_host *host);
+/* The one of the highest epoch; older ones are ending. */
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16]);
+/* It is ending, and has nothing left but storage I/O: a session of the same id and a higher epoch may be created beside it. */
+bool tgt_session_may_follow(const struct tgt_session *session);
 
 /*
  * It has proven its name: what it has and takes counts as that name's from now on (C6). 0, or -ENOMEM; -EBUSY:
@@ -35,7 +38,7 @@ void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *mes
 void tgt_session_end(struct tgt_session *session, const char *reason);
 /* The same, but other reactors close their queues themselves when they have drained. */
 void tgt_session_drain(struct tgt_session *session, const char *reason);
-/* End of a turn: destroy the queues that have ended. May free their sessions. Returns how many. */
+/* End of a turn: destroy the queues that have ended, or let them linger. May free their sessions. Returns how many. */
 unsigned int tgt_session_bury(struct tgt_reactor *reactor);
 /* Forget sessions whose time without queues is over. If `need` (else NULL) has no place for one more
  * nevertheless: the oldest without queues now, of that host, or of any if that host has few. Returns

@@ -19,9 +19,11 @@ static unsigned int session_active(const struct tgt_session *session)
 {
 	unsigned int active = 0;
 
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
+		active += tgt_queue_lingering_active(session, i);
 		if (session->places[i].queue)
 			active += session->places[i].queue->lane.active;
+	}
 	return active;
 }
 

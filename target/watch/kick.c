@@ -21,7 +21,7 @@ static bool session_meant(const struct tgt_census_session *session, const json_t
 {
 	if (number)
 		return json_integer_value(number) == (json_int_t)session->number;
-	return !strcmp(session->initiator, name);
+	return !session->ending && !strcmp(session->initiator, name);
 }
 
 json_t *tgt_kick(struct tgt_rpc_call *call, const struct tgt_watch_source *source,

@@ -138,8 +138,11 @@ static json_t *method_save(struct tgt_rpc_call *call)
 static json_t *method_kick(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
-	const struct tgt_view *view = tgt_methods_view(methods);
+	const struct tgt_view *view;
 
+	/* Whoever came since the last view is meant, too. */
+	tgt_methods_fini(methods);
+	view = tgt_methods_view(methods);
 	return view ? tgt_kick(call, &methods->source, view) : NULL;
 }
 

@@ -136,8 +136,12 @@ end:	do
 #else
 #define MAY_USE(t) (last == NOBODY || last == t || common)
 #endif
-/* F5: what the target has of the session that has not begun is dropped, and the rest is waited for. */
+/*
+ * F5: what the target has of the session that has not begun is dropped, and the rest is waited for: before the volume is open, or, where
+ * the session has gone on at the same instance, before anything is sent.
+ */
 #define IS_FENCED(t) (target[t].storing == 0)
+#define GOES_ON(t) (last == t && last_life == target[t].life)
 
 inline open(t) {
 	SAW(E_AT, t, 0, 0)
@@ -154,9 +158,10 @@ inline lose() {
 }
 
 #define ACTIONS(t) \
-	:: atomic { place == NOBODY && target[t].running && MAY_USE(t) && IS_FENCED(t) -> open(t); last_life = target[t].life } \
-	:: atomic { place == t && !outstanding && target[t].received == 0 -> \
+	:: atomic { place == NOBODY && target[t].running && MAY_USE(t) && (IS_FENCED(t) || GOES_ON(t)) -> open(t); last_life = target[t].life } \
+	:: atomic { place == t && !outstanding && target[t].received == 0 && IS_FENCED(t) -> \
 		    SAW(E_SENT, 0, generation, 0) \
+		    target[t].landed = 0; \
 		    target[t].received = (target[t].running && last_life == target[t].life -> generation : 0); \
 		    outstanding = true } \
 	:: atomic { place == t && outstanding && target[t].landed == generation -> \

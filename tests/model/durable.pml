@@ -82,6 +82,7 @@ byte cache, medium;	/* generations of the block */
 byte cache_epoch = 1;
 mtype command = EMPTY, kind_here;
 byte generation_here;
+byte lingers;	/* a write of an older incarnation that the disk still has; 0: none */
 byte crashes = CRASHES;
 
 proctype Target() IN_STEP {
@@ -110,6 +111,7 @@ end:	do
 		fi
 	   }
 	:: atomic { command == FETCHED -> SAW(E_LAND, 0, generation_here, 0) cache = generation_here; command = STORED }
+	:: atomic { lingers != 0 -> SAW(E_LAND, 0, lingers, 0) cache = lingers; lingers = 0 }
 	:: atomic { command == RECEIVED && kind_here == FLUSH ->
 		SAW(E_SYNC, 0, 0, 0)
 		medium = cache;
@@ -132,6 +134,7 @@ end:	do
 		cache = medium;
 		cache_epoch++;
 		command = EMPTY;
+		lingers = 0;
 		serves = 0
 	   }
 	od
@@ -177,7 +180,7 @@ proctype Initiator() IN_STEP {
 	:: outstanding == NOTHING && generation > GENERATIONS && flushes == 0 -> break
 	/* It goes. */
 	:: atomic {
-		outstanding != NOTHING && !sent && !answered && up && nfull(wire) ->
+		outstanding != NOTHING && !sent && !answered && up && lingers == 0 && nfull(wire) ->
 		if
 		:: outstanding == WRITE -> SAW(E_SENT, 0, generation, 0) skip
 		:: else -> SAW(E_SENT_FLUSH, 0, 0, 0) skip
@@ -256,10 +259,15 @@ proctype Initiator() IN_STEP {
 #endif
 		fail_fasts--; outstanding = NOTHING; generation++; told = false
 	   }
-	/* The next login: accepted when what the last one has in the disk is over (F5). Without a session
-	   it begins a new epoch and opens the volume again; the cache epoch says what became of it (F7). */
+	/* The next login: accepted when the last one's connection is over; nothing is sent before what that has in
+	   the disk is, too (F5). Without a session it begins a new epoch and opens the volume again; the cache epoch says
+	   what became of it (F7). */
 	:: atomic {
-		!up && drained && opened == 0 && command != FETCHED && command != STORED ->
+		!up && drained && opened == 0 && lingers == 0 ->
+		if
+		:: command == FETCHED -> lingers = generation_here
+		:: else
+		fi;
 		command = EMPTY;
 		incarnation++; serves = incarnation; opened = cache_epoch
 	   }

@@ -63,6 +63,11 @@ function stored_for(land, of, until,    i) {
 	return i
 }
 
+# Is this queue up from `from` to `to`?
+function stays_up(of, from, to) {
+	return event[last_of("UP|LOST", from, of)] == "UP" && !happens_between("LOST", from, to, of)
+}
+
 # F5: a write is sent on another queue before its lost connection is fenced.
 function fence_retried_early(    lost, sent, before) {
 	for (lost = next_of("LOST", 1, ""); lost; lost = next_of("LOST", lost + 1, "")) {
@@ -70,10 +75,8 @@ function fence_retried_early(    lost, sent, before) {
 		sent = next_of("SENT", lost, "")
 		if (!before || !sent || queue[before] != queue[lost] || happens_between("HEARD", before, lost, ""))
 			continue
-		if (queue[sent] == queue[lost] || event[last_of("UP|LOST", lost, queue[sent])] != "UP" ||
-		    happens_between("LOST", lost, sent, queue[sent]))
-			continue
-		return move(sent, lost + 1)
+		if (queue[sent] != queue[lost] && stays_up(queue[sent], lost, sent))
+			return move(sent, lost + 1)
 	}
 	return 0
 }
@@ -89,13 +92,27 @@ function fence_answered_early(    reply, land, store) {
 	return 0
 }
 
-# F5: a login is accepted, and a write of the incarnation before is still with the disk.
-function fence_accepted_early(    accept, land) {
-	for (accept = next_of("ACCEPT", 1, ""); accept; accept = next_of("ACCEPT", accept + 1, "")) {
-		land = last_of("LAND", accept, "")
-		if (land && stored_for(land, queue[accept], accept) &&
-		    !happens_between("LOGIN|LOGIN_AGAIN", land, accept, queue[accept]))
-			return move(accept, land)
+# F5: a write is sent on the next incarnation before the lost one is fenced: its acceptance does not say so.
+function fence_acceptance_counts(    lost, sent, before, heard) {
+	for (heard = next_of("FENCE_HEARD", 1, ""); heard; heard = next_of("FENCE_HEARD", heard + 1, "")) {
+		lost = last_of("LOST", heard, queue[heard])
+		before = last_of("SENT", lost, "")
+		sent = next_of("SENT", heard, "")
+		if (!before || !sent || queue[before] != queue[lost] || happens_between("HEARD", before, lost, ""))
+			continue
+		if (queue[sent] == queue[lost] && stays_up(queue[sent], heard, sent))
+			return move(sent, heard)
+	}
+	return 0
+}
+
+# F5: a write is sent in a new epoch before the volume is open.
+function fence_sent_unopened(    renew, opened, sent) {
+	for (renew = next_of("RENEW", 1, ""); renew; renew = next_of("RENEW", renew + 1, "")) {
+		opened = next_of("OPEN_HEARD", renew, "")
+		sent = next_of("SENT", renew, "")
+		if (opened && sent && stays_up(queue[sent], opened, sent))
+			return move(sent, opened)
 	}
 	return 0
 }
@@ -253,14 +270,15 @@ function domain_served_early(    serve, land, store) {
 	return 0
 }
 
-# F5: the volume is open again, and a write of the lost connection is still with the disk.
-function domain_opened_early(    at, land, store) {
-	for (at = next_of("AT", 1, ""); at; at = next_of("AT", at + 1, "")) {
-		land = last_of("LAND", at, "")
-		store = land ? last_of("STORE", land, "") : 0
-		if (store && x[store] == x[land] && y[land] == queue[at] && last_of("SHUT", land, "") > store &&
-		    !happens_between("KILL|SERVE", store, at, ""))
-			return move(at, land)
+# F5: a write goes, and one of the lost connection is still with the disk.
+function domain_sent_early(    at, land, sent, store) {
+	for (land = next_of("LAND", 1, ""); land; land = next_of("LAND", land + 1, "")) {
+		store = last_of("STORE", land, "")
+		at = last_of("AT", land, "")
+		sent = next_of("SENT", land, "")
+		if (store && at > store && x[store] == x[land] && y[land] == queue[at] && last_of("SHUT", at, "") > store && sent &&
+		    !happens_between("KILL|SERVE|SHUT|AT", at + 1, sent, ""))
+			return move(sent, land)
 	}
 	return 0
 }

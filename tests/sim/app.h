@@ -107,7 +107,6 @@ struct sim_app {
 	uint32_t session_number;
 	uint8_t session_id[16]; /* kept while sessions are renewed */
 	uint64_t epoch;		/* of session_id; 0: there is none yet */
-	uint32_t former; /* number of the last session with this id that was there; 0: none */
 	struct sim_op ops[SIM_SLOTS];
 	unsigned int under_way, completed, op_number;
 	struct sim_command *look; /* EXTENTS under way: the model's; or NULL */

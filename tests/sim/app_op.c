@@ -316,8 +316,9 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	op->began_at_ns = sim_now_ns();
 	op->reservation = sim_reserver_moment(app->host, mount->volume);
 	op->covers = app->working || answers_wait(app) ? UINT64_MAX : sim_mount_owed(app, mount)->wrote;
-	if (rblk_session_state(app->session) == RBLK_SESSION_READY)
-		sim_model_goes_on(app->session_number, NULL);
+	/* In a new epoch its OPEN is the fence. */
+	if (rblk_session_state(app->session) == RBLK_SESSION_READY && !mount->rblk->late_ns)
+		sim_model_goes_on(app->session_number, command.volume);
 	op->command = sim_model_begin(&command);
 	if (command.sectors * SIM_SECTOR > 48u << 10)
 		sim_reached("application", "moves more than 48 KiB",
@@ -396,7 +397,7 @@ static bool has_enough(const struct sim_app *app, const struct sim_mount *mount)
 
 	for (unsigned int i = 0; i < SIM_SLOTS; i++)
 		count += app->ops[i].command && app->ops[i].mount == mount;
-	return count >= SIM_HUNG_DEPTH && sim_hung_is(app->host->disks[mount->volume]);
+	return count >= sim_hung_depth() && sim_hung_is(app->host->disks[mount->volume]);
 }
 
 int sim_op_begin(struct sim_app *app)

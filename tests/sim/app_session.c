@@ -40,7 +40,6 @@ static void session_renew(struct sim_app *app)
 	if (!app->epoch || sim_chance(300000)) {
 		memcpy(app->session_id, session->session_id, sizeof(app->session_id));
 		app->epoch = session->core.epoch;
-		app->former = 0;
 		return;
 	}
 	session->core.epoch = ++app->epoch;
@@ -49,14 +48,6 @@ static void session_renew(struct sim_app *app)
 	memcpy(login.session_id, app->session_id, sizeof(app->session_id));
 	login.session_epoch = rblk_to_le64(app->epoch);
 	memcpy(conn->private_data, &login, sizeof(login));
-}
-
-/* The session is accepted: commands of the former epoch are over (F5). */
-static void session_ready(struct sim_app *app)
-{
-	if (app->former)
-		sim_model_fenced(app->former);
-	app->former = app->session_number;
 }
 
 /*
@@ -122,7 +113,6 @@ bool sim_app_open_session(struct sim_app *app)
 			  : rblk_session_error(app->session));
 	if (rblk_session_state(app->session) != RBLK_SESSION_READY)
 		return false;
-	session_ready(app);
 	return true;
 }
 

@@ -377,7 +377,7 @@ static void on_unmade(void *arg)
 		     fab_fail(conn->head.fab, -ENOMEM, "no queue pair"), NULL, 0);
 }
 
-/* As if another implementation had answered: ours takes more than an initiator of few credits can send, or knows more. */
+/* As if another implementation had answered: ours takes more than an initiator of few credits can send. */
 static void grant_less(struct sim_conn *conn, struct sim_conn *client)
 {
 	struct rblk_wire_accept accept;
@@ -388,7 +388,6 @@ static void grant_less(struct sim_conn *conn, struct sim_conn *client)
 	if (sim_net.batch_max && sim_net.batch_max < rblk_le16(accept.max_batch))
 		accept.max_batch = rblk_to_le16(sim_net.batch_max);
 	conn->batch_max = rblk_le16(accept.max_batch);
-	accept.features &= rblk_to_le32(~sim_net.lacks);
 	memcpy(client->private_data, &accept, sizeof(accept));
 }
 

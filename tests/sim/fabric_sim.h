@@ -39,7 +39,6 @@ struct sim_net {
 	uint32_t refuse;	/* of what a device or machine is asked for: it is short of it */
 	uint32_t twice;		/* of requests to connect: it comes again, when its sender is gone */
 	uint16_t batch_max;	/* a target takes so many commands in a message; 0: as many as ours */
-	uint32_t lacks;		/* features that targets do not agree to */
 	bool again;		/* numbers and keys are used again as soon as they are free */
 	uint64_t linger_ns;	/* a queue pair in ERR takes at most so long to drain; 0: mostly little */
 	bool calm;		/* faults have stopped */

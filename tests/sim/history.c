@@ -20,6 +20,7 @@ static struct {
 	bool wanted, kept;
 	unsigned int count;
 	uint64_t writing; /* what the write under way says */
+	bool opened, fenced; /* the last answer to OPEN, to FENCE said so */
 	struct {
 		const char *event;
 		unsigned int queue;
@@ -104,6 +105,9 @@ static void command_posted(unsigned int queue, const struct rblk_wire_command *c
 	case RBLK_OP_FLUSH:
 		sim_history("SENT_FLUSH", queue, 0, 0);
 		break;
+	case RBLK_OP_OPEN:
+		sim_history("OPEN_SENT", queue, 0, 0);
+		break;
 	case RBLK_OP_FENCE:
 		sim_history("FENCE_SENT", (unsigned int)rblk_le64(command->lba),
 			    rblk_le64(command->argument), 0);
@@ -135,6 +139,11 @@ void sim_seen_answered(const struct ini_queue *queue, unsigned int tag)
 		sim_history("HEARD", queue->index, history.writing, 0);
 	else if (queue->slots[tag].command.opcode == RBLK_OP_FLUSH)
 		sim_history("HEARD_FLUSH", queue->index, 0, 0);
+	else if (queue->slots[tag].command.opcode == RBLK_OP_OPEN && history.opened)
+		sim_history("OPEN_HEARD", queue->index, 0, 0);
+	else if (queue->slots[tag].command.opcode == RBLK_OP_FENCE && history.fenced)
+		sim_history("FENCE_HEARD", (unsigned int)rblk_le64(queue->slots[tag].command.lba),
+			    rblk_le64(queue->slots[tag].command.argument), 0);
 }
 
 /* -- the target ---------------------------------------------------------------------------- */
@@ -155,10 +164,16 @@ void sim_history_stored(const uint8_t *data, unsigned int machine)
 	sim_history("LAND", 0, word, machine);
 }
 
-void sim_history_replied(unsigned int queue, uint8_t opcode, unsigned int argument)
+void sim_history_replied(unsigned int queue, uint8_t opcode, unsigned int argument, uint16_t status)
 {
+	if (opcode == RBLK_OP_OPEN)
+		history.opened = !status;
+	if (opcode == RBLK_OP_FENCE)
+		history.fenced = !status;
 	if (opcode == RBLK_OP_WRITE)
 		sim_history("REPLY", queue, 0, 0);
-	else if (opcode == RBLK_OP_FENCE)
+	else if (opcode == RBLK_OP_OPEN && !status)
+		sim_history("OPEN_REPLY", queue, 0, 0);
+	else if (opcode == RBLK_OP_FENCE && !status)
 		sim_history("FENCE_REPLY", argument, 0, 0);
 }

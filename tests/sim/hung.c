@@ -10,11 +10,19 @@
 /* Much longer than any command takes in such a world, and much shorter than the disk hangs. */
 #define LIMIT_NS SIM_S
 
+/* Fewer than may linger. */
+#define BREAKS_MAX 3u
+
 static struct {
 	const struct sim_disk *disk; /* NULL: none hangs */
 	uint64_t from_ns, until_ns, patience_ns;
-	bool broken;
+	unsigned int broken; /* connections */
 } hung;
+
+unsigned int sim_hung_depth(void)
+{
+	return 3 + 2 * hung.broken;
+}
 
 void sim_hung_reset(void)
 {
@@ -27,7 +35,7 @@ void sim_hung_begin(const struct sim_disk *disk, uint64_t from_ns, uint64_t ns, 
 	hung.from_ns = sim_now_ns() + from_ns;
 	hung.until_ns = hung.from_ns + ns;
 	hung.patience_ns = patience_ns;
-	hung.broken = false;
+	hung.broken = 0;
 }
 
 bool sim_hung_is(const struct sim_disk *disk)
@@ -42,17 +50,19 @@ static bool hangs_now(void)
 
 uint64_t sim_hung_ns(const struct sim_disk *disk)
 {
-	return sim_hung_is(disk) && hangs_now() ? hung.until_ns - sim_now_ns() : 0;
+	/* What was lost first need not end first. */
+	return sim_hung_is(disk) && hangs_now() ? hung.until_ns - sim_now_ns() + sim_below(100 * SIM_MS) : 0;
 }
 
 bool sim_hung_may_break(uint32_t chance)
 {
-	return hangs_now() && !hung.broken && sim_chance(chance);
+	return hangs_now() && hung.broken < BREAKS_MAX && sim_chance(hung.broken ? chance / 100 : chance);
 }
 
 void sim_hung_broken(void)
 {
-	hung.broken = true;
+	if (hung.broken++)
+		sim_reached("hung disk", "a connection is lost, and another one", NULL);
 }
 
 void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,

@@ -11,16 +11,16 @@
 #include "tests/sim/disk.h"
 #include "tests/sim/model.h"
 
-/* So many commands at most has an initiator under way on it, so that the others find tags and memory. */
-#define SIM_HUNG_DEPTH 4u
-
+/* So many commands at most has an initiator under way on it, so that the others find tags and memory. More with each
+ * connection that breaks: new ones go by the next. */
+unsigned int sim_hung_depth(void);
 void sim_hung_reset(void);
 /* From then on, for so long; patience_ms: what its sessions have. */
 void sim_hung_begin(const struct sim_disk *disk, uint64_t from_ns, uint64_t ns, uint64_t patience_ns);
 bool sim_hung_is(const struct sim_disk *disk);
 /* How much longer what it is given now takes. */
 uint64_t sim_hung_ns(const struct sim_disk *disk);
-/* Is it time for a connection to break, once? */
+/* Is it time for a connection to break? */
 bool sim_hung_may_break(uint32_t chance);
 /* It has. */
 void sim_hung_broken(void);

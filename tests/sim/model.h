@@ -132,10 +132,8 @@ bool sim_model_has_conns(uint32_t session);
 /* A connection has ended at the target: it has closed it, or its machine knows. Storage I/O may be
  * left. Once for each. */
 void sim_model_conn_ended(uint32_t session);
-/* The session may send commands to this volume, NULL: to any. Its own that were called back as lost are over (F5). */
-void sim_model_goes_on(uint32_t session, const struct sim_volume *volume);
-/* The session's next epoch was accepted: by that the target says that it is fenced (F5). */
-void sim_model_fenced(uint32_t session);
+/* The session may send commands to this volume. Its own that were called back as lost are over (F5). */
+void sim_model_goes_on(uint32_t session, struct sim_volume *volume);
 /* A process has (again) opened the volume's disk: its predecessor's I/O is over (F6). */
 void sim_model_served(struct sim_volume *volume);
 

@@ -83,29 +83,15 @@ void sim_model_conn_gone(uint32_t session, bool killed)
 		session_fenced(session, killed);
 }
 
-/* Its writes are over: to one volume, or all; all of them, or those that were lost. */
-static void session_over(uint32_t session, const struct sim_volume *only, bool lost_only)
+void sim_model_goes_on(uint32_t session, struct sim_volume *volume)
 {
 	struct model_command *command, *following;
-	struct sim_volume *volume;
 
-	for (volume = sim_model_volumes(); volume; volume = volume->next)
-		for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
-			following = TAILQ_NEXT(command, link);
-			if (command->command.session == session && sim_command_writes(&command->command) &&
-			    (!only || only == volume) && (command->lost || !lost_only))
-				command_fenced(command);
-		}
-}
-
-void sim_model_goes_on(uint32_t session, const struct sim_volume *volume)
-{
-	session_over(session, volume, true);
-}
-
-void sim_model_fenced(uint32_t session)
-{
-	session_over(session, NULL, false);
+	for (command = TAILQ_FIRST(&volume->commands); command; command = following) {
+		following = TAILQ_NEXT(command, link);
+		if (command->command.session == session && sim_command_writes(&command->command) && command->lost)
+			command_fenced(command);
+	}
 }
 
 void sim_model_served(struct sim_volume *volume)

@@ -406,7 +406,7 @@ static bool has_enough(const struct sim_module *module, const struct sim_module_
 
 	for (unsigned int i = 0; i < SIM_SLOTS; i++)
 		count += module->ops[i].command && module->ops[i].disk == disk;
-	return count >= SIM_HUNG_DEPTH && sim_hung_is(module->host->disks[disk->volume]);
+	return count >= sim_hung_depth() && sim_hung_is(module->host->disks[disk->volume]);
 }
 
 bool sim_module_begin_any(struct sim_module *module, bool last)

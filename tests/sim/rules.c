@@ -79,7 +79,7 @@ void sim_rules_storing(const struct sim_actor *actor, const void *memory, size_t
 	}
 }
 
-static void tag_replied(struct sim_conn *conn, uint16_t tag)
+static void tag_replied(struct sim_conn *conn, uint16_t tag, uint16_t status)
 {
 	struct sim_brought brought;
 
@@ -88,7 +88,7 @@ static void tag_replied(struct sim_conn *conn, uint16_t tag)
 	brought = conn->brought[tag];
 	conn->brought[tag].serial = 0;
 	if (sim_history_is_kept())
-		sim_history_replied(sim_inside_queue(conn), brought.opcode, brought.lba);
+		sim_history_replied(sim_inside_queue(conn), brought.opcode, brought.lba, status);
 	for (unsigned int i = 0; i < SIM_TAGS; i++)
 		if (conn->brought[i].serial == brought.serial)
 			return;
@@ -104,14 +104,14 @@ void sim_rules_replied(struct sim_conn *conn, const struct ibv_send_wr *wr)
 	size_t count;
 
 	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-		tag_replied(conn, (uint16_t)(ntohl(wr->imm_data) >> 16));
+		tag_replied(conn, (uint16_t)(ntohl(wr->imm_data) >> 16), RBLK_OK);
 	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_INV)
 		return;
 	completion = (const void *)(uintptr_t)wr->sg_list[0].addr;
 	count = wr->sg_list[0].length / sizeof(*completion);
 	for (size_t i = 0; i < count; i++)
 		if (!(completion[i].flags & RBLK_CPL_EVENT))
-			tag_replied(conn, rblk_le16(completion[i].tag));
+			tag_replied(conn, rblk_le16(completion[i].tag), rblk_le16(completion[i].status));
 }
 
 void sim_rules_accepted(struct sim_conn *conn, const void *data, uint8_t bytes)

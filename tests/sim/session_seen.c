@@ -182,8 +182,6 @@ static void fenced_seen(const struct core_lost *lost, unsigned int index, bool s
 	if (!lost->fence_sent)
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
 	else if (success)
-		sim_history("FENCE_HEARD", index, 0, 0);
-	if (lost->fence_sent && success)
 		sim_inside_fenced(sim_session_of(sim_actor_self()), index, lost->incarnation);
 }
 
@@ -201,6 +199,8 @@ static void details_seen(const struct core_session *session, enum sim_session_ev
 	case SIM_SESSION_ACCEPTED:
 		if (queue->lost.fence_sent)
 			sim_reached("session accepted", "before its FENCE is answered", NULL);
+		if (queue->lost.waits && !queue->lost.renewed && what)
+			sim_reached("session accepted", "before its fence", NULL);
 		break;
 	case SIM_SESSION_REJECTED:
 		sim_reached("session rejected", core_session_state_name(session->state),

@@ -34,7 +34,6 @@ static bool life_is_here(const struct sim_life *life)
 /* Nothing new may come of it: sometimes that is put to the test before it is closed. */
 static void life_bury(struct sim_survivor *survivor, struct sim_life *life)
 {
-	sim_survivor_check_fence(survivor, life);
 	life->fenced = true;
 	if (life->state != SIM_LIFE_LIVE)
 		return;
@@ -44,23 +43,30 @@ static void life_bury(struct sim_survivor *survivor, struct sim_life *life)
 		sim_life_close(life, sim_chance(300000));
 }
 
+/* The target takes nothing more from these incarnations of the present epoch. */
+static void incarnations_ended(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation)
+{
+	for (unsigned int i = 0; i < SIM_SURVIVOR_LIVES; i++) {
+		struct sim_life *life = &survivor->lives[i];
+
+		if (life_is_here(life) && !life->fenced && life->epoch == survivor->epoch &&
+		    life->queue == queue && life->incarnation <= incarnation)
+			life_bury(survivor, life);
+	}
+}
+
 void sim_survivor_fenced(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation)
 {
 	struct sim_place *place = &survivor->places[queue];
 
 	if (place->fenced < incarnation)
 		place->fenced = incarnation;
-	for (unsigned int i = 0; i < SIM_SURVIVOR_LIVES; i++) {
-		struct sim_life *life = &survivor->lives[i];
-
-		if (life_is_here(life) && !life->fenced && life->epoch == survivor->epoch &&
-		    life->queue == queue && life->incarnation <= place->fenced)
-			life_bury(survivor, life);
-	}
+	sim_survivor_check_fence(survivor, queue, place->fenced);
+	incarnations_ended(survivor, queue, place->fenced);
 }
 
-/* Queue 0 of the present epoch is accepted: of those before nothing is left. */
-static void epochs_fenced(struct sim_survivor *survivor)
+/* Queue 0 of the present epoch is accepted: nothing more is taken from those before. */
+static void epochs_ended(struct sim_survivor *survivor)
 {
 	for (unsigned int i = 0; i < SIM_SURVIVOR_LIVES; i++) {
 		struct sim_life *life = &survivor->lives[i];
@@ -85,10 +91,16 @@ static void on_accepted(struct sim_life *life)
 	if (life->queue == 0) {
 		memcpy(survivor->target, life->accept.target_instance, 16);
 		survivor->begun = true;
-		epochs_fenced(survivor);
+		epochs_ended(survivor);
 	}
 	place->accepted = life->incarnation;
-	sim_survivor_fenced(survivor, life->queue, life->incarnation - 1);
+	/* F5: with this feature FENCE acknowledges what the storage still had, and the acceptance only the end of the rest. */
+	if (life->features & RBLK_FEATURE_VOLUME_FENCE) {
+		incarnations_ended(survivor, life->queue, life->incarnation - 1);
+		place->owed = life->incarnation - 1;
+	} else {
+		sim_survivor_fenced(survivor, life->queue, life->incarnation - 1);
+	}
 	/* FENCE was faster than the acceptance. */
 	if (life->incarnation <= place->fenced)
 		life_bury(survivor, life);

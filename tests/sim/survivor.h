@@ -132,6 +132,8 @@ struct sim_place {
 	uint32_t incarnation; /* of the last login */
 	uint32_t accepted;    /* the last that was; 0: none */
 	uint32_t fenced;      /* acknowledged up to here */
+	uint32_t owed;	      /* FENCE is to acknowledge up to here */
+	uint64_t ask_at_ns;   /* for that, again */
 	uint64_t try_at_ns;
 	bool supersede; /* log in though the last one is well */
 };
@@ -212,8 +214,8 @@ void sim_survivor_work(struct sim_survivor *survivor);
 bool sim_survivor_verify(struct sim_survivor *survivor);
 /* The process has been killed: what was not answered is left to the target. */
 void sim_survivor_abandon(struct sim_survivor *survivor);
-/* The target has said that `life` is fenced: is it true? */
-void sim_survivor_check_fence(struct sim_survivor *survivor, const struct sim_life *life);
+/* The target has said that these incarnations are fenced: is it true? */
+void sim_survivor_check_fence(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation);
 /* On a connection that was fenced: a WRITE that must not be done. */
 void sim_survivor_haunt(struct sim_survivor *survivor, struct sim_life *life);
 

@@ -313,9 +313,39 @@ static void events_confirm(struct sim_survivor *survivor)
 	}
 }
 
+static bool fence_under_way(const struct sim_survivor *survivor, uint16_t queue)
+{
+	for (unsigned int i = 0; i < SIM_SURVIVOR_CONTROLS; i++) {
+		const struct sim_control *control = &survivor->controls[i];
+
+		if (control->under_way && control->order.command.opcode == RBLK_OP_FENCE &&
+		    control->epoch == survivor->epoch && rblk_le64(control->order.command.lba) == queue)
+			return true;
+	}
+	return false;
+}
+
+/* By any queue, that of the next incarnation, too. */
+static void fences_ask(struct sim_survivor *survivor)
+{
+	for (uint16_t queue = 0; queue < survivor->queue_count; queue++) {
+		struct sim_place *place = &survivor->places[queue];
+		struct sim_life *life = sim_survivor_live(survivor, false);
+
+		/* IDENTIFY goes first. */
+		if (!life || !survivor->handle || place->owed <= place->fenced || sim_now_ns() < place->ask_at_ns ||
+		    fence_under_way(survivor, queue))
+			continue;
+		place->ask_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
+		sim_survivor_fence(survivor, life, queue, place->owed);
+	}
+}
+
 void sim_survivor_manage(struct sim_survivor *survivor)
 {
 	struct sim_life *life = sim_survivor_live(survivor, true);
+
+	fences_ask(survivor);
 
 	/* Without a name it cannot unregister. IDENTIFY was refused, or something else was sent first. */
 	if (survivor->calm && survivor->reserver.often && survivor->handle && !survivor->named &&

@@ -497,12 +497,15 @@ bool sim_survivor_verify(struct sim_survivor *survivor)
 	return survivor->handle && survivor->verified == sectors && !survivor->under_way;
 }
 
-void sim_survivor_check_fence(struct sim_survivor *survivor, const struct sim_life *life)
+void sim_survivor_check_fence(struct sim_survivor *survivor, uint16_t queue, uint32_t incarnation)
 {
-	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++)
-		if (survivor->errands[i].state == SIM_ERRAND_SENT &&
-		    survivor->errands[i].order.life == life)
-			errand_check_fenced(&survivor->errands[i]);
+	for (unsigned int i = 0; i < SIM_SURVIVOR_ERRANDS; i++) {
+		const struct sim_errand *errand = &survivor->errands[i];
+
+		if ((errand->state == SIM_ERRAND_SENT || errand->state == SIM_ERRAND_LOST) &&
+		    errand->epoch == survivor->epoch && errand->queue == queue && errand->incarnation <= incarnation)
+			errand_check_fenced(errand);
+	}
 }
 
 /*

@@ -206,7 +206,7 @@ static void build_host(unsigned int i, enum world_kind kind)
 	/* Memory and receives for all: a hung disk takes its share of them. */
 	if (kind == WORLD_HUNG) {
 		config->pool_bytes = 4u << 20;
-		config->receive_buffers = 256;
+		config->receive_buffers = 2048;
 		config->credits = 64;
 		config->sessions_max = 16;
 		config->queues_total_max = 32;

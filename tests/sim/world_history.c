@@ -3,7 +3,7 @@
  * Worlds whose histories tests/model is asked about: as little as a model speaks of. One target,
  * one disk, one application with librblk, which writes the same block again and again, one command
  * at a time. What a model does not know of does not happen: errors of the disk, short transfers, a
- * target that lacks memory or drains, a FENCE of one volume.
+ * target that lacks memory or drains.
  */
 #include "tests/sim/world_impl.h"
 
@@ -28,7 +28,6 @@ static void build_net(void)
 		.stray_ns = sim_chance(500000) ? 5 * SIM_MS : 0,
 		.again = sim_chance(300000),
 		.linger_ns = sim_chance(300000) ? 20 * SIM_MS : 0,
-		.lacks = RBLK_FEATURE_VOLUME_FENCE,
 	};
 }
 

@@ -383,7 +383,7 @@ static void make_hung_app(struct sim_app *app, uint32_t breaks)
 	app->mount_count = 2;
 	for (unsigned int m = 0; m < app->mount_count; m++)
 		app->mounts[m].volume = m;
-	app->options.queues = 3;
+	app->options.queues = sim_chance(500000) ? 1 : 3;
 	app->options.credits = 32;
 	app->options.command_timeout_ms = (uint32_t)sim_between(100, 300);
 	app->options.give_up_ms = (uint32_t)sim_between(500, 1000);
@@ -406,7 +406,7 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 	module->attach.target = module->host->machine;
 	module->attach.portals = module->host->portal_count;
 	module->attach.silent_portal = false;
-	module->attach.queues = (unsigned int)sim_between(2, 3);
+	module->attach.queues = (unsigned int)sim_between(1, 3);
 	module->attach.poll_queues = 0;
 	module->attach.credits = sim_chance(500000) ? 16 : 32;
 	module->attach.command_ms = (unsigned int)sim_between(100, 300);

@@ -54,17 +54,45 @@ static const struct row {
 	  RBLK_REJECT_QUEUE_COUNT, 8 },
 };
 
-static struct core_login_verdict judge(const struct row *row, bool draining)
+/* What is left of older connections is storage I/O (F5), or the session ends. */
+static const struct ending_row {
+	struct row row;
+	bool lingers, ending, may_follow;
+	u32 features;
+} ending_rows[] = {
+	{ { "the next incarnation, storage I/O of the last goes on", true, false, EPOCH, 0, QUEUES, INCARNATION + 1,
+	  INCARNATION, CORE_LOGIN_FENCE, 0, 0 }, .lingers = true },
+	{ { "the same, and FENCE of a volume is agreed", true, false, EPOCH, 0, QUEUES, INCARNATION + 1,
+	  INCARNATION, CORE_LOGIN_ACCEPT, 0, 0 }, .lingers = true, .features = RBLK_FEATURE_VOLUME_FENCE },
+	{ { "the epoch that the target ends", true, false, EPOCH, 0, QUEUES, INCARNATION + 1, INCARNATION,
+	  CORE_LOGIN_REJECT, RBLK_REJECT_NO_SESSION, 0 }, .ending = true },
+	{ { "its first login, once more", true, false, EPOCH, 0, QUEUES, 1, 0, CORE_LOGIN_REJECT,
+	  RBLK_REJECT_NO_SESSION, 0 }, .ending = true },
+	{ { "a lower epoch than that", true, false, EPOCH - 1, 0, QUEUES, 1, 0, CORE_LOGIN_REJECT,
+	  RBLK_REJECT_STALE_EPOCH, EPOCH }, .ending = true },
+	{ { "a higher epoch than that", true, false, EPOCH + 1, 0, QUEUES, 1, 0, CORE_LOGIN_FORGET, 0, 0 },
+	  .ending = true, .features = RBLK_FEATURE_VOLUME_FENCE },
+	{ { "a higher epoch, nothing is left but storage I/O", true, false, EPOCH + 1, 0, QUEUES, 1, 0,
+	  CORE_LOGIN_FORGET, 0, 0 }, .ending = true, .may_follow = true },
+	{ { "the same, and FENCE of a volume is agreed", true, false, EPOCH + 1, 0, QUEUES, 1, 0,
+	  CORE_LOGIN_CREATE, 0, 0 }, .ending = true, .may_follow = true, .features = RBLK_FEATURE_VOLUME_FENCE },
+};
+
+static struct core_login_verdict judge_ending(const struct ending_row *ending, bool draining)
 {
+	const struct row *row = &ending->row;
 	const struct rblk_wire_login login = {
 		.queue_index = rblk_to_le16(row->queue_index),
 		.queue_count = rblk_to_le16(row->queue_count),
 		.incarnation = rblk_to_le32(row->incarnation),
 		.fence_incarnation = rblk_to_le32(row->fence_incarnation),
 		.session_epoch = rblk_to_le64(row->epoch),
-		.features = rblk_to_le32(RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_EVENTS | 1u << 31),
+		.features = rblk_to_le32(RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_EVENTS | 1u << 31 | ending->features),
 	};
 	const struct core_login_session session = {
+		.lingers = ending->lingers,
+		.ending = ending->ending,
+		.may_follow = ending->may_follow,
 		.exists = row->known,
 		.epoch = EPOCH,
 		.queue_count = QUEUES,
@@ -74,24 +102,34 @@ static struct core_login_verdict judge(const struct row *row, bool draining)
 	const struct core_login_limits limits = {
 		.draining = draining,
 		.queues_max = 8,
-		.features = RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_DIGEST,
+		.features = RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_DIGEST | RBLK_FEATURE_VOLUME_FENCE,
 	};
 
 	return core_login_judge(&login, &session, &limits);
+}
+
+static struct core_login_verdict judge(const struct row *row, bool draining)
+{
+	const struct ending_row ending = { .row = *row };
+
+	return judge_ending(&ending, draining);
+}
+
+static void want(const struct row *row, struct core_login_verdict verdict)
+{
+	if (verdict.action != row->action || verdict.reason != row->reason || verdict.detail != row->detail)
+		fail_msg("%s: action %d reason %u detail %u", row->name, verdict.action, verdict.reason,
+			 verdict.detail);
 }
 
 static void each_row(void **state)
 {
 	size_t i;
 
-	for (i = 0; i < UNIT_LENGTH(rows); i++) {
-		struct core_login_verdict verdict = judge(&rows[i], false);
-
-		if (verdict.action != rows[i].action || verdict.reason != rows[i].reason ||
-		    verdict.detail != rows[i].detail)
-			fail_msg("%s: action %d reason %u detail %u", rows[i].name, verdict.action,
-				 verdict.reason, verdict.detail);
-	}
+	for (i = 0; i < UNIT_LENGTH(rows); i++)
+		want(&rows[i], judge(&rows[i], false));
+	for (i = 0; i < UNIT_LENGTH(ending_rows); i++)
+		want(&ending_rows[i].row, judge_ending(&ending_rows[i], false));
 }
 
 static void agreed_features(void **state)

@@ -30,7 +30,7 @@ static void test_lone_queue_comes_back(void **state)
 	assert_int_equal(action.incarnation, 2);
 	assert_int_equal(action.fence, 1);
 	want_none(); /* drained, and not fenced: nothing else is released (F5) */
-	core_session_accepted(&session, 0, INSTANCE, 5000, 20003 * MS);
+	core_session_accepted(&session, 0, INSTANCE, 5000, 0, 20003 * MS);
 	action = want(CORE_ACTION_RELEASE, 0);
 	assert_false(action.renewed);
 	want(CORE_ACTION_STATE, 0);
@@ -95,10 +95,65 @@ static void test_lost_again_before_the_release(void **state)
 	core_session_drained(&session, 1, 20001 * MS);
 	want(CORE_ACTION_RELEASE_HARMLESS, 1);
 	want(CORE_ACTION_CONNECT, 1);
-	core_session_accepted(&session, 1, INSTANCE, 5000, 20002 * MS);
+	core_session_accepted(&session, 1, INSTANCE, 5000, 0, 20002 * MS);
 	core_session_lost(&session, 1, 20002 * MS);
 	want(CORE_ACTION_RELEASE, 1);
 	want(CORE_ACTION_CLOSE, 1);
+}
+
+#define BEFORE_ITS_FENCE RBLK_FEATURE_VOLUME_FENCE
+
+/* F5: with FENCE of a volume, an acceptance is no fence; the queue's next incarnation can carry the FENCE. */
+static void test_accepted_before_the_fence(void **state)
+{
+	struct core_action action;
+
+	(void)state;
+	live(1, 1);
+	core_session_lost(&session, 0, 20000 * MS);
+	want(CORE_ACTION_CLOSE, 0);
+	want(CORE_ACTION_STATE, 0);
+	want_none();
+	core_session_drained(&session, 0, 20001 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 0);
+	want(CORE_ACTION_CONNECT, 0);
+	core_session_accepted(&session, 0, INSTANCE, 5000, BEFORE_ITS_FENCE, 20002 * MS);
+	action = want(CORE_ACTION_FENCE, 0);
+	assert_int_equal(action.via, 0);
+	assert_int_equal(action.incarnation, 1);
+	want(CORE_ACTION_STATE, 0);
+	want_none();
+	assert_true(core_session_open(&session, 0));
+	assert_true(core_session_owes_fence(&session, 0, 1, 1));
+	core_session_fenced(&session, 0, true, 20003 * MS);
+	want(CORE_ACTION_RELEASE, 0);
+	want_none();
+	assert_false(core_session_owes_fence(&session, 0, 1, 1));
+}
+
+/* F5: what is lost before the fence of the last loss waits for a fence of its own, and so does what was lost before. */
+static void test_lost_again_before_the_fence(void **state)
+{
+	(void)state;
+	live(2, 2);
+	core_session_lost(&session, 1, 20000 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	want(CORE_ACTION_FENCE, 1);
+	core_session_drained(&session, 1, 20001 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	want(CORE_ACTION_CONNECT, 1);
+	core_session_accepted(&session, 1, INSTANCE, 5000, BEFORE_ITS_FENCE, 20002 * MS);
+	want_none();
+	core_session_lost(&session, 1, 20003 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	assert_int_equal(want(CORE_ACTION_FENCE, 1).incarnation, 2);
+	assert_false(core_session_owes_fence(&session, 1, 1, 1));
+	want_none(); /* F4 */
+	core_session_drained(&session, 1, 20004 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	assert_true(core_session_owes_fence(&session, 1, 1, 2));
+	core_session_fenced(&session, 1, true, 20005 * MS);
+	want(CORE_ACTION_RELEASE, 1);
 }
 
 static void test_fence_refused_is_sent_again(void **state)
@@ -231,7 +286,7 @@ static void test_first_queue_changes_portal(void **state)
 	want_none();
 	/* When queue 0 is connected at the other portal, queue 1 leaves that one: one queue has
 	 * to try the lost portal. */
-	core_session_accepted(&session, 0, INSTANCE, 5000, 20001 * MS);
+	core_session_accepted(&session, 0, INSTANCE, 5000, 0, 20001 * MS);
 	want(CORE_ACTION_RELEASE, 0);
 	want(CORE_ACTION_LEAVE, 1);
 	want(CORE_ACTION_STATE, 0);
@@ -264,7 +319,7 @@ static void test_first_queue_changes_portal(void **state)
 		core_session_heard(&session, 0, core_session_next_ns(&session));
 		core_session_tick(&session, core_session_next_ns(&session));
 	}
-	assert_true(core_session_accepted(&session, 1, INSTANCE, 0, 80000 * MS));
+	assert_true(core_session_accepted(&session, 1, INSTANCE, 0, 0, 80000 * MS));
 	assert_true(core_session_open(&session, 1));
 	while (core_session_action(&session, &action))
 		assert_int_not_equal(action.kind, CORE_ACTION_LEAVE);
@@ -278,12 +333,12 @@ static void test_another_target_accepts(void **state)
 	core_session_lost(&session, 1, 20000 * MS);
 	core_session_drained(&session, 1, 20000 * MS);
 	assert_int_equal(session.queue[1].state, CORE_QUEUE_CONNECTING);
-	assert_false(core_session_accepted(&session, 1, OTHER, 5000, 20001 * MS));
+	assert_false(core_session_accepted(&session, 1, OTHER, 5000, 0, 20001 * MS));
 	assert_int_equal(session.queue[1].state, CORE_QUEUE_ENDING);
 	core_session_lost(&session, 0, 20002 * MS);
 	core_session_drained(&session, 0, 20002 * MS);
 	assert_int_equal(session.queue[0].state, CORE_QUEUE_CONNECTING);
-	assert_false(core_session_accepted(&session, 0, OTHER, 5000, 20003 * MS));
+	assert_false(core_session_accepted(&session, 0, OTHER, 5000, 0, 20003 * MS));
 	assert_int_equal(session.queue[0].state, CORE_QUEUE_ENDING);
 	assert_int_equal(session.state, CORE_SESSION_RECOVERING);
 	assert_int_equal(session.epoch, 1);
@@ -310,7 +365,7 @@ static void test_target_forgot(void **state)
 	assert_int_equal(action.incarnation, 1);
 	assert_int_equal(action.fence, 0);
 	/* Another instance: the target was started again. */
-	assert_true(core_session_accepted(&session, 0, OTHER, 5000, 20001 * MS));
+	assert_true(core_session_accepted(&session, 0, OTHER, 5000, 0, 20001 * MS));
 	want(CORE_ACTION_CONNECT, 1);
 	want(CORE_ACTION_NAME, 0);
 	want_none(); /* handles are void: nothing is sent again before the volumes are open */
@@ -501,7 +556,7 @@ static void test_fewer_queues(void **state)
 	core_session_drained(&session, 0, 0);
 	want(CORE_ACTION_CONNECT, 0);
 	assert_int_equal(session.queues, 2);
-	core_session_accepted(&session, 0, INSTANCE, 0, 0);
+	core_session_accepted(&session, 0, INSTANCE, 0, 0, 0);
 	want(CORE_ACTION_CONNECT, 1);
 	want(CORE_ACTION_NAME, 0);
 	want_none();
@@ -528,6 +583,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lone_queue_comes_back),
 		cmocka_unit_test(test_fence_by_another_queue),
+		cmocka_unit_test(test_accepted_before_the_fence),
+		cmocka_unit_test(test_lost_again_before_the_fence),
 		cmocka_unit_test(test_fence_refused_is_sent_again),
 		cmocka_unit_test(test_reads_wait_for_no_fence),
 		cmocka_unit_test(test_lost_again_before_the_release),

@@ -23,7 +23,7 @@ static u64 pause_ms(u64 lost_ms, u64 away_ms, u16 reason, unsigned int *attempts
 				core_session_drained(&session, 0, now_ns);
 			} else if (action.kind == CORE_ACTION_CONNECT && now_ns >= back_ns) {
 				++*attempts;
-				assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, now_ns));
+				assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 0, now_ns));
 				assert_int_equal(session.state, CORE_SESSION_LIVE);
 			} else if (action.kind == CORE_ACTION_CONNECT && reason) {
 				++*attempts;
@@ -154,7 +154,7 @@ static void test_attempts_grow_beside_short_pauses(void **state)
 	}
 	assert_true(limit_ns == 10000 * MS);
 	/* One that is refused at once is not slow; and from an acceptance on, all begins anew. */
-	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, now_ns));
+	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 0, now_ns));
 	want(CORE_ACTION_RELEASE, 0);
 	want(CORE_ACTION_STATE, 0);
 	now_ns += 2000 * MS;
@@ -237,7 +237,7 @@ static void test_what_comes_to_nothing_is_tried_less_and_less(void **state)
 				if (action.kind != CORE_ACTION_CONNECT)
 					continue;
 				accepted++;
-				assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, now_ns));
+				assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 0, now_ns));
 				if (!named) /* it answers IDENTIFY, but not OPEN */
 					core_session_heard(&session, 0, now_ns + MS);
 				core_session_lost(&session, 0, now_ns + 2 * MS);

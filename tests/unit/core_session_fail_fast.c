@@ -35,7 +35,7 @@ static void follow(u64 now_ns)
 static void accepted(u16 queue, u64 now_ns)
 {
 	assert_int_equal(session.queue[queue].state, CORE_QUEUE_CONNECTING);
-	assert_true(core_session_accepted(&session, queue, INSTANCE, 0, now_ns));
+	assert_true(core_session_accepted(&session, queue, INSTANCE, 0, 0, now_ns));
 	follow(now_ns);
 }
 

@@ -151,7 +151,7 @@ static void answer_login(u16 queue)
 		core_session_unreached(&session, queue, world.now_ns);
 		return;
 	}
-	assert_true(core_session_accepted(&session, queue, world.instance, 5000, world.now_ns));
+	assert_true(core_session_accepted(&session, queue, world.instance, 5000, 0, world.now_ns));
 }
 
 static void answer_fence(u16 queue)

@@ -58,7 +58,7 @@ static inline void live(u16 queues, u16 portals)
 	begin(queues, portals);
 	want(CORE_ACTION_CONNECT, 0);
 	want_none();
-	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 0));
+	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 0, 0));
 	for (u16 i = 1; i < queues; i++)
 		want(CORE_ACTION_CONNECT, i);
 	want(CORE_ACTION_NAME, 0);
@@ -67,7 +67,7 @@ static inline void live(u16 queues, u16 portals)
 	want(CORE_ACTION_STATE, 0);
 	for (u16 i = 1; i < queues; i++) {
 		assert_int_equal(session.queue[i].portal, i % portals);
-		assert_true(core_session_accepted(&session, i, INSTANCE, 5000, 0));
+		assert_true(core_session_accepted(&session, i, INSTANCE, 5000, 0, 0));
 	}
 	assert_false(core_session_action(&session, &action));
 	assert_int_equal(session.state, CORE_SESSION_LIVE);

@@ -57,7 +57,7 @@ static void reach_other(u64 now_ns)
 	core_session_drained(&session, 0, now_ns);
 	action = want(CORE_ACTION_CONNECT, 0);
 	assert_int_equal(action.portal, 1);
-	assert_true(core_session_accepted(&session, 0, OTHER, 5000, now_ns));
+	assert_true(core_session_accepted(&session, 0, OTHER, 5000, 0, now_ns));
 	want(CORE_ACTION_NAME, 0);
 	want_none();
 }
@@ -81,7 +81,7 @@ static void test_other_is_left(void **state)
 	assert_int_equal(action.portal, 0);
 	assert_int_equal(action.epoch, 3);
 	assert_int_equal(action.fence, 0);
-	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 20201 * MS));
+	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 0, 20201 * MS));
 	want(CORE_ACTION_NAME, 0);
 	want_none();
 	core_session_named(&session, true, 20202 * MS);
@@ -111,7 +111,7 @@ static void test_give_up_goes_on(void **state)
 			if (action.kind != CORE_ACTION_CONNECT)
 				continue;
 			if (action.portal)
-				core_session_accepted(&session, 0, OTHER, 5000, now * MS);
+				core_session_accepted(&session, 0, OTHER, 5000, 0, now * MS);
 			else
 				core_session_unreached(&session, 0, now * MS);
 		}
@@ -161,7 +161,7 @@ static void test_first_queue_follows_the_others(void **state)
 		;
 	assert_int_equal(session.queue[1].state, CORE_QUEUE_CONNECTING);
 	assert_int_equal(session.queue[1].portal, 0);
-	assert_true(core_session_accepted(&session, 1, INSTANCE, 5000, 21000 * MS));
+	assert_true(core_session_accepted(&session, 1, INSTANCE, 5000, 0, 21000 * MS));
 	core_session_rejected(&session, 0, RBLK_REJECT_NO_SESSION, 0, 21000 * MS);
 	assert_int_equal(session.epoch, 1);
 	assert_int_equal(session.state, CORE_SESSION_RECOVERING);
@@ -182,7 +182,7 @@ static void test_acceptance_of_another(void **state)
 	core_session_drained(&session, 1, 20000 * MS);
 	want(CORE_ACTION_RELEASE_HARMLESS, 1);
 	want(CORE_ACTION_CONNECT, 1);
-	assert_false(core_session_accepted(&session, 1, OTHER, 5000, 20001 * MS));
+	assert_false(core_session_accepted(&session, 1, OTHER, 5000, 0, 20001 * MS));
 	want(CORE_ACTION_CLOSE, 1);
 	want_none(); /* and it was no fence */
 	assert_true(session.queue[1].lost.waits);
