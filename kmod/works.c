@@ -192,7 +192,10 @@ static void rblk_works_fence_run(struct work_struct *work)
 	memalloc_noio_restore(noio);
 }
 
-/* Over a queue that is up, this one's next incarnation perhaps, if its target knows how. 0: it is fenced for that volume; else it may be asked again. */
+/*
+ * Over a queue that is up, this one's next incarnation perhaps, if its target knows how. 0: it is
+ * fenced for that volume; else it may be asked again.
+ */
 static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session_command *sc)
 {
 	struct rblk_session *session = queue->session;

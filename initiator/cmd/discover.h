@@ -74,10 +74,6 @@ int discover_uri_parse(const char *text, char name[RBLK_NAME_BYTES], char volume
 /* The answers of those who have the name, as one URI with hosts. 0, or -errno with `reason`. */
 int discover_uri_compose(const struct discover_list *list, const char *name, const char *volume,
 			 enum discover_fabric fabric, char uri[RBLK_URI_BYTES], char *reason);
-/* The fabric that this machine can use: TCP where it has no RDMA device. */
-enum discover_fabric discover_fabric_here(void);
-/* Asks. 0, or -1 after an error message. */
-int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES]);
 
 /* -- discover_ask.c ---------------------------------------------------------------------------- */
 
@@ -93,5 +89,9 @@ struct discover_question {
 
 /* 0 with *list to be freed, or -1 after an error message. */
 int discover_ask(const struct discover_question *question, struct discover_list *list);
+/* The fabric that this machine can use: TCP where it has no RDMA device. */
+enum discover_fabric discover_fabric_here(void);
+/* Asks. 0, or -1 after an error message. */
+int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES]);
 
 #endif

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "initiator/cmd/cmd.h"
+#include "initiator/uri.h"
 #include "proto/fabric/fabric_group.h"
 #include "proto/wire/wire_check.h"
 
@@ -503,4 +505,42 @@ int discover_ask(const struct discover_question *question, struct discover_list 
 	else
 		discover_list_sort(list);
 	return status;
+}
+
+/* -- discover:// -------------------------------------------------------------------------------- */
+
+/* A target that is just being started, at boot, answers a later question. */
+#define URI_TIMES 3
+
+enum discover_fabric discover_fabric_here(void)
+{
+	struct ibv_device **devices;
+	int count = 0;
+
+	devices = ibv_get_device_list(&count);
+	if (devices)
+		ibv_free_device_list(devices);
+	return count > 0 ? DISCOVER_ANY : DISCOVER_TCP;
+}
+
+int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES])
+{
+	char name[RBLK_NAME_BYTES], volume[RBLK_NAME_BYTES], reason[DISCOVER_REASON_BYTES];
+	const struct discover_question question = {
+		.name = name, .port = RBLK_DEFAULT_PORT, .time_ms = DISCOVER_TIME_MS };
+	struct discover_list list;
+	int err = discover_uri_parse(text, name, volume, reason);
+
+	for (unsigned int i = 0; i < URI_TIMES && !err; i++) {
+		if (discover_ask(&question, &list))
+			return -1;
+		err = discover_uri_compose(&list, name, volume, fabric, uri, reason);
+		discover_list_free(&list);
+		if (!err)
+			return 0;
+		if (err == -ENOENT && i + 1 < URI_TIMES)
+			err = 0;
+	}
+	cmd_error("%s", reason);
+	return -1;
 }

@@ -4,12 +4,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "initiator/cmd/cmd.h"
 #include "initiator/uri.h"
 #include "proto/wire/wire_check.h"
 
@@ -120,8 +118,6 @@ const char *discover_portal_format(const struct discover_portal *portal, char *t
  */
 
 #define SCHEME "discover://"
-/* A target that is just being started, at boot, answers a later question. */
-#define URI_TIMES 3
 
 bool discover_uri_is(const char *text)
 {
@@ -198,37 +194,4 @@ int discover_uri_compose(const struct discover_list *list, const char *name, con
 	length = strlen(uri);
 	snprintf(uri + length, RBLK_URI_BYTES - length, "%s%s", volume[0] ? "/" : "", volume);
 	return 0;
-}
-
-enum discover_fabric discover_fabric_here(void)
-{
-	struct ibv_device **devices;
-	int count = 0;
-
-	devices = ibv_get_device_list(&count);
-	if (devices)
-		ibv_free_device_list(devices);
-	return count > 0 ? DISCOVER_ANY : DISCOVER_TCP;
-}
-
-int discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES])
-{
-	char name[RBLK_NAME_BYTES], volume[RBLK_NAME_BYTES], reason[DISCOVER_REASON_BYTES];
-	const struct discover_question question = {
-		.name = name, .port = RBLK_DEFAULT_PORT, .time_ms = DISCOVER_TIME_MS };
-	struct discover_list list;
-	int err = discover_uri_parse(text, name, volume, reason);
-
-	for (unsigned int i = 0; i < URI_TIMES && !err; i++) {
-		if (discover_ask(&question, &list))
-			return -1;
-		err = discover_uri_compose(&list, name, volume, fabric, uri, reason);
-		discover_list_free(&list);
-		if (!err)
-			return 0;
-		if (err == -ENOENT && i + 1 < URI_TIMES)
-			err = 0;
-	}
-	cmd_error("%s", reason);
-	return -1;
 }

@@ -8,10 +8,23 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "target/io/command.h"
 #include "target/watch/http.c"
 #include "target/watch/metrics.h"
 #include "target/watch/notices.h"
 #include "target/watch/page.h"
+
+/* Their names alone: nothing is carried out. */
+const struct tgt_command tgt_commands[RBLK_OP_IDENTIFY] = {
+	[RBLK_OP_READ].name = "read",
+	[RBLK_OP_WRITE].name = "write",
+	[RBLK_OP_FLUSH].name = "flush",
+	[RBLK_OP_DISCARD].name = "discard",
+	[RBLK_OP_WRITE_ZEROES].name = "write_zeroes",
+	[RBLK_OP_COMPARE_AND_WRITE].name = "compare_and_write",
+	[RBLK_OP_CHECKSUM].name = "checksum",
+	[RBLK_OP_EXTENTS].name = "extents",
+};
 
 static struct tgt_view_volume volume;
 static struct tgt_view_initiator initiator;
