@@ -237,7 +237,7 @@ static bool reply_completion(struct ini_queue *queue, const struct rblk_wire_com
 		violation(queue, core_tags_error_text(error));
 		return false;
 	}
-	rblk_trace_answered(queue, tag);
+	rblk_trace_answered(queue, tag, status);
 	slot = &queue->slots[tag];
 	/* Data came by an RDMA WRITE of its own; that by immediate is counted as such. */
 	if (rblk_opcode_direction(slot->command.opcode) == RBLK_DATA_TO_INITIATOR && !status)

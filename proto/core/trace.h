@@ -36,7 +36,7 @@
 #define rblk_trace_pool_free(block, bytes) ((void)0)
 
 /* librblk: a command was answered */
-#define rblk_trace_answered(queue, tag) ((void)0)
+#define rblk_trace_answered(queue, tag, status) ((void)0)
 
 /* the module: a request asked for a tag that a queue lends; is about to go to the queue; a command counts as sent; an OPEN that was left is answered; why a
  * connection is lost, in a function that takes a format */

@@ -47,9 +47,9 @@
 #define E_REPLY 10	/* the target answers the write */
 #define E_HEARD 11	/* generation: the initiator hears that answer */
 #define E_LOST 12		/* incarnation: the initiator loses the connection */
-#define E_FENCE_SENT 13	/* incarnation: to be fenced, of this queue */
-#define E_FENCE_REPLY 14	/* the target has fenced this queue */
-#define E_FENCE_HEARD 15	/* incarnation: up to which the initiator hears that */
+#define E_FENCE_SENT 13	/* incarnation: to be fenced, of this queue; by which queue */
+#define E_FENCE_REPLY 14	/* incarnation: up to which the target has fenced this queue; by which queue it says so */
+#define E_FENCE_HEARD 15	/* incarnation: up to which the initiator hears that; by which queue */
 #define E_KILL 16		/* the target's process (queue 0) */
 #define E_SERVE 17	/* its successor */
 #define E_OPEN_SENT 18	/* the volume is to be opened (queue 0) */
@@ -84,6 +84,13 @@
 #endif
 #ifndef RENEWALS
 #define RENEWALS 0 /* epochs that it raises unasked */
+#endif
+
+/* Of the faults that are left; a history brings as many as it does. */
+#ifdef HISTORY
+#define SPEND(faults) skip
+#else
+#define SPEND(faults) faults--
 #endif
 
 #define OTHER(q) (1 - (q))
@@ -197,8 +204,10 @@ inline end_session() {
 
 #ifdef HISTORY
 #define MAY_BE_KILLED true
+#define MAY_FORGET (ALL_DRAINED && ALL_QUIET && target[0].login == 0 && target[1].login == 0) /* nobody kicks it */
 #else
 #define MAY_BE_KILLED (epoch != 0) /* else it is no event for anybody */
+#define MAY_FORGET true
 #endif
 #ifdef NO_LOCK
 #define MAY_SERVE true
@@ -322,17 +331,23 @@ inline written(q) {
 	target[q].generation = 0
 }
 
-/* There FENCE of all and FENCE of the volume are under way together, and are one here. */
+/* There FENCE of all and FENCE of the volume are under way together, and are one here. Each answer says up to which
+ * incarnation. */
 #ifdef HISTORY
+#define ASKED(last) EVENT(2)
 #define STILL_WAITS(last) last
 #else
+#define ASKED(last) last
 #define STILL_WAITS(last) 0
 #endif
+#define MAY_SAY_FENCED(whom, last) (last != 0 && ASKED(last) <= last && IS_FENCED(whom, ASKED(last)))
 
 inline fenced(whom, by, what, waits) {
-	SAW(E_FENCE_REPLY, whom, 0, 0)
-	answer_with(by, what, epoch, target[by].incarnation, waits);
-	waits = STILL_WAITS(waits)
+	argument = ASKED(waits);
+	SAW(E_FENCE_REPLY, whom, argument, by)
+	answer_with(by, what, epoch, target[by].incarnation, argument);
+	waits = STILL_WAITS(waits);
+	argument = 0
 }
 
 inline opened() {
@@ -371,7 +386,7 @@ byte used_epoch = 1;
 /* The target is the first to notice a loss; a login that was given up never arrives. */
 #ifdef MORE
 #define MORE_STEPS(q) \
-	:: atomic { running && target[q].state == LIVE && IS_CONNECTED(q) && losses > 0 -> losses--; end_queue(q) } \
+	:: atomic { running && target[q].state == LIVE && IS_CONNECTED(q) && losses > 0 -> SPEND(losses); end_queue(q) } \
 	:: atomic { nempty(cm[q]) && !logging[q] -> cm[q] ? _, _, _ }
 #else
 #define MORE_STEPS(q)
@@ -391,9 +406,9 @@ byte used_epoch = 1;
 	MORE_STEPS(q) \
 	:: atomic { running && target[q].state == ENDING && MAY_LEAVE(q) -> leave_behind(q, target[q].incarnation) } \
 	:: atomic { running && target[q].login != 0 && target[q].state == NONE && (known || ALL_DRAINED) -> resume_login(q) } \
-	:: atomic { running && target[q].fence_own != 0 && IS_FENCED(q, target[q].fence_own) -> \
+	:: atomic { running && MAY_SAY_FENCED(q, target[q].fence_own) -> \
 		    fenced(q, q, OWN_FENCED, target[q].fence_own) } \
-	:: atomic { running && target[q].fence_other != 0 && IS_FENCED(OTHER(q), target[q].fence_other) -> \
+	:: atomic { running && MAY_SAY_FENCED(OTHER(q), target[q].fence_other) -> \
 		    fenced(OTHER(q), q, OTHER_FENCED, target[q].fence_other) }
 
 proctype Target() IN_STEP {
@@ -409,7 +424,7 @@ end:	do
 	:: atomic {
 		running && MAY_BE_KILLED && kills > 0 ->
 		SAW(E_KILL, 0, 0, 0)
-		kills--;
+		SPEND(kills);
 		running = false;
 		known = false;
 		epoch = 0;
@@ -421,7 +436,7 @@ end:	do
 		SAW(E_SERVE, 0, 0, 0)
 		running = true
 	   }
-	:: atomic { running && known && forgets > 0 -> forgets--; end_session() }
+	:: atomic { running && known && forgets > 0 && MAY_FORGET -> SPEND(forgets); end_session() }
 	:: atomic { running && !known && epoch != 0 && ALL_DRAINED && ALL_QUIET -> epoch = 0 }
 	od
 }
@@ -484,8 +499,8 @@ inline drop_fence(whom, by) {
 #define COUNTS(q) (lost[q] == argument)
 #endif
 
-inline hear_fenced(whom) {
-	SAW(E_FENCE_HEARD, whom, argument, 0)
+inline hear_fenced(whom, by) {
+	SAW(E_FENCE_HEARD, whom, argument, by)
 	if
 	:: COUNTS(whom) -> is_fenced(whom)
 	:: else
@@ -547,8 +562,8 @@ inline hear(q) {
 			acknowledged = generation;
 			generation++;
 			outstanding = NOBODY
-		:: kind == OWN_FENCED && up[q] -> hear_fenced(q)
-		:: kind == OTHER_FENCED && up[q] -> hear_fenced(OTHER(q))
+		:: kind == OWN_FENCED && up[q] -> hear_fenced(q, q)
+		:: kind == OTHER_FENCED && up[q] -> hear_fenced(OTHER(q), q)
 		:: kind == OPENED && up[q] ->
 			SAW(E_OPEN_HEARD, 0, 0, 0)
 			asked = false;
@@ -619,9 +634,9 @@ inline renew() {
 	:: atomic { MAY_SEND(q) && nfull(wire[q]) -> \
 		    SAW(E_SENT, q, generation, 0) wire[q] ! WRITE, used_epoch, used[q], generation; outstanding = q } \
 	:: atomic { up[q] && ANSWERS_MAY_GO(q) && IS_GONE(q) -> lose(q) } \
-	:: atomic { up[q] && losses > 0 && !IS_GONE(q) -> losses--; lose(q) } \
+	:: atomic { up[q] && losses > 0 && !IS_GONE(q) -> SPEND(losses); lose(q) } \
 	:: atomic { !up[q] && !logging[q] && MAY_LOG_IN(q) && MAY_TRY(q) && nfull(cm[q]) -> log_in(q) } \
-	:: atomic { logging[q] && give_ups > 0 -> give_ups--; SAW(E_OVER, q, 0, 0) logging[q] = false } \
+	:: atomic { logging[q] && give_ups > 0 -> SPEND(give_ups); SAW(E_OVER, q, 0, 0) logging[q] = false } \
 	:: atomic { MAY_SEND_FENCE(q, OTHER(q)) -> send_fence(q, OTHER(q), FENCE_OTHER) } \
 	:: atomic { MAY_SEND_FENCE(q, q) -> send_fence(q, q, FENCE_OWN) }
 
@@ -630,7 +645,7 @@ inline renew() {
 	(lost[whom] != 0 && up[by] && IS_FREE(whom, by) && nfull(wire[by]))
 
 inline send_fence(whom, by, what) {
-	SAW(E_FENCE_SENT, whom, lost[whom], 0)
+	SAW(E_FENCE_SENT, whom, lost[whom], by)
 	wire[by] ! what, used_epoch, used[by], lost[whom];
 	carrier[whom] = by
 }
@@ -658,7 +673,7 @@ proctype Initiator() IN_STEP {
 			wire[0] ! OPEN, used_epoch, used[0], 0;
 			asked = true
 		   }
-		:: atomic { renewals > 0 && has_had[0] -> renewals--; renew() }
+		:: atomic { renewals > 0 && has_had[0] -> SPEND(renewals); renew() }
 		fi
 	:: else -> break
 	od;

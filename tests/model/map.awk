@@ -16,7 +16,7 @@ $1 ~ /^LOGIN/ { incarnation[$2, $3, $4] = ++logins[$2] }
 $1 ~ /^(LOGIN|ACCEPT)/ { y = incarnation[$2, $3, $4] }
 $1 ~ /^(RENEW|LOGIN)/ { epoch = $3 }
 $1 == "LOST" { x = incarnation[$2, $4, $3]; y = 0 }
-$1 ~ /^FENCE_(SENT|HEARD)$/ { x = incarnation[$2, epoch, $3] }
+$1 ~ /^FENCE_/ { x = incarnation[$2, epoch, $3] }
 $1 ~ /^(BEGIN|SENT)$/ && !($3 in generation) { generation[$3] = ++generations }
 $1 ~ /^(BEGIN|SENT|STORE|LAND|HEARD)$/ { x = generation[$3] }
 !($1 in kind) {

@@ -20,7 +20,6 @@ static struct {
 	bool wanted, kept;
 	unsigned int count;
 	uint64_t writing; /* what the write under way says */
-	bool opened, fenced; /* the last answer to OPEN, to FENCE said so */
 	struct {
 		const char *event;
 		unsigned int queue;
@@ -110,7 +109,7 @@ static void command_posted(unsigned int queue, const struct rblk_wire_command *c
 		break;
 	case RBLK_OP_FENCE:
 		sim_history("FENCE_SENT", (unsigned int)rblk_le64(command->lba),
-			    rblk_le64(command->argument), 0);
+			    rblk_le64(command->argument), queue);
 		break;
 	}
 }
@@ -130,7 +129,7 @@ void sim_history_posted(const struct sim_conn *conn, const struct ibv_send_wr *w
 }
 
 /* It counts as answered from here on, whatever becomes of its connection. */
-void sim_seen_answered(const struct ini_queue *queue, unsigned int tag)
+void sim_seen_answered(const struct ini_queue *queue, unsigned int tag, unsigned int status)
 {
 	sim_reached("point", "answered", NULL);
 	if (!history.kept)
@@ -139,11 +138,11 @@ void sim_seen_answered(const struct ini_queue *queue, unsigned int tag)
 		sim_history("HEARD", queue->index, history.writing, 0);
 	else if (queue->slots[tag].command.opcode == RBLK_OP_FLUSH)
 		sim_history("HEARD_FLUSH", queue->index, 0, 0);
-	else if (queue->slots[tag].command.opcode == RBLK_OP_OPEN && history.opened)
+	else if (queue->slots[tag].command.opcode == RBLK_OP_OPEN && !status)
 		sim_history("OPEN_HEARD", queue->index, 0, 0);
-	else if (queue->slots[tag].command.opcode == RBLK_OP_FENCE && history.fenced)
+	else if (queue->slots[tag].command.opcode == RBLK_OP_FENCE && !status)
 		sim_history("FENCE_HEARD", (unsigned int)rblk_le64(queue->slots[tag].command.lba),
-			    rblk_le64(queue->slots[tag].command.argument), 0);
+			    rblk_le64(queue->slots[tag].command.argument), queue->index);
 }
 
 /* -- the target ---------------------------------------------------------------------------- */
@@ -164,16 +163,12 @@ void sim_history_stored(const uint8_t *data, unsigned int machine)
 	sim_history("LAND", 0, word, machine);
 }
 
-void sim_history_replied(unsigned int queue, uint8_t opcode, unsigned int argument, uint16_t status)
+void sim_history_replied(unsigned int queue, const struct sim_brought *command, uint16_t status)
 {
-	if (opcode == RBLK_OP_OPEN)
-		history.opened = !status;
-	if (opcode == RBLK_OP_FENCE)
-		history.fenced = !status;
-	if (opcode == RBLK_OP_WRITE)
+	if (command->opcode == RBLK_OP_WRITE)
 		sim_history("REPLY", queue, 0, 0);
-	else if (opcode == RBLK_OP_OPEN && !status)
+	else if (command->opcode == RBLK_OP_OPEN && !status)
 		sim_history("OPEN_REPLY", queue, 0, 0);
-	else if (opcode == RBLK_OP_FENCE && !status)
-		sim_history("FENCE_REPLY", argument, 0, 0);
+	else if (command->opcode == RBLK_OP_FENCE && !status)
+		sim_history("FENCE_REPLY", command->lba, command->argument, queue);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include "proto/wire/wire.h"
 
+struct sim_brought;
 struct sim_conn;
 struct ibv_send_wr;
 
@@ -35,7 +36,7 @@ void sim_history_posted(const struct sim_conn *conn, const struct ibv_send_wr *w
  */
 void sim_history_stores(unsigned int queue, const uint8_t *data, unsigned int machine);
 void sim_history_stored(const uint8_t *data, unsigned int machine);
-/* The target answers a command that came by this queue. `argument`: of FENCE, whom. `status`: enum rblk_status. */
-void sim_history_replied(unsigned int queue, uint8_t opcode, unsigned int argument, uint16_t status);
+/* The target answers a command that came by this queue. `status`: enum rblk_status. */
+void sim_history_replied(unsigned int queue, const struct sim_brought *command, uint16_t status);
 
 #endif

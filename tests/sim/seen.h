@@ -82,7 +82,7 @@ void sim_seen_pool_free(void *block, unsigned long bytes);
 
 /* history.c */
 struct ini_queue;
-void sim_seen_answered(const struct ini_queue *queue, unsigned int tag);
+void sim_seen_answered(const struct ini_queue *queue, unsigned int tag, unsigned int status);
 #define rblk_trace_answered sim_seen_answered
 
 /* kernel/disks.c */
