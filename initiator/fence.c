@@ -33,8 +33,7 @@ static void fence_done(void *arg, const struct rblk_result *result)
 	u32 incarnation = queue->fence.whole;
 
 	queue->fence.whole = 0;
-	/* The callback came late: meanwhile a login was the fence, and a later incarnation is
-	 * lost. */
+	/* The callback came late: meanwhile the queue was lost again, and that loss needs a FENCE of its own. */
 	if (queue->session->core.queue[queue->index].lost.incarnation != incarnation)
 		return;
 	/* FENCE was not answered: the machine knows that its connection is lost. */

@@ -123,9 +123,14 @@ void ini_queue_fini(struct ini_queue *queue)
 
 static u32 wanted_features(const struct rblk_session *session)
 {
-	u32 features = RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN |
-		       RBLK_FEATURE_VOLUME_FENCE;
+	u32 features = RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN;
 
+	/*
+	 * Commands that have failed fast hold those of all volumes until their whole fence (core_session.held). A session that
+	 * waits for that with a connection would wait for ever; one that gets no connection fails fast, and gives up.
+	 */
+	if (!session->options.fail_fast_ms)
+		features |= RBLK_FEATURE_VOLUME_FENCE;
 	if (!session->options.no_immediate)
 		features |= RBLK_FEATURE_IMMEDIATE;
 	if (session->options.digest)

@@ -5,8 +5,9 @@
  * fencing wait. See drive.h.
  *
  * drive_work alone hands out, one action after the other. So whatever it began on a connection is
- * begun before it lets close_work take that down, and close_work ends it. Only fence_work outlives
- * a connection: it says which incarnation it fences, and its answer counts for that alone.
+ * begun before it lets close_work take that down, and close_work ends it. Only fence_work and
+ * volumes_work outlive a connection: each says which incarnation it fences, and its answer counts for
+ * that alone.
  */
 #include <linux/jiffies.h>
 #include <linux/random.h>

@@ -40,10 +40,9 @@ RBLK_SHOW(digest, "%u", disk->session->options.digest);
 RBLK_SHOW(attachment, "%016llx", disk->attachment);
 RBLK_SHOW(wwid, "uuid.%16phN", disk->uuid);
 RBLK_SHOW(serial, "%16phN", disk->uuid);
-RBLK_SHOW(cache_epoch, "%16phN", disk->cache_epoch);
 RBLK_SHOW(queues, "%u", disk->session->hw_queues);
 RBLK_SHOW(poll_queues, "%u", disk->session->options.poll_queues);
-RBLK_SHOW(credits, "%u", disk->session->credits);
+RBLK_SHOW(credits, "%u", READ_ONCE(disk->session->credits));
 RBLK_SHOW(losses, "%lld", atomic64_read(&disk->session->losses));
 RBLK_SHOW(connect_ms, "%u", disk->session->options.connect_ms);
 RBLK_SHOW(command_ms, "%u", disk->session->options.command_ms);
@@ -54,6 +53,19 @@ RBLK_SHOW(fail_fast_ms, "%u", disk->session->options.fail_fast_ms);
 RBLK_SHOW(give_up_ms, "%u", disk->session->options.give_up_ms);
 RBLK_SHOW(session_number, "%d", disk->session->number);
 RBLK_SHOW(keepalive_ms, "%u", READ_ONCE(disk->session->queues[0]->keepalive_ms));
+
+static ssize_t cache_epoch_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct rblk_disk *disk = rblk_sysfs_disk(dev);
+	u8 epoch[sizeof(disk->cache_epoch)];
+
+	spin_lock_irq(&disk->session->core_lock);
+	memcpy(epoch, disk->cache_epoch, sizeof(epoch));
+	spin_unlock_irq(&disk->session->core_lock);
+	return sysfs_emit(buf, "%16phN\n", epoch);
+}
+
+static DEVICE_ATTR_RO(cache_epoch);
 
 /* The session's id allows taking over the session (section 13 of the specification): root alone. */
 static ssize_t session_show(struct device *dev, struct device_attribute *attr, char *buf)

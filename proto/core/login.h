@@ -18,7 +18,7 @@ struct core_login_session {
 	bool queue_here; /* an older incarnation has a connection that is not drained yet, or no room to linger */
 	bool lingers;	 /* older incarnations of the queue have storage I/O, and nothing else */
 	bool ending;	 /* the session: no login joins it */
-	bool may_follow; /* ending, and likewise */
+	bool may_follow; /* ending, with storage I/O at most, and few such: a higher epoch may begin beside it */
 };
 
 /* The terms that the target allows. */

@@ -41,7 +41,7 @@ static inline void core_lost_begin(struct core_lost *lost, u32 incarnation, u64 
 	lost->retry_ns = now_ns;
 }
 
-/* A new epoch begins: only its acceptance is a fence now. */
+/* A new epoch begins: only its acceptance, with the OPEN of each volume, is a fence now. */
 static inline void core_lost_renew(struct core_lost *lost)
 {
 	lost->renewed = lost->waits;

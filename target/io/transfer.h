@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A lane's send side: posts in a turn, and releases on completion. Called by work.c, lane_end.c and
+ * A lane's send side: posts in a turn, and releases on completion. Called by work.c, request_end.c and
  * serve/. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_TRANSFER_H

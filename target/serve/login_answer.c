@@ -140,7 +140,7 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 	if (rblk_le16(login->wire.queue_index) == 0)
 		return false;
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!session->home && !session->places[0].queue)
+		if (!session->home && !session->ending && !session->places[0].queue)
 			return true;
 	return false;
 }
@@ -217,9 +217,9 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 	int err;
 
 	used = reactor->queue_count + login_leaves_room(reactor, login);
-	/* A queue 0 that connects again takes the place that was kept for it. */
+	/* A queue 0 that connects again takes the place that was kept for it; while older ones linger it takes one more. */
 	if (used >= reactor->queue_quota.most ||
-	    ((begins || terms.lane.index) &&
+	    ((begins || terms.lane.index || !TAILQ_EMPTY(&place->lingering)) &&
 	     !tgt_quota_allows(&reactor->queue_quota, used, session->host->queues))) {
 		login_reject_full(login, reactor, used, &reactor->queue_quota, "connections");
 		return;

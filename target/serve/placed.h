@@ -23,7 +23,7 @@ struct tgt_placed {
 	struct tgt_lingering lingering;
 	void (*back)(struct tgt_reactor *home, struct tgt_message *message); /* run at home */
 	void (*gone)(struct tgt_placed *placed);			     /* likewise, when it has left its place */
-	struct tgt_session *session; /* which exists as long as the queue is away */
+	struct tgt_session *session; /* which exists as long as the queue is away, or lingers there */
 	struct tgt_reactor *home, *reactor;
 	uint32_t incarnation, before; /* its own, and that of its place before it */
 	uint16_t index;

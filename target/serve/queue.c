@@ -67,6 +67,7 @@ static void queue_join(struct tgt_queue *queue)
 	session->queues_here++;
 	reactor->queue_count++;
 	atomic_fetch_add(&reactor->load, 1);
+	session->queues++;
 	session->host->queues++;
 	reactor->logins_accepted++;
 	queue->device->queues++;
@@ -241,6 +242,7 @@ void tgt_queue_destroy(struct tgt_queue *queue)
 	assert(queue->drained && !queue->lane.active);
 	reactor->queue_count--;
 	atomic_fetch_sub(&reactor->load, 1);
+	queue->session->queues--;
 	queue->session->host->queues--;
 	tgt_lane_fini(&queue->lane);
 	queue_free(queue);

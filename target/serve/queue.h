@@ -34,7 +34,7 @@ struct tgt_queue {
 	bool drained;	  /* no completion or event of the fabric comes any more */
 	bool is_ended;	  /* in reactor->ended */
 	bool lingers;	  /* it has left its place: only storage I/O is left of it */
-	uint32_t promised; /* receive buffers */
+	uint32_t promised; /* receive buffers that are promised to it, or held by its commands */
 	struct tgt_lingering lingering;
 	bool established; /* both ends are connected: may be probed before its first message */
 	TAILQ_ENTRY(tgt_queue) ended_link;

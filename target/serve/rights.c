@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Rights of open volumes. revoke.c handles outstanding commands that lose their right.
+ * Rights of open volumes. request_end.c handles outstanding commands that lose their right.
  */
 #include "target/serve/rights.h"
 

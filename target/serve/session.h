@@ -29,7 +29,7 @@ struct tgt_session_message;
  */
 #define TGT_LINGERING_MAX 4u
 
-/* One incarnation that lingers: of a queue here, or of one on another reactor. In a place of the home; of a part likewise. */
+/* One incarnation that lingers. It is listed in the home's place of its queue, and on another reactor in the part's, too. */
 struct tgt_lingering {
 	TAILQ_ENTRY(tgt_lingering) link;
 	uint32_t incarnation;
@@ -45,7 +45,7 @@ struct tgt_place {
 	struct tgt_lingering_list lingering;
 	uint32_t incarnation;	 /* the highest accepted or fenced */
 	struct tgt_origin origin; /* of its last login; in the home */
-	struct tgt_request_list fences; /* FENCE commands that wait for the queue to end */
+	struct tgt_request_list fences; /* FENCE commands that wait for incarnations of the queue to end */
 	struct tgt_fence_ask *asks;	/* likewise, of queues on other reactors; NULL: none */
 	unsigned int ask_count;
 };
@@ -106,7 +106,9 @@ struct tgt_session {
 	struct tgt_share share; /* of the reactor's memory; its queues' lanes use it */
 	struct tgt_answers answers; /* F8; its queues' lanes use it */
 	struct tgt_place places[RBLK_QUEUES_MAX];
-	unsigned int queues_here, queues_away, lingering;
+	unsigned int queues_here, queues_away; /* that have connections */
+	unsigned int lingering; /* that have none any more; those away included */
+	unsigned int queues; /* here, those that linger included: as they count for the host */
 	uint64_t idle_since_ns; /* without a queue */
 
 	pthread_mutex_t lock;	     /* of handles, between the session and its parts */

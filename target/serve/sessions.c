@@ -78,8 +78,8 @@ static void session_move(struct tgt_session *session, struct tgt_host *host)
 	struct tgt_host *before = session->host;
 	struct tgt_share *share = &session->share;
 
-	before->queues -= session->queues_here;
-	host->queues += session->queues_here;
+	before->queues -= session->queues;
+	host->queues += session->queues;
 	before->share.data_bytes -= share->data_bytes;
 	host->share.data_bytes += share->data_bytes;
 	before->share.report_bytes -= share->report_bytes;

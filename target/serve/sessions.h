@@ -8,9 +8,9 @@
 
 #include "target/serve/session.h"
 
-/* NULL: no memory. */
 struct tgt_placed;
 
+/* NULL: no memory. */
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 				       const struct rblk_wire_login *login,
 				       struct tgt_lease *lease, struct tgt_host *host);

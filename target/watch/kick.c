@@ -56,5 +56,8 @@ json_t *tgt_kick(struct tgt_rpc_call *call, const struct tgt_watch_source *sourc
 	if (number)
 		return tgt_rpc_fail(call, TGT_RPC_FAILED, "there is no session %lld",
 				    (long long)json_integer_value(number));
+	for (unsigned int i = 0; i < view->session_count; i++)
+		if (!strcmp(view->sessions[i].initiator, name))
+			return tgt_rpc_fail(call, TGT_RPC_FAILED, "the sessions of initiator \"%.63s\" are ending", name);
 	return tgt_rpc_fail(call, TGT_RPC_FAILED, "initiator \"%.63s\" has no session here", name);
 }

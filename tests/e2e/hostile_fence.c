@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: F5: a newer incarnation, or FENCE on another queue, is answered only when storage I/O of
+ * Goal: F5: FENCE, and without FENCE of a volume a newer incarnation, is answered only when storage I/O of
  * the old one has ended; FENCE of a volume says BUSY until then, and of another volume that it is done. Method: a store
  * whose writes take long. A write is in flight there when the old connection is fenced. A read after the answer must return
  * that write's data.

@@ -143,7 +143,8 @@ struct sim_brought {
 	uint32_t serial;
 	uint64_t wr_id;
 	uint8_t opcode;
-	uint16_t lba; /* FENCE: of which queue */
+	uint16_t lba;	   /* FENCE: of which queue */
+	uint32_t argument; /* and up to which incarnation */
 };
 
 struct sim_conn {

@@ -48,7 +48,8 @@ void sim_rules_received(struct sim_conn *conn, uint64_t wr_id, const uint8_t *me
 				(struct sim_brought){.serial = serial,
 						     .wr_id = wr_id,
 						     .opcode = command->opcode,
-						     .lba = (uint16_t)rblk_le64(command->lba)};
+						     .lba = (uint16_t)rblk_le64(command->lba),
+						     .argument = (uint32_t)rblk_le64(command->argument)};
 	}
 }
 
@@ -88,7 +89,7 @@ static void tag_replied(struct sim_conn *conn, uint16_t tag, uint16_t status)
 	brought = conn->brought[tag];
 	conn->brought[tag].serial = 0;
 	if (sim_history_is_kept())
-		sim_history_replied(sim_inside_queue(conn), brought.opcode, brought.lba, status);
+		sim_history_replied(sim_inside_queue(conn), &brought, status);
 	for (unsigned int i = 0; i < SIM_TAGS; i++)
 		if (conn->brought[i].serial == brought.serial)
 			return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a login is judged as the specification's section 3 says, row by row, and a login that
- * fences is accepted only after the fence (F5). Method: each row of that section's table is a row
+ * fences is accepted only after the fence (F5) unless FENCE of a volume is agreed. Method: each row of that section's table is a row
  * here: what the target knows, what the login says, the verdict; then grants of credits at their
  * limits.
  */

@@ -108,7 +108,7 @@ static void test_commands_wait_for_the_fence(void **state)
 	assert_true(released[1]);
 }
 
-/* Or by its own login. */
+/* Or by its own login, at a target without FENCE of a volume. */
 static void test_login_is_a_fence(void **state)
 {
 	(void)state;

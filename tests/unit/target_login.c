@@ -15,6 +15,7 @@
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 #include "target/serve/login.h"
+#include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 
 #define GREEDY "10.0.0.1"
@@ -359,6 +360,38 @@ static void a_host_is_an_address_without_a_port(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* A queue whose connection has ended, and whose storage I/O has not, is its host's, whatever the session comes to be called. */
+static void what_lingers_goes_to_the_proven_name(void **state)
+{
+	static const char name[RBLK_NAME_BYTES] = "db1";
+	struct rblk_wire_login wire = login_of(1, 0, 1, 1);
+	struct sockaddr_in address = address_of(OTHER);
+	struct tgt_queue queue = {.device = &rig->device, .lane = {.active = 1}, .incarnation = 1};
+	struct tgt_receives receives = {0};
+	struct tgt_session *session;
+	struct tgt_host *host;
+
+	(void)state;
+	rig->reactor.session_quota.most = rig->reactor.queue_quota.most = 8;
+	host = tgt_host_get(&rig->reactor, (struct sockaddr *)&address);
+	session = tgt_session_create(&rig->reactor, &wire, NULL, host);
+	assert_non_null(session);
+	tgt_host_put(&rig->reactor, host);
+	queue.session = session;
+	queue.lane.receives = &receives;
+	session->places[0].queue = &queue;
+	session->queues_here = session->queues = host->queues = 1;
+	tgt_queue_linger(&queue);
+	assert_null(session->places[0].queue);
+	assert_int_equal(tgt_session_prove(session, name), 0);
+	/* The address has nothing left, and is forgotten. */
+	assert_int_equal(session->host->queues, 1);
+	assert_ptr_equal(TAILQ_FIRST(&rig->reactor.hosts), session->host);
+	assert_null(TAILQ_NEXT(session->host, link));
+	TAILQ_REMOVE(&session->places[0].lingering, &queue.lingering, link);
+	session->lingering = session->queues = session->host->queues = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +402,7 @@ int main(void)
 		TEST(the_last_places_are_for_other_hosts),
 		TEST(the_last_connections_are_for_other_hosts),
 		TEST(a_host_is_an_address_without_a_port),
+		TEST(what_lingers_goes_to_the_proven_name),
 	};
 
 	return cmocka_run_group_tests_name("target logins", tests, NULL, NULL);

@@ -121,7 +121,7 @@ static bool unfenced(const struct rblk_disk *disk)
 	return false;
 }
 
-/* Its own login was accepted, and the work that has sent its FENCE over another queue has not ended. */
+/* The queue is LIVE again, and the work that sent the FENCE of its last loss has not ended. */
 static bool fence_is_late(const struct rblk_session *session, unsigned int queue)
 {
 	return session->core.queue[queue].state == CORE_QUEUE_LIVE && session->queues[queue]->fence_work.running;
