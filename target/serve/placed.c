@@ -68,23 +68,11 @@ void tgt_placed_send(struct tgt_placed *placed)
 	tgt_reactor_send(placed->reactor, &placed->message);
 }
 
+/* At the home. */
 static void left_arrived(struct tgt_reactor *reactor, struct tgt_message *message)
 {
 	struct tgt_placed *placed =
 		(struct tgt_placed *)((char *)message - offsetof(struct tgt_placed, left));
-
-	(void)reactor;
-	placed->gone(placed);
-}
-
-void tgt_placed_leave(struct tgt_placed *placed)
-{
-	placed->left.run = left_arrived;
-	tgt_reactor_send(placed->home, &placed->left);
-}
-
-void tgt_placed_left(struct tgt_placed *placed)
-{
 	struct tgt_session *session = placed->session;
 	struct tgt_place *place = &session->places[placed->index];
 
@@ -94,6 +82,13 @@ void tgt_placed_left(struct tgt_placed *placed)
 	placed->lingering.incarnation = placed->incarnation;
 	placed->lingering.reactor = placed->reactor;
 	TAILQ_INSERT_TAIL(&place->lingering, &placed->lingering, link);
+	reactor->rejudge = true;
+}
+
+void tgt_placed_leave(struct tgt_placed *placed)
+{
+	placed->left.run = left_arrived;
+	tgt_reactor_send(placed->home, &placed->left);
 }
 
 void tgt_placed_return(struct tgt_placed *placed)

@@ -22,7 +22,6 @@ struct tgt_placed {
 	struct tgt_message left;    /* before it: the queue leaves its place, and lingers */
 	struct tgt_lingering lingering;
 	void (*back)(struct tgt_reactor *home, struct tgt_message *message); /* run at home */
-	void (*gone)(struct tgt_placed *placed);			     /* likewise, when it has left its place */
 	struct tgt_session *session; /* which exists as long as the queue is away, or lingers there */
 	struct tgt_reactor *home, *reactor;
 	uint32_t incarnation, before; /* its own, and that of its place before it */
@@ -51,10 +50,8 @@ struct tgt_placed *tgt_placed_create(struct tgt_session *session, struct tgt_rea
 void tgt_placed_send(struct tgt_placed *placed);
 /* The other reactor's thread: sends it back to the home. */
 void tgt_placed_return(struct tgt_placed *placed);
-/* The other reactor's thread: the queue has no connection any more, and lingers. */
+/* The other reactor's thread: the queue has no connection any more, and lingers. At the home its place is empty then. */
 void tgt_placed_leave(struct tgt_placed *placed);
-/* At the home: its place is empty again; tgt_placed_end() follows. */
-void tgt_placed_left(struct tgt_placed *placed);
 /* Back at the home: it leaves its place, and is freed. */
 void tgt_placed_end(struct tgt_placed *placed);
 

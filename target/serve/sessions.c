@@ -277,9 +277,6 @@ static void session_place_ended(struct tgt_session *session, struct tgt_place *p
 {
 	struct tgt_reactor *reactor = session->reactor;
 
-	/* It may linger in the place of this one. */
-	if (place->queue)
-		tgt_queue_check_end(place->queue);
 	tgt_fence_done(place);
 	reactor->rejudge = true;
 	if (session_has_queues(session))
@@ -299,23 +296,14 @@ void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed)
 	tgt_placed_return(placed);
 }
 
-/* The home: a login of its place may be accepted beside it. */
-static void placed_gone(struct tgt_placed *placed)
-{
-	tgt_placed_left(placed);
-	placed->session->reactor->rejudge = true;
-}
-
-/* Its connection has ended, its storage I/O has not. */
+/* Its connection has ended, its storage I/O has not: a login of its place may be accepted beside it. */
 static void session_queue_lingers(struct tgt_queue *queue)
 {
 	tgt_queue_linger(queue);
-	if (queue->placed) {
-		queue->placed->gone = placed_gone;
+	if (queue->placed)
 		tgt_placed_leave(queue->placed);
-	} else {
+	else
 		queue->session->reactor->rejudge = true;
-	}
 }
 
 static void session_queue_ended(struct tgt_queue *queue)
@@ -334,10 +322,11 @@ static void session_queue_ended(struct tgt_queue *queue)
 		session->queues_here--;
 	}
 	tgt_queue_destroy(queue);
+	/* The one that is there may linger in the place of this one. */
+	if (place->queue)
+		tgt_queue_check_end(place->queue);
 	if (placed) {
 		placed->totals = totals;
-		if (place->queue)
-			tgt_queue_check_end(place->queue);
 		tgt_session_part_ended(session, placed);
 		return;
 	}
