@@ -9,6 +9,9 @@
 
 int tgt_messages_init(struct tgt_messages *messages)
 {
+	messages->reactor = NULL;
+	atomic_init(&messages->own_expected, 0);
+	messages->expected = &messages->own_expected;
 	atomic_init(&messages->top, NULL);
 	messages->owed = 0;
 	messages->taken = NULL;
@@ -69,6 +72,21 @@ struct tgt_message *tgt_messages_take(struct tgt_messages *messages, unsigned in
 	messages->taken = last->next;
 	last->next = NULL;
 	return first;
+}
+
+unsigned int tgt_messages_run(struct tgt_messages *messages, unsigned int most)
+{
+	struct tgt_message *message = tgt_messages_take(messages, most), *next;
+	unsigned int done = 0;
+
+	for (; message; message = next) {
+		next = message->next;
+		message->run(messages->reactor, message);
+		/* Only now, because messages that it sent are counted by then. */
+		atomic_fetch_sub(messages->expected, 1);
+		done++;
+	}
+	return done;
 }
 
 bool tgt_messages_settle(struct tgt_messages *messages)

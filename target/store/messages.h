@@ -23,6 +23,8 @@ struct tgt_message {
 };
 
 struct tgt_messages {
+	struct tgt_reactor *reactor; /* whose they are, or NULL */
+	_Atomic unsigned int *expected, own_expected; /* that are to come, or have not run yet */
 	_Atomic(struct tgt_message *) top;
 	int fd;			   /* readable when there may be messages */
 	unsigned int owed;	   /* the owner's: messages that have written fd, and were not read there yet */
@@ -36,6 +38,8 @@ void tgt_messages_fini(struct tgt_messages *messages); /* empty */
 void tgt_messages_send(struct tgt_messages *messages, struct tgt_message *message);
 /* The owner: at most so many of those that have arrived, oldest first, linked by next; NULL if nothing has. */
 struct tgt_message *tgt_messages_take(struct tgt_messages *messages, unsigned int most);
+/* The owner: runs at most so many of those that have arrived, oldest first. Returns how many. */
+unsigned int tgt_messages_run(struct tgt_messages *messages, unsigned int most);
 /* The owner, before it sleeps on fd: takes back writes whose messages it has. True: nothing is there. */
 bool tgt_messages_settle(struct tgt_messages *messages);
 

@@ -36,7 +36,6 @@ struct tgt_ring {
 	struct io_uring uring;
 	struct ring_wide *wide; /* NULL: nobody has wanted it */
 	unsigned int inflight; /* watches apart */
-	_Atomic unsigned int *expected, own_expected; /* messages that are to come, or have not run yet */
 	unsigned int buffers;  /* of the fixed table in use */
 	unsigned int max_files;
 	unsigned int threads; /* of io-wq, for what blocks and has an end, without any file; 0: not asked yet */
@@ -49,7 +48,6 @@ struct tgt_ring {
 	} *files;
 	struct tgt_ring_op *again, **again_end; /* those that found no entry, in their order */
 	struct tgt_messages messages;
-	struct tgt_reactor *reactor; /* whose messages they are, or NULL */
 	unsigned int depth;
 	struct iovec buffer[TGT_RING_BUFFERS_MAX]; /* the fixed ones, for the wide half */
 };
@@ -91,7 +89,6 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	err = tgt_messages_init(&ring->messages);
 	if (err)
 		goto err_files;
-	ring->expected = &ring->own_expected;
 	tgt_ring_watch(ring, ring->messages.fd); /* the first: there is room */
 	*out = ring;
 	return 0;
@@ -406,34 +403,19 @@ static unsigned int wide_reap(struct ring_wide *wide, unsigned int budget)
 
 void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic unsigned int *messages)
 {
-	ring->reactor = reactor;
+	ring->messages.reactor = reactor;
 	if (messages)
-		ring->expected = messages;
+		ring->messages.expected = messages;
 }
 
 void tgt_ring_expect(struct tgt_ring *ring)
 {
-	atomic_fetch_add(ring->expected, 1);
+	atomic_fetch_add(ring->messages.expected, 1);
 }
 
 void tgt_ring_post(struct tgt_ring *ring, struct tgt_message *message)
 {
 	tgt_messages_send(&ring->messages, message);
-}
-
-static unsigned int ring_run_messages(struct tgt_ring *ring)
-{
-	struct tgt_message *message = tgt_messages_take(&ring->messages, TGT_RING_MESSAGES), *next;
-	unsigned int done = 0;
-
-	for (; message; message = next) {
-		next = message->next;
-		message->run(ring->reactor, message);
-		/* Only now, because messages that it sent are counted by then. */
-		atomic_fetch_sub(ring->expected, 1);
-		done++;
-	}
-	return done;
 }
 
 /* -- waiting ----------------------------------------------------------------------------------- */
@@ -502,7 +484,7 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 		if (got < want)
 			break;
 	}
-	return done + ring_run_messages(ring);
+	return done + tgt_messages_run(&ring->messages, TGT_RING_MESSAGES);
 }
 
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
@@ -531,5 +513,5 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
 {
-	return ring->inflight + atomic_load(&ring->own_expected) + (ring->wide ? ring->wide->inflight : 0);
+	return ring->inflight + atomic_load(&ring->messages.own_expected) + (ring->wide ? ring->wide->inflight : 0);
 }

@@ -52,8 +52,6 @@ struct tgt_ring {
 	int watches[WATCHES];
 	unsigned int watch_count;
 	struct tgt_messages messages;
-	struct tgt_reactor *reactor;
-	_Atomic unsigned int *expected, own_expected;
 	bool woken; /* by a watch: its completion is there to be reaped */
 };
 
@@ -76,7 +74,6 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	TAILQ_INIT(&ring->done);
 	if (tgt_messages_init(&ring->messages))
 		sim_fail("%s: no messages", ring->actor->name);
-	ring->expected = &ring->own_expected;
 	tgt_ring_watch(ring, ring->messages.fd);
 	rings++;
 	*out = ring;
@@ -87,7 +84,7 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 {
 	if (!ring)
 		return;
-	if ((ring->inflight || ring->own_expected) && !ring->dead)
+	if ((ring->inflight || ring->messages.own_expected) && !ring->dead)
 		sim_fail("%s: its ring is destroyed with I/O in flight", ring->actor->name);
 	rings--;
 	tgt_messages_fini(&ring->messages);
@@ -155,32 +152,19 @@ void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op)
 
 void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic unsigned int *messages)
 {
-	ring->reactor = reactor;
+	ring->messages.reactor = reactor;
 	if (messages)
-		ring->expected = messages;
+		ring->messages.expected = messages;
 }
 
 void tgt_ring_expect(struct tgt_ring *ring)
 {
-	atomic_fetch_add(ring->expected, 1);
+	atomic_fetch_add(ring->messages.expected, 1);
 }
 
 void tgt_ring_post(struct tgt_ring *ring, struct tgt_message *message)
 {
 	tgt_messages_send(&ring->messages, message);
-}
-
-static unsigned int ring_run_messages(struct tgt_ring *ring)
-{
-	struct tgt_message *message = tgt_messages_take(&ring->messages, TGT_RING_MESSAGES), *next;
-	unsigned int done = 0;
-
-	for (; message; message = next, done++) {
-		next = message->next;
-		message->run(ring->reactor, message);
-		atomic_fetch_sub(ring->expected, 1);
-	}
-	return done;
 }
 
 bool sim_ring_has_messages(const struct tgt_ring *ring)
@@ -291,12 +275,12 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 			sim_fail("%s: I/O that was begun is given up for want of room", ring->actor->name);
 		done++;
 	}
-	return done + ring_run_messages(ring);
+	return done + tgt_messages_run(&ring->messages, TGT_RING_MESSAGES);
 }
 
 unsigned int tgt_ring_inflight(const struct tgt_ring *ring)
 {
-	return ring->inflight + atomic_load(&ring->own_expected);
+	return ring->inflight + atomic_load(&ring->messages.own_expected);
 }
 
 /* Watches are looked at by their level. */
