@@ -310,7 +310,10 @@ static void the_last_places_are_for_other_hosts(void **state)
 /* The limit does not apply to queue 0 of an existing session, which could not go on without it. */
 static void the_last_connections_are_for_other_hosts(void **state)
 {
+	struct rblk_wire_login wire = login_of(1, 0, 1, 2);
 	struct tgt_reactor *reactor = &rig->reactor;
+	struct tgt_lingering last = {.incarnation = 1, .reactor = reactor};
+	struct tgt_queue there = {.incarnation = 1};
 	struct tgt_session *session;
 
 	(void)state;
@@ -328,6 +331,19 @@ static void the_last_connections_are_for_other_hosts(void **state)
 	assert_int_equal(reason_of(log_in(login_of(3, 0, 1, 1), GREEDY)), RBLK_REJECT_NO_RESOURCES);
 	assert_int_equal(reason_of(log_in(login_of(1, 0, 1, 1), GREEDY)), RBLK_REJECT_NO_CREDITS);
 	assert_int_equal(reason_of(log_in(login_of(2, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
+	/* A queue 0 takes one more, and no place that was its own, while its last one lingers. */
+	wire.features = rblk_to_le32(RBLK_FEATURE_VOLUME_FENCE);
+	TAILQ_INSERT_TAIL(&session->places[0].lingering, &last, link);
+	assert_int_equal(reason_of(log_in(wire, GREEDY)), RBLK_REJECT_NO_RESOURCES);
+	TAILQ_REMOVE(&session->places[0].lingering, &last, link);
+	/* A session that ends needs no queue 0 any more. */
+	reactor->queue_count = 15;
+	session->ending = true;
+	session_is_ending(4, OTHER);
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->ending = false;
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->places[0].queue = &there;
+	assert_int_equal(reason_of(log_in(login_of(4, 1, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->places[0].queue = NULL;
 	host_of(GREEDY)->queues = reactor->queue_count = 0;
 }
 
