@@ -181,10 +181,7 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 	}
 }
 
-/*
- * -- changing
- * ------------------------------------------------------------------------------------------
- */
+/* -- changing -- */
 
 static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservation *reservation)
 {
@@ -278,10 +275,7 @@ static int rblk_pr_clear(struct block_device *bdev, u64 key)
 	return rblk_reserve(rblk_reservation_disk(bdev), &r);
 }
 
-/*
- * -- reading
- * -------------------------------------------------------------------------------------------
- */
+/* -- reading -- */
 
 #ifdef RBLK_COMPAT_PR_READ
 

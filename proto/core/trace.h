@@ -38,8 +38,10 @@
 /* librblk: a command was answered */
 #define rblk_trace_answered(queue, tag, status) ((void)0)
 
-/* the module: a request asked for a tag that a queue lends; is about to go to the queue; a command counts as sent; an OPEN that was left is answered; why a
- * connection is lost, in a function that takes a format */
+/*
+ * the module: a request asked for a tag that a queue lends; is about to go to the queue; a command counts as sent;
+ * an OPEN that was left is answered; why a connection is lost, in a function that takes a format
+ */
 #define rblk_trace_borrow(queue, io, got) ((void)0)
 #define rblk_trace_dispatch(io, queue) ((void)0)
 #define rblk_trace_send(command) ((void)0)

@@ -84,7 +84,10 @@ void tgt_compare_with_memory(struct tgt_request *request)
 
 static void compare_granted(struct tgt_claim *claim);
 
-/* Each session may have so many, from their claim on; one more is answered BUSY. So one session cannot take all claims of a volume. */
+/*
+ * Each session may have so many, from their claim on; one more is answered BUSY. So one session cannot take all claims of a
+ * volume.
+ */
 static const struct tgt_quota compares_quota = {.each = 16};
 
 /* Allocates what it needs from now on. NULL: it was answered. */

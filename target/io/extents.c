@@ -12,7 +12,7 @@
 static_assert(sizeof(struct tgt_extent) == sizeof(struct rblk_wire_extent),
 	      "one is written where the other was");
 
-/* At a time, of one session, with the stores. Further ones are BUSY. */
+/* EXTENTS that one session may have with stores at a time; further ones are BUSY. */
 static const struct tgt_quota extents_quota = {.each = 4};
 
 void tgt_extents_begin(struct tgt_request *request)

@@ -2,8 +2,8 @@
 /*
  * The life of a command, from top to bottom: received -> checked -> data in -> stored -> data out
  * -> replied. request_state.c has the allowed steps, request_check.c the checks, request_memory.c
- * the memory, request_end.c how each ends; transfer.c moves bytes, reply.c packs completions. What is a block command's own is in
- * its row of command.c; commands that are not block I/O go to the upper
+ * the memory, request_end.c how each ends; transfer.c moves bytes, reply.c packs completions. A block
+ * command's own steps are in its row of command.c; commands that are not block I/O go to the upper
  * room. Nothing here waits: each function takes a request as far as possible and leaves it in a
  * list, with the store or with the fabric, as its state says.
  */

@@ -90,9 +90,9 @@ void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic un
 
 /* Submit what was prepared to the kernel: no system call if there is nothing. */
 int tgt_ring_submit(struct tgt_ring *ring);
+#define TGT_RING_MESSAGES 32u /* a flood of logins leaves room for I/O */
 /* Run `complete` of what has completed, at most `budget`, and TGT_RING_MESSAGES messages. Returns how many. A system call only
  * where the kernel says that completions wait for one. */
-#define TGT_RING_MESSAGES 32u /* a flood of logins leaves room for I/O */
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget);
 /* Submit, then sleep until a completion, a message or timeout_ms (-1: no limit). 0 or negative errno. */
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms);

@@ -3,8 +3,8 @@
  * Writes that an initiator has called back as lost, while the target may still carry them out (F5). From
  * then on none of them may be with a disk together with a write that its session began later, nor come
  * to the disk after that one: whichever blocks they are of, because a broken rule need not do harm in this
- * seed. And none that was sent again comes to the disk while it is there. It holds for initiators that fence by themselves (librblk, the module). The model reports what is begun and
- * lost, the disk what it is given.
+ * seed. And none that was sent again comes to the disk while it is there. It holds for initiators that fence
+ * by themselves (librblk, the module). The model reports what is begun and lost, the disk what it is given.
  */
 #ifndef RBLK_TESTS_SIM_LOST_H
 #define RBLK_TESTS_SIM_LOST_H

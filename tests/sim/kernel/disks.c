@@ -510,29 +510,10 @@ void sim_seen_send(struct rblk_command *command)
 			 command->wire.opcode);
 }
 
-/*
- * Whoever ends with this error has waited, or could not. What was lost in an older epoch is fenced by the acceptance
- * of this one, before which nothing can be sent.
- */
-static struct sim_disk_lost lost_with(const struct rblk_io *io)
-{
-	const struct rblk_session *session = io->command.queue->session;
-	const struct core_session *core = &session->core;
-	struct sim_disk_lost lost = {};
-
-	if (io->command.error != -ENOLINK || io->wait != RBLK_WAIT_LOST ||
-	    core->queue[io->lost_queue].lost.renewed)
-		return lost;
-	lost = (struct sim_disk_lost){ .lost = true, .queue = io->lost_queue, .epoch = core->epoch,
-				       .incarnation = core->queue[io->lost_queue].lost.incarnation };
-	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
-	return lost;
-}
-
 /* By the time of its end that loss may be fenced, and another one begun. */
 static void on_completed(struct request *rq)
 {
-	((struct user *)rq->user)->lost = lost_with(blk_mq_rq_to_pdu(rq));
+	((struct user *)rq->user)->lost = sim_lost_with(blk_mq_rq_to_pdu(rq));
 }
 
 static void on_end(struct request *rq, blk_status_t status)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Which fences the target has acknowledged to the module (F5): of all volumes, as its session's machine knows, and of one,
- * as disks.c has seen the answers.
+ * as disks.c has seen the answers; and what a request was lost with.
  */
 #include "tests/sim/kernel/module_kernel.h"
 
 #include "kmod/call.h"
 #include "kmod/disk.h"
+#include "kmod/queue.h"
 
 /* FENCEs of volumes that were answered with success, the last ones. */
 #define FENCES 64u
@@ -57,4 +58,23 @@ bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_los
 	       !memcmp(disk->session->session_id, lost->session_id, sizeof(lost->session_id)) &&
 	       core->epoch == lost->epoch && owed->waits && !owed->fenced &&
 	       owed->incarnation == lost->incarnation && !volume_is_fenced(disk, lost);
+}
+
+/*
+ * Whoever ends with this error has waited, or could not. What was lost in an older epoch is fenced by the acceptance
+ * of this one, before which nothing can be sent.
+ */
+struct sim_disk_lost sim_lost_with(const struct rblk_io *io)
+{
+	const struct rblk_session *session = io->command.queue->session;
+	const struct core_session *core = &session->core;
+	struct sim_disk_lost lost = {};
+
+	if (io->command.error != -ENOLINK || io->wait != RBLK_WAIT_LOST ||
+	    core->queue[io->lost_queue].lost.renewed)
+		return lost;
+	lost = (struct sim_disk_lost){ .lost = true, .queue = io->lost_queue, .epoch = core->epoch,
+				       .incarnation = core->queue[io->lost_queue].lost.incarnation };
+	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
+	return lost;
 }

@@ -134,6 +134,9 @@ struct sim_disk_lost {
 };
 /* fences.c: has the module yet to learn that the target has fenced it, and is that its business still (F5)? */
 bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
+/* The loss for which a request that is completed now has failed, if any. */
+struct rblk_io;
+struct sim_disk_lost sim_lost_with(const struct rblk_io *io);
 /* FENCE of a volume was answered with success. */
 struct rblk_session;
 struct rblk_session_command;
