@@ -23,7 +23,7 @@ trap 'exit 130' INT TERM
 # The address of the first active RDMA device.
 rdma_address() {
 	local netdev
-	netdev=$(rdma link show 2> /dev/null | sed -n 's/.*state ACTIVE.*netdev \([^ ]*\).*/\1/p' | head -n 1)
+	netdev=$(rdma link show 2> /dev/null | sed -n '0,/.*state ACTIVE.*netdev \([^ ]*\).*/s//\1/p')
 	[ -n "$netdev" ] || lab_fail "no active RDMA device here; to make one in software:" \
 		"modprobe rdma_rxe && rdma link add rxe0 type rxe netdev DEVICE"
 	ip -4 -o addr show dev "$netdev" | awk '{ sub("/.*", "", $4); print $4; exit }'

@@ -22,7 +22,7 @@ guest_measure() {
 	"${boot[@]}" -t "$limit" -m 4G "${options[@]}" -o "$out" "$bench/measure.sh" "$@"
 	cut -d' ' -f1-3 /proc/loadavg >> "$out/load"
 	GUEST=$(jq -n --arg link "$link" --arg accelerator "$(sed -n 's/.*LAB_ACCEL=//p' "$out/job")" \
-		--arg machine "Linux $(sed -n 's/.*Linux version \([^ ]*\).*/\1/p' "$out/dmesg" | head -n 1), $guest_cpus processors" \
+		--arg machine "Linux $(sed -n '0,/.*Linux version \([^ ]*\).*/s//\1/p' "$out/dmesg"), $guest_cpus processors" \
 		'{$link, $accelerator, $machine}')
 }
 guest_cpus=2 # boot's default

@@ -55,7 +55,7 @@ rounds_conditions() {
 	jq -n --arg workloads "${workloads[*]#*:}" --arg systems "$*" --argjson rounds "$rounds" \
 		--argjson seconds "$runtime" --argjson bound "$bound" --arg date "$(date -u +%F)" \
 		--argjson load "$(jq -Rcn '[inputs]' "$out/load")" --argjson cpus "$(nproc)" \
-		--arg cpu "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" \
+		--arg cpu "$(sed -n '/^model name.*: /{s///p;q}' /proc/cpuinfo)" \
 		--arg revision "$(git -C "$root" describe --always --dirty 2> /dev/null || true)" --argjson more "$MORE" '
 		{workloads: ($workloads | split(" ")), systems: ($systems | split(" ")), $rounds, $seconds,
 		 bound: ($bound / 100), $date, $load, $cpus, $cpu, $revision} + $more' > "$file"

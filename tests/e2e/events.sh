@@ -38,7 +38,7 @@ wait_for "the session's end" ended
 # The same in the journal, with the line as JSON.
 io() { entry RBLK_EVENT=io_failed RBLK_VOLUME=disk ERRNO=5 PRIORITY=3 SYSLOG_IDENTIFIER=rblkd; }
 wait_for "the journal's entry" io
-sed -n 's/^MESSAGE=//p' "$scratch/all" | head -n 1 > "$scratch/out"
+sed -n '/^MESSAGE=/{s///p;q}' "$scratch/all" > "$scratch/out"
 json_is '.event == "io_failed" and .volume == "disk" and .errno == 5'
 grep -qE '^MESSAGE_ID=[0-9a-f]{32}$' "$scratch/all" || fail "no MESSAGE_ID"
 named() { entry RBLK_EVENT=session_named RBLK_INITIATOR=writer PRIORITY=6; }

@@ -16,8 +16,8 @@ manual_words OPTIONS | diff "$scratch/has" - >&2 || fail "the engine has (<) and
 while read -r option; do
 	expect 0 fio "--enghelp=$RBLK_FIO_ENGINE,$option"
 	default=$(sed -nE 's/^ *default: (.*)/\1/p' "$scratch/out" | sed 's/^no default$//')
-	[ -z "$default" ] || awk -v want="*$option*" '/^\*/ { on = index($0, want) == 1 } on' "$manual" |
-		tr -s '\n\t' ' ' | grep -qF "Default: $default." || fail "$option: its default is $default"
+	[ -z "$default" ] || grep -qF "Default: $default." < <(awk -v want="*$option*" '/^\*/ { on = index($0, want) == 1 } on' "$manual" |
+		tr -s '\n\t' ' ') || fail "$option: its default is $default"
 done < "$scratch/has"
 
 target_start --memory ram=1M

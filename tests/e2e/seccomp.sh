@@ -24,9 +24,9 @@ err_has 'kernel.io_uring_disabled'
 [ "$(jq -r .defaultAction "$profile")" = SCMP_ACT_ERRNO ] || fail "the profile's default"
 mapfile -t names < <(jq -r '.syscalls[] | select(.action == "SCMP_ACT_ALLOW") | .names[]' "$profile")
 for name in io_uring_setup io_uring_enter io_uring_register; do
-	printf '%s\n' "${names[@]}" | grep -qx $name || fail "the profile lacks $name"
+	[[ " ${names[*]} " == *" $name "* ]] || fail "the profile lacks $name"
 done
-! printf '%s\n' "${names[@]}" | grep -qxE 'mount|bpf|ptrace|unshare|setns|init_module|keyctl|reboot' ||
+! grep -qwE 'mount|bpf|ptrace|unshare|setns|init_module|keyctl|reboot' <<< "${names[*]}" ||
 	fail "the profile allows what no container needs"
 allowed=$(numbers "${names[@]}") refused=$(jq .defaultErrnoRet "$profile")
 truncate -s 8M "$scratch/disk.img"

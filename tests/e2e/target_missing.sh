@@ -118,7 +118,7 @@ set -e
 ip link set lo up
 "$@" & pid=$!
 until [ -S "$socket" ]; do read -rt 0.05 <> <(:) || true; done
-until "$RBLKCTL" status --socket "$socket" --json | grep -q '"addresses":\[\]'; do read -rt 0.05 <> <(:) || true; done
+until [[ $("$RBLKCTL" status --socket "$socket" --json) == *'"addresses":[]'* ]]; do read -rt 0.05 <> <(:) || true; done
 ip addr add 192.0.2.77/32 dev lo
 until "$RBLK" list rblk+tcp://192.0.2.77; do read -rt 0.5 <> <(:) || true; done
 kill $pid

@@ -14,7 +14,7 @@ fi
 # setting UNIT KEY: its value.
 setting() { sed -n "s/^$2=//p" "$1"; }
 # default OPTION: that of rblkd, in seconds.
-default() { "$RBLKD" --help | tr -s ' \n' ' ' | grep -oP -- "--$1 TIME .*?\(default: \K[0-9]+(?=s\))" | head -n 1; }
+default() { "$RBLKD" --help | tr -s ' \n' ' ' | grep -oP -- "--$1 TIME .*?\(default: \K[0-9]+(?=s\))" | sed -n 1p; }
 seconds() { setting "$1" "$2" | grep -oP '^[0-9]+(?=s$)'; }
 
 # systemd's time limits are long enough, so that it kills no process that would end, or start, by
@@ -110,7 +110,7 @@ serves_as_nobody() {
 	target_stop
 }
 # A target and an initiator on one machine: the disk goes before its target.
-goes_first() { setting "$1" After | grep -qw rblkd.service || fail "$1: not stopped before rblkd"; }
+goes_first() { grep -qw rblkd.service <<< "$(setting "$1" After)" || fail "$1: not stopped before rblkd"; }
 # systemd's own judgement, of 10: it was 2.9 when the daemon ran as root.
 exposed_little() { expect 0 systemd-analyze security --offline=true --threshold=21 --no-pager "$1"; }
 for unit in "$@"; do

@@ -40,7 +40,7 @@ done
 [ -e "$scratch/rblk-dkms/usr/src/rblk-$version/dkms.conf" ] || fail "rblk-dkms: no source"
 
 # What they need: the libraries by dpkg-shlibdeps, ours by name, and an engine exactly the fio that it was built for.
-depends() { field "$1" Depends | grep -qE "(^|, )$2(,|$)" || fail "$1 does not depend on $2: $(field "$1" Depends)"; }
+depends() { grep -qE "(^|, )$2(,|$)" <<< "$(field "$1" Depends)" || fail "$1 does not depend on $2: $(field "$1" Depends)"; }
 for name in rblkd rblk-tools librblk0; do depends "$name" 'libc6 \([^)]*\)'; done
 depends rblkd 'liburing2 \([^)]*\)'
 for name in rblk-tools nbdkit-plugin-rblk rblk-fio-engine; do depends "$name" "librblk0 \(>= $version\)"; done

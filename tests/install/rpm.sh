@@ -37,10 +37,10 @@ for name in $names; do
 done
 rpm -qp --scripts rblkd-"$version"-*.rpm > "$scratch/script"
 grep -q 'systemctl try-restart rblkd' "$scratch/script" || fail "an upgrade does not restart rblkd"
-rpm -qp --qf '%{PREIN}' rblkd-"$version"-*.rpm | grep -q '^User=root$' || fail "an upgrade does not keep root where root ran it"
+grep -q '^User=root$' <<< "$(rpm -qp --qf '%{PREIN}' rblkd-"$version"-*.rpm)" || fail "an upgrade does not keep root where root ran it"
 [ "$(rpm -qp --configfiles rblk-tools-*.rpm)" = /etc/rblk/rblktab ] || fail "rblk-tools: its configuration"
-rpm -qp --requires rblk-tools-*.rpm | grep -q '^librblk.so.0(RBLK_0.1)(64bit)' || fail "rblk-tools needs no librblk"
-rpm -qp --provides librblk0-*.rpm | grep -q '^librblk.so.0(RBLK_0.1)(64bit)' || fail "librblk0 provides no librblk"
+grep -q '^librblk.so.0(RBLK_0.1)(64bit)' <<< "$(rpm -qp --requires rblk-tools-*.rpm)" || fail "rblk-tools needs no librblk"
+grep -q '^librblk.so.0(RBLK_0.1)(64bit)' <<< "$(rpm -qp --provides librblk0-*.rpm)" || fail "librblk0 provides no librblk"
 
 mkdir "$scratch/root"
 rpm_there --initdb

@@ -45,7 +45,7 @@ lab_complaints() {
 		!last { print; next }
 		{ text = text $0 "\n" }
 		$0 ~ last { report_ends() }
-		END { report_ends() }' | grep -aE "$LAB_COMPLAINTS" | sort -u | head -n 40 | grep .
+		END { report_ends() }' | grep -aE "$LAB_COMPLAINTS" | sort -u | sed -n 1,40p | grep .
 }
 
 # lab_emulator_fault FILE...: succeeds when the first complaint in the kernel logs is an int3 where there is

@@ -82,7 +82,7 @@ check_phrases() {
 		found=$(prose "$1" | grep -v '^#' | awk '
 			/^(\||- |[0-9]+\. |\*|$)/ || entry { print line; line = "" }
 			{ entry = /^\*[^*]*\*($|,| | =)/; sub(/^(- |[0-9]+\. |\t+)/, ""); line = line (line ? " " : "") $0 }
-			END { print line }' | tr '[:upper:]' '[:lower:]' | grep -oE -- "($phrase).{0,40}" | head -n 3 || true)
+			END { print line }' | tr '[:upper:]' '[:lower:]' | grep -oE -- "($phrase).{0,40}" | sed -n 1,3p || true)
 		[ -z "$found" ] || wrong "${2:-$1}: has a banned phrase, $phrase: $found"
 	done < <(sed -n 's/^phrase //p' "$list")
 }
