@@ -325,8 +325,12 @@ int sim_accept(struct fab *head, struct fab_request *request_head,
 		client->request = NULL;
 		client->peer = conn;
 		conn->peer = client;
-		/* What it knows of its ends says nothing of what the session has elsewhere (F10). */
-		conn->session = fab->actor->machine == sim_stranger ? 0 : client->session;
+		/*
+		 * What a stranger knows of its ends says nothing of what the session has elsewhere (F10).
+		 * A killed target that takes a connection on its way out has none at all.
+		 */
+		if (fab->actor->machine != sim_stranger && !fab->dead)
+			conn->session = client->session;
 		conn->address = client->address;
 		if (conn->head.read_out > client->read_in)
 			sim_fail("%s: more READs outstanding than the peer answers",

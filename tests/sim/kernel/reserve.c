@@ -70,8 +70,9 @@ static void attempt_check(const struct ioctl *ioctl, const struct rblk_queue *qu
 		sim_fail("the kernel: RESERVE says that it was lost before, and it was not");
 	if (!retry && ioctl->lost)
 		sim_fail("the kernel: RESERVE does not say that it was lost before");
-	if (ioctl->lost && core->epoch == ioctl->epoch && owed->waits && !owed->fenced &&
-	    owed->incarnation >= ioctl->incarnation)
+	/* The queue may have been lost since it was chosen: then nothing is sent on it. */
+	if (ioctl->lost && core->epoch == ioctl->epoch && core_session_open(core, queue->index) &&
+	    owed->waits && !owed->fenced && owed->incarnation >= ioctl->incarnation)
 		sim_fail("the kernel: RESERVE is sent again, and a fence is owed for it (F5)");
 }
 
