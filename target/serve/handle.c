@@ -167,7 +167,7 @@ static void handle_idle(struct tgt_access *access)
 {
 	struct tgt_handle *handle = (struct tgt_handle *)access;
 
-	if (handle->closing)
+	if (handle->closing || tgt_session_only_lingers(handle->session))
 		handle_check_end(handle);
 	else if (access->port && atomic_load(&access->port->volume->removed))
 		handle_release_port(handle);
@@ -414,6 +414,15 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 	else if (handle->access.port->state == TGT_PORT_FAILED)
 		*status = RBLK_E_NO_RESOURCES;
 	return *status == RBLK_OK ? handle : NULL;
+}
+
+void tgt_handle_close_idle(struct tgt_session *session)
+{
+	if (!tgt_session_only_lingers(session))
+		return;
+	for (uint32_t i = 0; i < session->handle_slots; i++)
+		if (session->handles[i])
+			handle_check_end(session->handles[i]);
 }
 
 void tgt_handle_close_all(struct tgt_session *session)

@@ -2,7 +2,6 @@
 /* Moves a queue to another reactor and back, and sends to the parts that are there. */
 #include "target/serve/placed.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/queue.h"
@@ -68,11 +67,8 @@ void tgt_placed_send(struct tgt_placed *placed)
 	tgt_reactor_send(placed->reactor, &placed->message);
 }
 
-/* At the home. */
-static void left_arrived(struct tgt_reactor *reactor, struct tgt_message *message)
+void tgt_placed_leave(struct tgt_placed *placed)
 {
-	struct tgt_placed *placed =
-		(struct tgt_placed *)((char *)message - offsetof(struct tgt_placed, left));
 	struct tgt_session *session = placed->session;
 	struct tgt_place *place = &session->places[placed->index];
 
@@ -82,13 +78,6 @@ static void left_arrived(struct tgt_reactor *reactor, struct tgt_message *messag
 	placed->lingering.incarnation = placed->incarnation;
 	placed->lingering.reactor = placed->reactor;
 	TAILQ_INSERT_TAIL(&place->lingering, &placed->lingering, link);
-	reactor->rejudge = true;
-}
-
-void tgt_placed_leave(struct tgt_placed *placed)
-{
-	placed->left.run = left_arrived;
-	tgt_reactor_send(placed->home, &placed->left);
 }
 
 void tgt_placed_return(struct tgt_placed *placed)

@@ -50,7 +50,7 @@ struct tgt_placed *tgt_placed_create(struct tgt_session *session, struct tgt_rea
 void tgt_placed_send(struct tgt_placed *placed);
 /* The other reactor's thread: sends it back to the home. */
 void tgt_placed_return(struct tgt_placed *placed);
-/* The other reactor's thread: the queue has no connection any more, and lingers. At the home its place is empty then. */
+/* At the home: the queue has no connection any more, and lingers there; its place is empty. */
 void tgt_placed_leave(struct tgt_placed *placed);
 /* Back at the home: it leaves its place, and is freed. */
 void tgt_placed_end(struct tgt_placed *placed);

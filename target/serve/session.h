@@ -109,7 +109,7 @@ struct tgt_session {
 	unsigned int queues_here, queues_away; /* that have connections */
 	unsigned int lingering; /* that have none any more; those away included */
 	unsigned int queues; /* here, those that linger included: as they count for the host */
-	uint64_t idle_since_ns; /* without a queue */
+	uint64_t idle_since_ns; /* without a connection */
 
 	pthread_mutex_t lock;	     /* of handles, between the session and its parts */
 	struct tgt_handle **handles; /* by index in the handle; NULL: free */
@@ -127,6 +127,20 @@ static inline struct tgt_rules *tgt_reactor_rules(const struct tgt_reactor *reac
 	struct tgt_rulebook *book = reactor->peers ? reactor->peers->rules : NULL;
 
 	return book ? tgt_rulebook_get(book) : NULL;
+}
+
+static inline bool tgt_session_is_connected(const struct tgt_session *session)
+{
+	return session->queues_here || session->queues_away;
+}
+
+/*
+ * No command comes any more, and what is left is with a store: a handle closes when its last user has ended. A part whose
+ * session connects again there opens what it needs anew.
+ */
+static inline bool tgt_session_only_lingers(const struct tgt_session *session)
+{
+	return (session->ending || session->home) && !tgt_session_is_connected(session);
 }
 
 /* Who the session is to the rules. Valid as long as the session has this name. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
@@ -157,7 +158,7 @@ bool tgt_session_may_follow(const struct tgt_session *session)
 
 	TAILQ_FOREACH(other, &session->reactor->sessions, link)
 		count += !other->home && !memcmp(session->id, other->id, sizeof(other->id));
-	return session->ending && !session->queues_here && !session->queues_away && count <= TGT_LINGERING_MAX;
+	return tgt_session_only_lingers(session) && count <= TGT_LINGERING_MAX;
 }
 
 /* One line with the session's totals. Peers can trigger it. */
@@ -191,7 +192,7 @@ static uint64_t session_keep_ns(const struct tgt_reactor *reactor)
 
 static bool session_has_queues(const struct tgt_session *session)
 {
-	return session->queues_here || session->queues_away || session->lingering;
+	return tgt_session_is_connected(session) || session->lingering;
 }
 
 /* Everything has ended: no queue, so no request, so no user of a handle is left. */
@@ -215,24 +216,30 @@ static void session_free(struct tgt_session *session)
 	free(session);
 }
 
-void tgt_session_end(struct tgt_session *session, const char *reason)
+/* False: nothing was left of it. */
+static bool session_begin_end(struct tgt_session *session)
 {
 	session->ending = true;
 	if (!session_has_queues(session)) {
 		session_free(session);
-		return;
+		return false;
 	}
+	tgt_handle_close_idle(session);
+	return true;
+}
+
+void tgt_session_end(struct tgt_session *session, const char *reason)
+{
+	if (!session_begin_end(session))
+		return;
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		tgt_place_close(&session->places[i], reason);
 }
 
 void tgt_session_drain(struct tgt_session *session, const char *reason)
 {
-	session->ending = true;
-	if (!session_has_queues(session)) {
-		session_free(session);
+	if (!session_begin_end(session))
 		return;
-	}
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->places[i].queue)
 			tgt_queue_close(session->places[i].queue, reason);
@@ -272,17 +279,26 @@ static void session_add_totals(struct tgt_session *session, const struct tgt_tot
 	counters_add(&totals->out, &one->out);
 }
 
-/* A queue of a place has ended, on any reactor. May free the session. */
-static void session_place_ended(struct tgt_session *session, struct tgt_place *place)
+/* At the home: a connection has ended. */
+static void session_connection_ended(struct tgt_session *session)
 {
 	struct tgt_reactor *reactor = session->reactor;
 
-	tgt_fence_done(place);
 	reactor->rejudge = true;
-	if (session_has_queues(session))
+	if (tgt_session_is_connected(session))
 		return;
 	session->idle_since_ns = reactor->turn.now_ns;
 	tgt_turn_timer(&reactor->turn, session->idle_since_ns + session_keep_ns(reactor));
+	tgt_handle_close_idle(session);
+}
+
+/* A queue of a place has ended, on any reactor. May free the session. */
+static void session_place_ended(struct tgt_session *session, struct tgt_place *place)
+{
+	tgt_fence_done(place);
+	session_connection_ended(session);
+	if (session_has_queues(session))
+		return;
 	/* No volume is open, so there is nothing to keep: a new session serves as well as a
 	   reconnection. */
 	if (session->ending || !session->handles_open)
@@ -293,17 +309,32 @@ void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed)
 {
 	if (part && !session_has_queues(part))
 		session_free(part);
+	else if (part)
+		tgt_handle_close_idle(part);
 	tgt_placed_return(placed);
+}
+
+static void placed_left(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	struct tgt_placed *placed =
+		(struct tgt_placed *)((char *)message - offsetof(struct tgt_placed, left));
+
+	(void)reactor;
+	tgt_placed_leave(placed);
+	session_connection_ended(placed->session);
 }
 
 /* Its connection has ended, its storage I/O has not: a login of its place may be accepted beside it. */
 static void session_queue_lingers(struct tgt_queue *queue)
 {
 	tgt_queue_linger(queue);
-	if (queue->placed)
-		tgt_placed_leave(queue->placed);
-	else
-		queue->session->reactor->rejudge = true;
+	if (!queue->placed) {
+		session_connection_ended(queue->session);
+		return;
+	}
+	tgt_handle_close_idle(queue->session);
+	queue->placed->left.run = placed_left;
+	tgt_reactor_send(queue->placed->home, &queue->placed->left);
 }
 
 static void session_queue_ended(struct tgt_queue *queue)
@@ -371,15 +402,15 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
-		if (session_has_queues(session))
+		if (session->ending || session->home || tgt_session_is_connected(session))
 			continue;
 		if (reactor->turn.now_ns - session->idle_since_ns >= keep_ns) {
-			session_free(session);
+			tgt_session_end(session, NULL);
 			continue;
 		}
 		if (session->idle_since_ns + keep_ns < next_ns)
 			next_ns = session->idle_since_ns + keep_ns;
-		if (!of_any && session->host != need)
+		if (session->lingering || (!of_any && session->host != need))
 			continue;
 		if (!oldest || session->idle_since_ns < oldest->idle_since_ns)
 			oldest = session;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a volume whose disk does not answer delays itself alone: it leaves memory for data to the other volumes of its
- * session, and the session's only connection is made again, in the same epoch and in a new one. Method: one session that
+ * session, and the session's only connection is made again, in the same epoch and in a new one; a session that ends closes its other volumes. Method: one session that
  * asks such a volume for more than the target has memory for, or writes to it and loses its connection or is forgotten, and
  * then uses another volume: each of its commands ends before any of the first volume's, which take longer than the test.
  */
 #include "tests/unit/unit.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static void config_write(const char *path, const char *good, const char *hung)
 	FILE *file = fopen(path, "w");
 
 	assert_non_null(file);
-	fprintf(file, "[volume good]\npath = %s\ncache = buffered\n[volume hung]\npath = %s\ncache = buffered\n"
+	fprintf(file, "[volume good]\npath = %s\ncache = buffered\nfault = delay=close:1us\n[volume hung]\npath = %s\ncache = buffered\n"
 		      "fault = delay=read+write:60s\n", good, hung);
 	assert_int_equal(fclose(file), 0);
 }
@@ -96,7 +97,7 @@ static void begin(const struct rblk_options *options)
 	snprintf(f.socket, sizeof(f.socket), "%s/fault", f.folder);
 	snprintf(f.control, sizeof(f.control), "%s/control", f.folder);
 	config_write(f.config, f.files[0].path, f.files[1].path);
-	e2e_daemon_start(&f.daemon, "--config", f.config, "--fault-socket", f.socket, "--control-socket", f.control, NULL);
+	e2e_daemon_start(&f.daemon, "--config", f.config, "--fault-socket", f.socket, "--control-socket", f.control, "--reactors", "2", NULL);
 	f.session = rblk_session_open(e2e_daemon_uri(&f.daemon, "good"), options, error);
 	if (!f.session)
 		fail_msg("%s", error);
@@ -192,6 +193,33 @@ static void a_fifth_loss_waits_for_the_disk(void **state)
 	end();
 }
 
+/*
+ * F9: FLUSH of a volume fails until every session has closed it. One that was ended does so although another of its volumes hangs, also
+ * on other reactors.
+ */
+static void a_session_that_ends_closes_its_other_volumes(void **state)
+{
+	const struct rblk_options options = {.size = sizeof(options), .queues = 4, .initiator_name = "host"};
+
+	(void)state;
+	begin(&options);
+	for (f.left = 0; f.left < 16; f.left++) {
+		assert_int_equal(rblk_write(f.hung, f.data + SMALL, CAPSULE, 0, 0, no_answer, &f.left), 0);
+		store_has_it();
+	}
+	assert_int_equal(run("RBLK", "'%s' fault '%s/fault' plan good fail=flush:EIO,count=1"), 0);
+	assert_int_equal(rblk_fsync(f.good), -EIO);
+	assert_int_equal(run("RBLK", "'%s' fault '%s/fault' plan good delay=close:1us"), 0);
+	assert_int_equal(run("RBLKCTL", KICK "'is ended'"), 0);
+	store_has_it(); /* in the new epoch */
+	do {
+		rblk_volume_close(f.good);
+		f.good = rblk_volume_open(f.session, "good", 0);
+		assert_non_null(f.good);
+	} while (rblk_fsync(f.good));
+	end();
+}
+
 /* With such a session the acceptance is the fence: else what failed would hold all volumes, and no time would end that. */
 static void a_session_that_fails_fast_does_not_hang(void **state)
 {
@@ -215,6 +243,7 @@ int main(void)
 		cmocka_unit_test(the_only_connection_is_made_again),
 		cmocka_unit_test(so_is_a_session_that_was_ended),
 		cmocka_unit_test(a_fifth_loss_waits_for_the_disk),
+		cmocka_unit_test(a_session_that_ends_closes_its_other_volumes),
 		cmocka_unit_test(a_session_that_fails_fast_does_not_hang),
 	};
 

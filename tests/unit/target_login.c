@@ -267,6 +267,13 @@ static enum rblk_reject_reason reason_of(const struct request *request)
 }
 
 /* The rig has no receive buffers: a login that gets a place fails for lack of them. */
+/* It is kept for a reconnection. */
+static void idle(struct tgt_session *session)
+{
+	session->queues_here = 0;
+	session->ending = false;
+}
+
 static void the_last_places_are_for_other_hosts(void **state)
 {
 	struct tgt_reactor *reactor = &rig->reactor;
@@ -291,7 +298,7 @@ static void the_last_places_are_for_other_hosts(void **state)
 	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), OTHER)),
 			 RBLK_REJECT_NO_RESOURCES);
 	/* An idle session is forgotten for one of its own host, and for a host that has few. */
-	TAILQ_LAST(&reactor->sessions, tgt_session_list)->queues_here = 0;
+	idle(TAILQ_LAST(&reactor->sessions, tgt_session_list));
 	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), GREEDY)),
 			 RBLK_REJECT_NO_RESOURCES);
 	assert_int_equal(host_of(OTHER)->sessions, 2);
@@ -299,7 +306,7 @@ static void the_last_places_are_for_other_hosts(void **state)
 	assert_int_equal(host_of(OTHER)->sessions, 1);
 	session_is_ending(16, OTHER);
 	TAILQ_LAST(&reactor->sessions, tgt_session_list)->queues_here = 1;
-	TAILQ_FIRST(&reactor->sessions)->queues_here = 0;
+	idle(TAILQ_FIRST(&reactor->sessions));
 	assert_int_equal(reason_of(log_in(login_of(200, 0, 1, 1), "10.0.0.3")),
 			 RBLK_REJECT_NO_CREDITS);
 	assert_int_equal(host_of(GREEDY)->sessions, 13);
