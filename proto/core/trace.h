@@ -51,15 +51,15 @@
 #ifdef RBLK_HAVE_SDT
 #include <sys/sdt.h>
 /* request_state: the queue's session and index, tag, opcode, state left, state entered */
-#define rblk_trace_state(request, entered)                                                        \
-	DTRACE_PROBE6(rblk, request_state, (request)->lane->session_number, (request)->lane->index, \
+#define rblk_trace_state(request, entered)                                                                  \
+	DTRACE_PROBE6(rblk, request_state, (request)->io_queue->session_number, (request)->io_queue->index, \
 		      (request)->tag, (request)->opcode, (request)->state, entered)
 /* reply: session, queue, completions in a reply message */
-#define rblk_trace_reply(lane, completions) \
-	DTRACE_PROBE3(rblk, reply, (lane)->session_number, (lane)->index, completions)
+#define rblk_trace_reply(io_queue, completions) \
+	DTRACE_PROBE3(rblk, reply, (io_queue)->session_number, (io_queue)->index, completions)
 #else
 #define rblk_trace_state(request, entered) ((void)0)
-#define rblk_trace_reply(lane, completions) ((void)0)
+#define rblk_trace_reply(io_queue, completions) ((void)0)
 #endif
 
 #endif

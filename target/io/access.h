@@ -14,7 +14,7 @@
 #include "target/store/port.h"
 
 /* Limits that an open volume can have: the volume's, and the initiator's. */
-#define TGT_ACCESS_SEATS 2u
+#define TGT_ACCESS_BUCKETS 2u
 
 struct tgt_access {
 	struct tgt_port *port; /* NULL: the volume was removed and its users have ended */
@@ -26,7 +26,7 @@ struct tgt_access {
 	uint8_t refused;
 	bool registered; /* its initiator has a key */
 	bool limited;	 /* by one of: (serve/limits.c) */
-	struct tgt_seat *seats[TGT_ACCESS_SEATS]; /* NULL: none */
+	struct tgt_token_bucket *buckets[TGT_ACCESS_BUCKETS]; /* NULL: none */
 	uint32_t users; /* commands in flight, and transfers to or from the store's memory */
 	void (*idle)(struct tgt_access *access); /* called after the last user has ended; fixed */
 };

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include "proto/core/trace.h"
 
-static struct tgt_answer *answer_place(struct tgt_answers *answers, uint64_t number)
+static struct tgt_answer *answer_slot(struct tgt_answers *answers, uint64_t number)
 {
 	return &answers->answers[number % RBLK_OPERATIONS_MAX];
 }
@@ -20,30 +20,30 @@ void tgt_answers_fini(struct tgt_answers *answers)
 	pthread_mutex_destroy(&answers->lock);
 }
 
-static enum tgt_operation answer_begin(struct tgt_answer *place, uint64_t number, bool retry)
+static enum tgt_operation answer_begin(struct tgt_answer *slot, uint64_t number, bool retry)
 {
-	if (place->under_way && number == place->number && retry)
+	if (slot->under_way && number == slot->number && retry)
 		return TGT_OPERATION_LATER;
-	/* A command that is under way has the place: an initiator uses number n only after
+	/* A command that is under way has the slot: an initiator uses number n only after
 	 * n - RBLK_OPERATIONS_MAX was answered. */
-	if (place->under_way || number < place->number)
+	if (slot->under_way || number < slot->number)
 		return TGT_OPERATION_INVALID;
-	if (number == place->number)
+	if (number == slot->number)
 		return retry ? TGT_OPERATION_KNOWN : TGT_OPERATION_INVALID;
-	*place = (struct tgt_answer){.number = number, .under_way = true};
+	*slot = (struct tgt_answer){.number = number, .under_way = true};
 	return TGT_OPERATION_NEW;
 }
 
 enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
 				     struct tgt_answer *answer)
 {
-	struct tgt_answer *place = answer_place(answers, number);
+	struct tgt_answer *slot = answer_slot(answers, number);
 	enum tgt_operation operation;
 
 	pthread_mutex_lock(&answers->lock);
-	operation = answer_begin(place, number, retry);
+	operation = answer_begin(slot, number, retry);
 	if (operation == TGT_OPERATION_KNOWN)
-		*answer = *place;
+		*answer = *slot;
 	pthread_mutex_unlock(&answers->lock);
 	rblk_trace_operation(operation, retry, answer);
 	return operation;
@@ -51,11 +51,11 @@ enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t numbe
 
 static void answer_set(struct tgt_answers *answers, uint64_t number, struct tgt_answer answer)
 {
-	struct tgt_answer *place = answer_place(answers, number);
+	struct tgt_answer *slot = answer_slot(answers, number);
 
 	pthread_mutex_lock(&answers->lock);
-	assert(place->number == number && place->under_way);
-	*place = answer;
+	assert(slot->number == number && slot->under_way);
+	*slot = answer;
 	pthread_mutex_unlock(&answers->lock);
 }
 
@@ -70,6 +70,6 @@ void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_sta
 void tgt_answers_forget(struct tgt_answers *answers, uint64_t number)
 {
 	/* The entry becomes the number below: this number may come again, but older ones of its
-	 * place may not. */
+	 * slot may not. */
 	answer_set(answers, number, (struct tgt_answer){.number = number - 1});
 }

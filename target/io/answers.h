@@ -21,7 +21,7 @@ struct tgt_answer {
 	bool under_way;	 /* no answer yet */
 };
 
-/* tgt_answers_init() and _fini(). Number n has the place n modulo their count. */
+/* tgt_answers_init() and _fini(). Number n has the slot n modulo their count. */
 struct tgt_answers {
 	pthread_mutex_t lock;
 	struct tgt_answer answers[RBLK_OPERATIONS_MAX];

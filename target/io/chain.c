@@ -7,9 +7,9 @@
 #include <string.h>
 #include "target/io/share.h"
 
-static void chain_post(struct tgt_lane *lane)
+static void chain_post(struct tgt_io_queue *io_queue)
 {
-	struct tgt_chain *chain = &lane->turn->chain;
+	struct tgt_chain *chain = &io_queue->loop->chain;
 	struct ibv_send_wr *bad;
 	int err;
 
@@ -23,48 +23,48 @@ static void chain_post(struct tgt_lane *lane)
 	chain->wr[chain->count - 1].send_flags |= IBV_SEND_SIGNALED;
 	chain->wr[chain->count - 1].next = NULL;
 	chain->count = 0;
-	err = fab_post_send(lane->conn, chain->wr, &bad);
+	err = fab_post_send(io_queue->conn, chain->wr, &bad);
 	if (err) {
 		/*
 		 * Never posted, never completed: DRAINED releases what they use. The queue is
 		 * closed when its lists are not being walked any more.
 		 */
 		chain->failed = true;
-		tgt_log_limited(&lane->turn->log_limit, TGT_LOG_ERROR,
+		tgt_log_limited(&io_queue->loop->log_limit, TGT_LOG_ERROR,
 				"session %u queue %u [%s]: posting failed: %s",
-				lane->session_number, lane->index, fab_conn_peer(lane->conn),
+				io_queue->session_number, io_queue->index, fab_conn_peer(io_queue->conn),
 				strerror(-err));
 	}
 }
 
-void tgt_chain_begin(struct tgt_lane *lane)
+void tgt_chain_begin(struct tgt_io_queue *io_queue)
 {
-	lane->turn->chain.count = 0;
-	lane->turn->chain.failed = false;
+	io_queue->loop->chain.count = 0;
+	io_queue->loop->chain.failed = false;
 }
 
-void tgt_chain_end(struct tgt_lane *lane)
+void tgt_chain_end(struct tgt_io_queue *io_queue)
 {
-	chain_post(lane);
-	if (lane->turn->chain.failed)
-		lane->ops->close(lane, NULL);
+	chain_post(io_queue);
+	if (io_queue->loop->chain.failed)
+		io_queue->ops->close(io_queue, NULL);
 }
 
-struct ibv_send_wr *tgt_chain_add(struct tgt_lane *lane, struct tgt_sent **sent)
+struct ibv_send_wr *tgt_chain_add(struct tgt_io_queue *io_queue, struct tgt_sent **sent)
 {
-	struct tgt_chain *chain = &lane->turn->chain;
+	struct tgt_chain *chain = &io_queue->loop->chain;
 	struct ibv_send_wr *wr;
 	uint32_t sequence;
 
-	if (lane->sent_head == lane->sent_tail) {
-		lane->taken_ns = lane->turn->now_ns;
-		lane->is_late = false;
-		tgt_turn_timer(lane->turn, lane->taken_ns + TGT_TAKE_NS);
+	if (io_queue->sent_head == io_queue->sent_tail) {
+		io_queue->taken_ns = io_queue->loop->now_ns;
+		io_queue->is_late = false;
+		tgt_loop_timer(io_queue->loop, io_queue->taken_ns + TGT_TAKE_NS);
 	}
-	sequence = lane->sent_head++;
+	sequence = io_queue->sent_head++;
 	if (chain->count == TGT_CHAIN_MAX)
-		chain_post(lane);
-	*sent = &lane->sent[sequence & lane->sent_mask];
+		chain_post(io_queue);
+	*sent = &io_queue->sent[sequence & io_queue->sent_mask];
 	memset(*sent, 0, sizeof(**sent));
 	wr = &chain->wr[chain->count];
 	memset(wr, 0, sizeof(*wr));
@@ -79,18 +79,18 @@ struct ibv_send_wr *tgt_chain_add(struct tgt_lane *lane, struct tgt_sent **sent)
 
 /* -- pieces ------------------------------------------------------------------------------------ */
 
-uint32_t tgt_chain_pieces(const struct tgt_lane *lane, const struct tgt_request *request)
+uint32_t tgt_chain_pieces(const struct tgt_io_queue *io_queue, const struct tgt_request *request)
 {
-	return (uint32_t)((request->data_bytes + lane->max_msg_bytes - 1) / lane->max_msg_bytes);
+	return (uint32_t)((request->data_bytes + io_queue->max_msg_bytes - 1) / io_queue->max_msg_bytes);
 }
 
 struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
 				    struct tgt_sent **sent)
 {
-	struct tgt_lane *lane = request->lane;
-	struct ibv_send_wr *wr = tgt_chain_add(lane, sent);
+	struct tgt_io_queue *io_queue = request->io_queue;
+	struct ibv_send_wr *wr = tgt_chain_add(io_queue, sent);
 	uint32_t left = request->data_bytes - request->moved;
-	uint32_t bytes = left < lane->max_msg_bytes ? left : (uint32_t)lane->max_msg_bytes;
+	uint32_t bytes = left < io_queue->max_msg_bytes ? left : (uint32_t)io_queue->max_msg_bytes;
 
 	wr->opcode = opcode;
 	wr->sg_list->addr = (uintptr_t)request->data + request->moved;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A chain: the work requests that one lane posts in one turn, with one doorbell, and their entries
+ * A chain: the work requests that one I/O queue posts in one turn, with one doorbell, and their entries
  * in the accounts of the send queue. Data is split to the device's limits. Called by reply.c and
  * transfer.c. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_CHAIN_H
 #define RBLK_TARGET_CHAIN_H
 
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
-void tgt_chain_begin(struct tgt_lane *lane);
-/* Post it; if the fabric refuses, the lane is closed. */
-void tgt_chain_end(struct tgt_lane *lane);
+void tgt_chain_begin(struct tgt_io_queue *io_queue);
+/* Post it; if the fabric refuses, the I/O queue is closed. */
+void tgt_chain_end(struct tgt_io_queue *io_queue);
 
 /* Room for `count` more work requests on the send queue? */
-static inline bool tgt_chain_room(const struct tgt_lane *lane, uint32_t count)
+static inline bool tgt_chain_room(const struct tgt_io_queue *io_queue, uint32_t count)
 {
-	return lane->send_depth - (lane->sent_head - lane->sent_tail) >= count;
+	return io_queue->send_depth - (io_queue->sent_head - io_queue->sent_tail) >= count;
 }
 
 /* The next work request, zeroed but for wr_id, with one segment of its own, and its entry in the
  * accounts. There must be room. */
-struct ibv_send_wr *tgt_chain_add(struct tgt_lane *lane, struct tgt_sent **sent);
+struct ibv_send_wr *tgt_chain_add(struct tgt_io_queue *io_queue, struct tgt_sent **sent);
 
 /* How many work requests the data of a request needs. */
-uint32_t tgt_chain_pieces(const struct tgt_lane *lane, const struct tgt_request *request);
+uint32_t tgt_chain_pieces(const struct tgt_io_queue *io_queue, const struct tgt_request *request);
 /* The next piece of request->data, as a READ or a WRITE. There must be room. */
 struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
 				    struct tgt_sent **sent);

@@ -6,7 +6,7 @@
 #include "target/io/checksum.h"
 
 #include "proto/digest/digest.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/limited.h"
 #include "target/io/share.h"
 
@@ -22,8 +22,8 @@ uint64_t tgt_checksum_piece(const struct tgt_request *request)
 {
 	uint64_t left = tgt_request_bytes(request) - request->done_bytes, most = DIGEST_PIECE;
 
-	if (!checksum_is_direct(request) && most > request->lane->turn->max_io_bytes)
-		most = request->lane->turn->max_io_bytes;
+	if (!checksum_is_direct(request) && most > request->io_queue->loop->max_io_bytes)
+		most = request->io_queue->loop->max_io_bytes;
 	return left < most ? left : most;
 }
 
@@ -57,7 +57,7 @@ void tgt_checksum_next(struct tgt_request *request)
 		return;
 	}
 	if (request->home == TGT_HOME_DIRECT &&
-	    tgt_share_over_budget(request->lane->share, bytes)) {
+	    tgt_share_over_budget(request->io_queue->share, bytes)) {
 		tgt_request_put_off(request);
 		return;
 	}
@@ -77,7 +77,7 @@ void tgt_checksum_next(struct tgt_request *request)
 
 void tgt_checksum_stored(struct tgt_request *request, int error)
 {
-	if (error || !request->lane->open)
+	if (error || !request->io_queue->open)
 		tgt_request_ended(request, error);
 	else
 		checksum_add(request);

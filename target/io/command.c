@@ -15,21 +15,21 @@
 
 /* -- READ -------------------------------------------------------------------------------------- */
 
-/* Its data lies in the store's own memory, as the lane's device knows it. */
+/* Its data lies in the store's own memory, as the I/O queue's device knows it. */
 static void command_use_direct(struct tgt_request *request, char *direct)
 {
 	request->home = TGT_HOME_DIRECT;
 	request->data = direct + tgt_request_offset(request);
 	request->data_bytes = request->length;
-	request->lkey = tgt_port_lkey(request->access->port, request->lane->fabric,
-				      fab_conn_device(request->lane->conn));
+	request->lkey = tgt_port_lkey(request->access->port, request->io_queue->fabric,
+				      fab_conn_device(request->io_queue->conn));
 }
 
 static void read_begin(struct tgt_request *request)
 {
 	char *direct = tgt_request_volume(request)->store->info.direct;
 
-	if (direct && tgt_share_over_budget(request->lane->share, request->length)) {
+	if (direct && tgt_share_over_budget(request->io_queue->share, request->length)) {
 		tgt_request_put_off(request);
 		return;
 	}
@@ -138,7 +138,7 @@ static void zeroes_begin(struct tgt_request *request)
 {
 	/* The store zeroes its own memory during the call. */
 	if (tgt_request_volume(request)->store->info.direct &&
-	    tgt_share_over_budget(request->lane->share, tgt_request_bytes(request)))
+	    tgt_share_over_budget(request->io_queue->share, tgt_request_bytes(request)))
 		tgt_request_put_off(request);
 	else
 		tgt_request_store(request, TGT_IO_WRITE_ZEROES);

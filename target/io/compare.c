@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/quota.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/share.h"
 #include "target/store/claim.h"
 #include "target/store/pool.h"
@@ -35,7 +35,7 @@ struct tgt_compare {
 static void piece_free(struct tgt_request *request, const struct tgt_compare *compare)
 {
 	tgt_portion_give(request->access->portion, compare->piece_bytes);
-	tgt_share_free(request->lane, compare->piece, compare->piece_bytes, false);
+	tgt_share_free(request->io_queue, compare->piece, compare->piece_bytes, false);
 }
 
 void tgt_compare_release(struct tgt_request *request)
@@ -49,14 +49,14 @@ void tgt_compare_release(struct tgt_request *request)
 		free(compare->piece);
 	else if (compare->piece)
 		piece_free(request, compare);
-	request->lane->share->compares--;
+	request->io_queue->share->compares--;
 	free(compare);
 }
 
 static void compare_finish(struct tgt_request *request, enum rblk_status status)
 {
 	tgt_compare_free(request);
-	if (request->lane->open) {
+	if (request->io_queue->open) {
 		tgt_request_complete(request, status);
 		return;
 	}
@@ -93,7 +93,7 @@ static const struct tgt_quota compares_quota = {.each = 16};
 /* Allocates what it needs from now on. NULL: it was answered. */
 static struct tgt_compare *compare_create(struct tgt_request *request)
 {
-	struct tgt_share *share = request->lane->share;
+	struct tgt_share *share = request->io_queue->share;
 	uint32_t bytes = (uint32_t)tgt_request_bytes(request);
 	struct tgt_compare *compare;
 
@@ -113,7 +113,7 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 	if (tgt_request_volume(request)->store->info.direct)
 		return compare;
 	compare->piece_bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
-	compare->piece = tgt_share_alloc(request->lane, request->access->portion, compare->piece_bytes);
+	compare->piece = tgt_share_alloc(request->io_queue, request->access->portion, compare->piece_bytes);
 	if (compare->piece)
 		return compare;
 	compare->piece_bytes = SPARE_BYTES;
@@ -209,7 +209,7 @@ void tgt_compare_data_in(struct tgt_request *request)
 		return;
 	request->leave = claim_leave;
 	held = tgt_claim_begin(&request->access->port->claims, &compare->claim,
-			       request->lane->share->host->number, tgt_request_offset(request),
+			       request->io_queue->share->host->number, tgt_request_offset(request),
 			       (uint32_t)tgt_request_bytes(request));
 	if (held < 0)
 		compare_finish(request, RBLK_E_BUSY);
@@ -229,7 +229,7 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 
 	if (compare->writing)
 		compare_finish(request, write_status(error));
-	else if (request->aborted || !request->lane->open)
+	else if (request->aborted || !request->io_queue->open)
 		compare_finish(request,
 			       RBLK_E_ABORTED); /* as ABORT asked, whatever its read returned */
 	else if (error)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 #include "target/base/quota.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/share.h"
 
 static_assert(sizeof(struct tgt_extent) == sizeof(struct rblk_wire_extent),
@@ -36,14 +36,14 @@ static bool extents_leave(struct tgt_request *request)
 {
 	bool left = tgt_request_withdraw(request);
 
-	request->lane->share->extents -= left;
+	request->io_queue->share->extents -= left;
 	return left;
 }
 
 void tgt_extents_next(struct tgt_request *request)
 {
 	const struct tgt_volume *volume = tgt_request_volume(request);
-	struct tgt_share *share = request->lane->share;
+	struct tgt_share *share = request->io_queue->share;
 	struct tgt_io *io = &request->io;
 
 	/* Data of another command in the block must not go out with the report. */
@@ -76,8 +76,8 @@ void tgt_extents_stored(struct tgt_request *request, int error)
 {
 	uint32_t room = request->data_bytes / (uint32_t)sizeof(struct tgt_extent);
 
-	request->lane->share->extents--;
-	if (error || !request->lane->open) {
+	request->io_queue->share->extents--;
+	if (error || !request->io_queue->open) {
 		tgt_request_ended(request, error);
 		return;
 	}

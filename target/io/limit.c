@@ -10,12 +10,12 @@
 /* The most bytes of one operation that count, so that its cost is a number. */
 #define BYTES_MAX (1ull << 30)
 
-/* That one seat leaves to the others; so that sums of them are numbers, too. */
+/* That one bucket leaves to the others; so that sums of them are numbers, too. */
 #define DEBT_NS_MAX (3600 * NS_PER_S)
 
 struct tgt_limit {
 	_Atomic unsigned int refs;
-	_Atomic uint32_t seats;		 /* that it has had so far */
+	_Atomic uint32_t buckets;	 /* that it has had so far */
 	uint64_t per_s[TGT_LIMIT_KINDS]; /* fixed; 0: no limit */
 	uint64_t burst_ns;		 /* fixed: time that nobody used is sold for so long */
 	/* Until when time is sold: on a clock's time, not in a duration. A line of its own for each. */
@@ -78,7 +78,7 @@ static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, ui
 	return take_ns;
 }
 
-/* Sells what nobody has asked for: a debt that its seat leaves. */
+/* Sells what nobody has asked for: a debt that its bucket leaves. */
 static void limit_charge(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns,
 			 uint64_t debt_ns)
 {
@@ -94,27 +94,27 @@ static void limit_charge(struct tgt_limit *limit, enum tgt_limit_kind kind, uint
 							memory_order_relaxed, memory_order_relaxed));
 }
 
-/* -- seats ------------------------------------------------------------------------------------- */
+/* -- buckets ----------------------------------------------------------------------------------- */
 
-void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit)
+void tgt_token_bucket_init(struct tgt_token_bucket *bucket, struct tgt_limit *limit)
 {
-	memset(seat, 0, sizeof(*seat));
-	seat->limit = limit;
-	/* Each seat's is another; and the same in each run of the simulator. */
-	seat->jitter = 2654435769u * atomic_fetch_add(&limit->seats, 1);
+	memset(bucket, 0, sizeof(*bucket));
+	bucket->limit = limit;
+	/* Each bucket's is another; and the same in each run of the simulator. */
+	bucket->jitter = 2654435769u * atomic_fetch_add(&limit->buckets, 1);
 }
 
-void tgt_seat_fini(struct tgt_seat *seat, uint64_t now_ns)
+void tgt_token_bucket_fini(struct tgt_token_bucket *bucket, uint64_t now_ns)
 {
 	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++)
-		if (seat->kinds[i].credit_ns < 0)
-			limit_charge(seat->limit, (enum tgt_limit_kind)i, now_ns,
-				     (uint64_t)-seat->kinds[i].credit_ns);
-	tgt_limit_put(seat->limit);
+		if (bucket->kinds[i].credit_ns < 0)
+			limit_charge(bucket->limit, (enum tgt_limit_kind)i, now_ns,
+				     (uint64_t)-bucket->kinds[i].credit_ns);
+	tgt_limit_put(bucket->limit);
 }
 
 /* Twice what it has used, so that it can use more; all its debt; and what it has counts. */
-static uint64_t kind_wants(const struct tgt_seat_kind *kind)
+static uint64_t kind_wants(const struct tgt_token_bucket_kind *kind)
 {
 	uint64_t want_ns = 2 * kind->used_ns;
 
@@ -125,64 +125,64 @@ static uint64_t kind_wants(const struct tgt_seat_kind *kind)
 	return want_ns + (uint64_t)-kind->credit_ns;
 }
 
-static uint64_t seat_pause(struct tgt_seat *seat)
+static uint64_t bucket_pause(struct tgt_token_bucket *bucket)
 {
-	seat->jitter = seat->jitter * 1664525u + 1013904223u;
-	return TGT_LIMIT_QUANTUM_NS / 4 * 3 + seat->jitter % (TGT_LIMIT_QUANTUM_NS / 2);
+	bucket->jitter = bucket->jitter * 1664525u + 1013904223u;
+	return TGT_LIMIT_QUANTUM_NS / 4 * 3 + bucket->jitter % (TGT_LIMIT_QUANTUM_NS / 2);
 }
 
-static void seat_buy(struct tgt_seat *seat, uint64_t now_ns)
+static void bucket_buy(struct tgt_token_bucket *bucket, uint64_t now_ns)
 {
-	uint64_t pause_ns = seat_pause(seat), debt_ns = 0;
+	uint64_t pause_ns = bucket_pause(bucket), debt_ns = 0;
 
 	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++) {
-		struct tgt_seat_kind *kind = &seat->kinds[i];
+		struct tgt_token_bucket_kind *kind = &bucket->kinds[i];
 
-		if (!seat->limit->per_s[i])
+		if (!bucket->limit->per_s[i])
 			continue;
-		kind->credit_ns += (int64_t)limit_sell(seat->limit, (enum tgt_limit_kind)i, now_ns,
+		kind->credit_ns += (int64_t)limit_sell(bucket->limit, (enum tgt_limit_kind)i, now_ns,
 						       kind_wants(kind));
 		kind->used_ns = 0;
 		if (kind->credit_ns <= 0 && (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS > debt_ns)
 			debt_ns = (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS;
 	}
 	/* Time that is not bought within the burst is lost. */
-	if (debt_ns > seat->limit->burst_ns / 2)
-		debt_ns = seat->limit->burst_ns / 2;
-	seat->next_ns = now_ns + (debt_ns ? debt_ns : pause_ns);
+	if (debt_ns > bucket->limit->burst_ns / 2)
+		debt_ns = bucket->limit->burst_ns / 2;
+	bucket->next_ns = now_ns + (debt_ns ? debt_ns : pause_ns);
 }
 
-static bool seat_has_credit(const struct tgt_seat *seat)
+static bool bucket_has_credit(const struct tgt_token_bucket *bucket)
 {
 	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++)
-		if (seat->limit->per_s[i] && seat->kinds[i].credit_ns <= 0)
+		if (bucket->limit->per_s[i] && bucket->kinds[i].credit_ns <= 0)
 			return false;
 	return true;
 }
 
-bool tgt_seat_ready(struct tgt_seat *seat, uint64_t now_ns)
+bool tgt_token_bucket_ready(struct tgt_token_bucket *bucket, uint64_t now_ns)
 {
-	if (seat_has_credit(seat))
+	if (bucket_has_credit(bucket))
 		return true;
-	if (now_ns < seat->next_ns)
+	if (now_ns < bucket->next_ns)
 		return false;
-	seat_buy(seat, now_ns);
-	return seat_has_credit(seat);
+	bucket_buy(bucket, now_ns);
+	return bucket_has_credit(bucket);
 }
 
-static void kind_use(struct tgt_seat *seat, enum tgt_limit_kind i, uint64_t units)
+static void kind_use(struct tgt_token_bucket *bucket, enum tgt_limit_kind i, uint64_t units)
 {
-	uint64_t per_s = seat->limit->per_s[i], cost_ns;
+	uint64_t per_s = bucket->limit->per_s[i], cost_ns;
 
 	if (!per_s)
 		return;
 	cost_ns = (units * NS_PER_S + per_s / 2) / per_s;
-	seat->kinds[i].credit_ns -= (int64_t)cost_ns;
-	seat->kinds[i].used_ns += cost_ns;
+	bucket->kinds[i].credit_ns -= (int64_t)cost_ns;
+	bucket->kinds[i].used_ns += cost_ns;
 }
 
-void tgt_seat_use(struct tgt_seat *seat, uint64_t bytes)
+void tgt_token_bucket_use(struct tgt_token_bucket *bucket, uint64_t bytes)
 {
-	kind_use(seat, TGT_LIMIT_OPERATIONS, 1);
-	kind_use(seat, TGT_LIMIT_BYTES, bytes < BYTES_MAX ? bytes : BYTES_MAX);
+	kind_use(bucket, TGT_LIMIT_OPERATIONS, 1);
+	kind_use(bucket, TGT_LIMIT_BYTES, bytes < BYTES_MAX ? bytes : BYTES_MAX);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A limit of operations and bytes a second, and a reactor's seat at it. The limit sells time: an operation costs
- * the part of a second that it takes of each of its two kinds. A seat buys as much as it has used lately,
+ * A limit of operations and bytes a second, and a reactor's bucket at it. The limit sells time: an operation costs
+ * the part of a second that it takes of each of its two kinds. A bucket buys as much as it has used lately,
  * for some milliseconds in advance, so that reactors meet at the limit a few hundred times a second at most,
  * however many operations there are, and all of them together get what the limit has.
  */
@@ -13,7 +13,7 @@
 #include <sys/queue.h>
 #include "target/base/settings.h"
 
-/* A seat buys so much time in advance, and no more often than this, if there is time to be had. */
+/* A bucket buys so much time in advance, and no more often than this, if there is time to be had. */
 #define TGT_LIMIT_QUANTUM_NS 5000000ull
 /* The least that it waits for time that there is not. */
 #define TGT_LIMIT_WAIT_NS 1000000ull
@@ -24,20 +24,21 @@ enum tgt_limit_kind { TGT_LIMIT_OPERATIONS, TGT_LIMIT_BYTES, TGT_LIMIT_KINDS };
 struct tgt_limit;
 
 /* A reactor's part of it; the reactor's thread only. */
-struct tgt_seat {
-	TAILQ_ENTRY(tgt_seat) link; /* turn->seats */
+struct tgt_token_bucket {
+	TAILQ_ENTRY(tgt_token_bucket)
+	link;			    /* loop->buckets */
 	struct tgt_limit *limit;    /* a reference */
 	unsigned int users;	    /* handles */
 	unsigned int blocked;	    /* requests that wait for it (limited.c) */
 	uint64_t next_ns;	    /* when it may buy again */
-	uint32_t jitter;	    /* so that seats take turns in being first */
-	struct tgt_seat_kind {
+	uint32_t jitter;	    /* so that buckets take turns in being first */
+	struct tgt_token_bucket_kind {
 		int64_t credit_ns; /* bought and not used; less than 0: used in advance */
 		uint64_t used_ns;  /* since it has bought last */
 	} kinds[TGT_LIMIT_KINDS];
 };
 
-TAILQ_HEAD(tgt_seat_list, tgt_seat);
+TAILQ_HEAD(tgt_token_bucket_list, tgt_token_bucket);
 
 /* Is there one? */
 bool tgt_limit_is_set(const struct tgt_limit_config *config);
@@ -49,12 +50,12 @@ struct tgt_limit *tgt_limit_ref(struct tgt_limit *limit);
 void tgt_limit_put(struct tgt_limit *limit); /* NULL: no effect */
 
 /* Takes over the reference. */
-void tgt_seat_init(struct tgt_seat *seat, struct tgt_limit *limit);
-/* Time that it has used in advance is the limit's from now on: whoever has a seat later waits for it. */
-void tgt_seat_fini(struct tgt_seat *seat, uint64_t now_ns);
+void tgt_token_bucket_init(struct tgt_token_bucket *bucket, struct tgt_limit *limit);
+/* Time that it has used in advance is the limit's from now on: whoever has a bucket later waits for it. */
+void tgt_token_bucket_fini(struct tgt_token_bucket *bucket, uint64_t now_ns);
 /* May an operation begin? Otherwise not before next_ns. */
-bool tgt_seat_ready(struct tgt_seat *seat, uint64_t now_ns);
+bool tgt_token_bucket_ready(struct tgt_token_bucket *bucket, uint64_t now_ns);
 /* One of so many bytes begins. One that is larger than what is left is paid for later. */
-void tgt_seat_use(struct tgt_seat *seat, uint64_t bytes);
+void tgt_token_bucket_use(struct tgt_token_bucket *bucket, uint64_t bytes);
 
 #endif

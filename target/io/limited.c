@@ -5,19 +5,19 @@
  */
 #include "target/io/limited.h"
 
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 /* The limit that it waits for; NULL: it may begin. */
-static struct tgt_seat *request_blocker(const struct tgt_request *request)
+static struct tgt_token_bucket *request_blocker(const struct tgt_request *request)
 {
 	/* Those that were accepted before it delay no end: neither the daemon's, nor a volume's whose path is wanted. */
-	if (request->lane->turn->draining || atomic_load(&request->access->port->volume->removed))
+	if (request->io_queue->loop->draining || atomic_load(&request->access->port->volume->removed))
 		return NULL;
-	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++) {
-		struct tgt_seat *seat = request->access->seats[i];
+	for (unsigned int i = 0; i < TGT_ACCESS_BUCKETS; i++) {
+		struct tgt_token_bucket *bucket = request->access->buckets[i];
 
-		if (seat && (seat->blocked || !tgt_seat_ready(seat, request->lane->turn->now_ns)))
-			return seat;
+		if (bucket && (bucket->blocked || !tgt_token_bucket_ready(bucket, request->io_queue->loop->now_ns)))
+			return bucket;
 	}
 	return NULL;
 }
@@ -26,9 +26,9 @@ static void request_use(const struct tgt_request *request)
 {
 	uint64_t (*bytes)(const struct tgt_request *) = tgt_command_of(request)->bytes;
 
-	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++)
-		if (request->access->seats[i])
-			tgt_seat_use(request->access->seats[i], bytes ? bytes(request) : 0);
+	for (unsigned int i = 0; i < TGT_ACCESS_BUCKETS; i++)
+		if (request->access->buckets[i])
+			tgt_token_bucket_use(request->access->buckets[i], bytes ? bytes(request) : 0);
 }
 
 /* A command is counted once, however often it waits: a CHECKSUM may wait before each of its pieces. */
@@ -36,13 +36,13 @@ static void request_await(struct tgt_request *request)
 {
 	if (!request->limited_ns)
 		request->access->counts->limited_commands++;
-	request->limited_ns = request->lane->turn->now_ns;
+	request->limited_ns = request->io_queue->loop->now_ns;
 }
 
 /* It has waited: it goes on, or ends. The store did not have it meanwhile, but may have had earlier pieces of a CHECKSUM. */
 static void request_waited(struct tgt_request *request)
 {
-	uint64_t waited_ns = request->lane->turn->now_ns - request->limited_ns;
+	uint64_t waited_ns = request->io_queue->loop->now_ns - request->limited_ns;
 	uint64_t queued_us = request->queued_us + waited_ns / 1000;
 
 	request->access->counts->limited_ns += waited_ns;
@@ -50,32 +50,32 @@ static void request_waited(struct tgt_request *request)
 	request->queued_us = queued_us < UINT32_MAX ? (uint32_t)queued_us : UINT32_MAX;
 }
 
-static void turn_await(struct tgt_turn *turn, struct tgt_seat *seat)
+static void loop_await(struct tgt_loop *loop, struct tgt_token_bucket *bucket)
 {
-	uint64_t due_ns = seat->next_ns;
+	uint64_t due_ns = bucket->next_ns;
 
-	seat->blocked++;
-	if (due_ns < turn->now_ns + TGT_LIMIT_WAIT_NS)
-		due_ns = turn->now_ns + TGT_LIMIT_WAIT_NS;
-	if (turn->limited_ns > due_ns)
-		turn->limited_ns = due_ns;
+	bucket->blocked++;
+	if (due_ns < loop->now_ns + TGT_LIMIT_WAIT_NS)
+		due_ns = loop->now_ns + TGT_LIMIT_WAIT_NS;
+	if (loop->limited_ns > due_ns)
+		loop->limited_ns = due_ns;
 }
 
 /* It waits no more, and does not go on. */
 static bool limited_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->lane->turn->limited, request, link);
+	TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
 	request_waited(request);
 	/* Others waited behind it; and whoever walks through the list must begin anew. */
-	tgt_limited_again(request->lane->turn);
+	tgt_limited_again(request->io_queue->loop);
 	return true;
 }
 
 bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 {
-	struct tgt_seat *seat = request_blocker(request);
+	struct tgt_token_bucket *bucket = request_blocker(request);
 
-	if (!seat) {
+	if (!bucket) {
 		request_use(request);
 		return true;
 	}
@@ -85,40 +85,40 @@ bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 		tgt_request_hold_capsule(request);
 	request_await(request);
 	request->leave = limited_leave;
-	TAILQ_INSERT_TAIL(&request->lane->turn->limited, request, link);
-	turn_await(request->lane->turn, seat);
+	TAILQ_INSERT_TAIL(&request->io_queue->loop->limited, request, link);
+	loop_await(request->io_queue->loop, bucket);
 	return false;
 }
 
-void tgt_limited_again(struct tgt_turn *turn)
+void tgt_limited_again(struct tgt_loop *loop)
 {
-	turn->limited_ns = 0;
+	loop->limited_ns = 0;
 }
 
-unsigned int tgt_limited_resume(struct tgt_turn *turn)
+unsigned int tgt_limited_resume(struct tgt_loop *loop)
 {
 	struct tgt_request *request, *following;
 	unsigned int count = 0;
-	struct tgt_seat *seat;
+	struct tgt_token_bucket *bucket;
 
-	if (TAILQ_EMPTY(&turn->limited) || (turn->now_ns < turn->limited_ns && !turn->draining))
+	if (TAILQ_EMPTY(&loop->limited) || (loop->now_ns < loop->limited_ns && !loop->draining))
 		return 0;
-	TAILQ_FOREACH(seat, &turn->seats, link)
-		seat->blocked = 0;
-	turn->limited_ns = UINT64_MAX;
-	for (request = TAILQ_FIRST(&turn->limited); request; request = following) {
+	TAILQ_FOREACH(bucket, &loop->buckets, link)
+		bucket->blocked = 0;
+	loop->limited_ns = UINT64_MAX;
+	for (request = TAILQ_FIRST(&loop->limited); request; request = following) {
 		following = TAILQ_NEXT(request, link);
-		seat = request_blocker(request);
-		if (seat) {
-			turn_await(turn, seat);
+		bucket = request_blocker(request);
+		if (bucket) {
+			loop_await(loop, bucket);
 			continue;
 		}
-		TAILQ_REMOVE(&turn->limited, request, link);
+		TAILQ_REMOVE(&loop->limited, request, link);
 		request_waited(request);
 		request_use(request);
 		tgt_request_unlimited(request);
 		count++;
-		if (!turn->limited_ns)
+		if (!loop->limited_ns)
 			break;
 	}
 	return count;

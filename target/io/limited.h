@@ -9,8 +9,8 @@
  * goes on by tgt_request_unlimited(). */
 bool tgt_limited_pass(struct tgt_request *request, bool has_capsule);
 /* The limits have changed: those that wait are judged again in this turn. */
-void tgt_limited_again(struct tgt_turn *turn);
+void tgt_limited_again(struct tgt_loop *loop);
 /* Once a turn: those whose time has come go on. Returns how many. */
-unsigned int tgt_limited_resume(struct tgt_turn *turn);
+unsigned int tgt_limited_resume(struct tgt_loop *loop);
 
 #endif

@@ -20,14 +20,14 @@ static bool reply_may_be_immediate(const struct tgt_request *request)
 	       request->flags & RBLK_CMD_IMMEDIATE;
 }
 
-static bool reply_all_immediate(const struct tgt_lane *lane)
+static bool reply_all_immediate(const struct tgt_io_queue *io_queue)
 {
 	const struct tgt_request *request;
 
-	if (!lane->done_count || lane->done_count > TGT_REPLY_IMMEDIATES ||
-	    tgt_lane_event_due(lane))
+	if (!io_queue->done_count || io_queue->done_count > TGT_REPLY_IMMEDIATES ||
+	    tgt_io_queue_event_due(io_queue))
 		return false;
-	TAILQ_FOREACH(request, &lane->done, link)
+	TAILQ_FOREACH(request, &io_queue->done, link)
 		if (!reply_may_be_immediate(request))
 			return false;
 	return true;
@@ -37,21 +37,21 @@ static bool reply_all_immediate(const struct tgt_lane *lane)
  * Only those that are there now: the last of them may end the use of a handle, and the CLOSE that
  * has waited for it joins the list; that is not a READ.
  */
-static bool reply_add_immediates(struct tgt_lane *lane)
+static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 {
-	for (unsigned int left = lane->done_count; left; left--) {
-		struct tgt_request *request = TAILQ_FIRST(&lane->done);
+	for (unsigned int left = io_queue->done_count; left; left--) {
+		struct tgt_request *request = TAILQ_FIRST(&io_queue->done);
 		struct ibv_send_wr *wr;
 
-		if (!tgt_chain_room(lane, tgt_chain_pieces(lane, request)))
+		if (!tgt_chain_room(io_queue, tgt_chain_pieces(io_queue, request)))
 			return false;
 		wr = tgt_chain_write(request);
 		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		wr->imm_data =
 			htonl(rblk_immediate(request->tag, rblk_time_encode(request->queued_us),
 					     rblk_time_encode(request->stored_us)));
-		TAILQ_REMOVE(&lane->done, request, link);
-		lane->done_count--;
+		TAILQ_REMOVE(&io_queue->done, request, link);
+		io_queue->done_count--;
 		tgt_request_finish(request);
 	}
 	return true;
@@ -67,18 +67,18 @@ struct reply_message {
 	uint32_t invalidate_rkey;
 };
 
-static void message_begin(struct tgt_lane *lane, struct reply_message *message)
+static void message_begin(struct tgt_io_queue *io_queue, struct reply_message *message)
 {
-	uint32_t head = lane->reply_head & lane->reply_mask;
-	uint32_t free_slots = lane->reply_mask + 1 - (lane->reply_head - lane->reply_tail);
+	uint32_t head = io_queue->reply_head & io_queue->reply_mask;
+	uint32_t free_slots = io_queue->reply_mask + 1 - (io_queue->reply_head - io_queue->reply_tail);
 
 	memset(message, 0, sizeof(*message));
-	message->first = &lane->replies[head];
-	message->room = lane->reply_mask + 1 - head; /* to the ring's end */
+	message->first = &io_queue->replies[head];
+	message->room = io_queue->reply_mask + 1 - head; /* to the ring's end */
 	if (message->room > free_slots)
 		message->room = free_slots;
-	if (message->room > lane->reply_batch)
-		message->room = lane->reply_batch;
+	if (message->room > io_queue->reply_batch)
+		message->room = io_queue->reply_batch;
 }
 
 static void message_append(struct reply_message *message, const struct tgt_request *request)
@@ -106,88 +106,88 @@ static void message_append(struct reply_message *message, const struct tgt_reque
 }
 
 /* There must be room for one work request. */
-static void message_send(struct tgt_lane *lane, struct reply_message *message, bool fence)
+static void message_send(struct tgt_io_queue *io_queue, struct reply_message *message, bool fence)
 {
 	uint32_t bytes = message->count * (uint32_t)sizeof(struct rblk_wire_completion);
 	struct ibv_send_wr *wr;
 	struct tgt_sent *sent;
 
-	rblk_trace_reply(lane, message->count);
-	wr = tgt_chain_add(lane, &sent);
+	rblk_trace_reply(io_queue, message->count);
+	wr = tgt_chain_add(io_queue, &sent);
 	wr->opcode = message->invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
 	if (message->invalidate)
 		wr->invalidate_rkey = message->invalidate_rkey;
 	/* F2, F3: behind the READs that fetched what this completion reports as stored. */
 	if (fence)
 		wr->send_flags |= IBV_SEND_FENCE;
-	if (bytes <= fab_conn_inline(lane->conn) &&
+	if (bytes <= fab_conn_inline(io_queue->conn) &&
 	    (!message->invalidate ||
-	     fab_device_limits(fab_conn_device(lane->conn))->invalidate_inline))
+	     fab_device_limits(fab_conn_device(io_queue->conn))->invalidate_inline))
 		wr->send_flags |= IBV_SEND_INLINE;
 	wr->sg_list->addr = (uintptr_t)message->first;
 	wr->sg_list->length = bytes;
-	wr->sg_list->lkey = lane->lkey;
+	wr->sg_list->lkey = io_queue->lkey;
 	sent->replies = (uint16_t)message->count;
-	lane->reply_head += message->count;
+	io_queue->reply_head += message->count;
 }
 
 /* One message of what is done. False: no room, nothing was added. */
-static bool reply_add_message(struct tgt_lane *lane)
+static bool reply_add_message(struct tgt_io_queue *io_queue)
 {
 	struct reply_message message;
 	struct tgt_request *request;
 
-	message_begin(lane, &message);
-	if (!message.room || !tgt_chain_room(lane, 1))
+	message_begin(io_queue, &message);
+	if (!message.room || !tgt_chain_room(io_queue, 1))
 		return false;
-	if (tgt_lane_event_due(lane))
-		lane->ops->event(lane, &message.first[message.count++]);
-	while ((request = TAILQ_FIRST(&lane->done)) && message.count < message.room) {
+	if (tgt_io_queue_event_due(io_queue))
+		io_queue->ops->event(io_queue, &message.first[message.count++]);
+	while ((request = TAILQ_FIRST(&io_queue->done)) && message.count < message.room) {
 		if (request->state == TGT_REQUEST_DATA_OUT) {
 			/* F1: first its data, then the completion behind it; one place for the
 			 * SEND. */
-			if (!tgt_chain_room(lane, tgt_chain_pieces(lane, request) + 1))
+			if (!tgt_chain_room(io_queue, tgt_chain_pieces(io_queue, request) + 1))
 				break;
 			tgt_chain_write(request);
 		}
 		message_append(&message, request);
-		TAILQ_REMOVE(&lane->done, request, link);
-		lane->done_count--;
+		TAILQ_REMOVE(&io_queue->done, request, link);
+		io_queue->done_count--;
 		tgt_request_finish(request);
 	}
 	if (!message.count)
 		return false;
-	message_send(lane, &message, false);
+	message_send(io_queue, &message, false);
 	return true;
 }
 
-bool tgt_reply_add(struct tgt_lane *lane)
+bool tgt_reply_add(struct tgt_io_queue *io_queue)
 {
-	if (reply_all_immediate(lane) && !reply_add_immediates(lane))
+	if (reply_all_immediate(io_queue) && !reply_add_immediates(io_queue))
 		return false;
-	while (!TAILQ_EMPTY(&lane->done) || tgt_lane_event_due(lane))
-		if (!reply_add_message(lane))
+	while (!TAILQ_EMPTY(&io_queue->done) || tgt_io_queue_event_due(io_queue))
+		if (!reply_add_message(io_queue))
 			return false;
 	return true;
 }
 
-bool tgt_reply_add_chained(struct tgt_lane *lane)
+bool tgt_reply_add_chained(struct tgt_io_queue *io_queue)
 {
 	struct tgt_request *request;
 
-	while (!TAILQ_EMPTY(&lane->chained)) {
+	while (!TAILQ_EMPTY(&io_queue->chained)) {
 		struct reply_message message;
 
-		message_begin(lane, &message);
+		message_begin(io_queue, &message);
 		/* The READs are posted anyway: the replies' FENCE holds in a later chain, too. */
-		if (!message.room || !tgt_chain_room(lane, 1))
+		if (!message.room || !tgt_chain_room(io_queue, 1))
 			return false;
-		while ((request = TAILQ_FIRST(&lane->chained)) && message.count < message.room) {
+		while ((request = TAILQ_FIRST(&io_queue->chained)) && message.count < message.room) {
 			message_append(&message, request);
-			TAILQ_REMOVE(&lane->chained, request, link);
+			TAILQ_REMOVE(&io_queue->chained, request, link);
 			tgt_request_finish(request);
 		}
-		message_send(lane, &message, true);
+		message_send(io_queue, &message, true);
 	}
 	return true;
 }

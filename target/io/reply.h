@@ -6,7 +6,7 @@
 #ifndef RBLK_TARGET_REPLY_H
 #define RBLK_TARGET_REPLY_H
 
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 /*
  * Up to this many reads of one turn are completed each by its own RDMA WRITE WITH IMMEDIATE; more
@@ -15,9 +15,9 @@
  */
 #define TGT_REPLY_IMMEDIATES 2u
 
-/* Add what lane->done allows to the chain. False: the send queue is full, continue later. */
-bool tgt_reply_add(struct tgt_lane *lane);
-/* Likewise lane->chained: replies that must stay behind the READs before them (F2). */
-bool tgt_reply_add_chained(struct tgt_lane *lane);
+/* Add what io_queue->done allows to the chain. False: the send queue is full, continue later. */
+bool tgt_reply_add(struct tgt_io_queue *io_queue);
+/* Likewise io_queue->chained: replies that must stay behind the READs before them (F2). */
+bool tgt_reply_add_chained(struct tgt_io_queue *io_queue);
 
 #endif

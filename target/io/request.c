@@ -12,13 +12,13 @@
 #include <errno.h>
 #include <string.h>
 #include "proto/digest/digest.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/limited.h"
 #include "target/store/submit.h"
 
-static struct tgt_turn *request_turn(const struct tgt_request *request)
+static struct tgt_loop *request_loop(const struct tgt_request *request)
 {
-	return request->lane->turn;
+	return request->io_queue->loop;
 }
 
 /* -- received ---------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->result = 0;
 	request->queued_us = 0;
 	request->stored_us = 0;
-	request->received_ns = request_turn(request)->now_ns;
+	request->received_ns = request_loop(request)->now_ns;
 	request->submitted_ns = request->received_ns;
 }
 
@@ -64,13 +64,13 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 /* False: the fabric may still write there. */
 static bool fetch_leave(struct tgt_request *request)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
-	if (request->moved && (lane->open || lane->reads_out))
+	if (request->moved && (io_queue->open || io_queue->reads_out))
 		return false;
 	/* Posted as a whole, it is in no list any more. */
 	if (request->moved < request->data_bytes)
-		TAILQ_REMOVE(&lane->fetching, request, link);
+		TAILQ_REMOVE(&io_queue->fetching, request, link);
 	return true;
 }
 
@@ -79,8 +79,8 @@ void tgt_request_fetch(struct tgt_request *request)
 	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
 		return;
 	request->leave = fetch_leave;
-	TAILQ_INSERT_TAIL(&request->lane->fetching, request, link);
-	tgt_lane_mark_dirty(request->lane);
+	TAILQ_INSERT_TAIL(&request->io_queue->fetching, request, link);
+	tgt_io_queue_mark_dirty(request->io_queue);
 }
 
 bool tgt_request_digest_matches(const struct tgt_request *request)
@@ -142,7 +142,7 @@ uint32_t tgt_microseconds(uint64_t from_ns, uint64_t to_ns)
 void tgt_request_ended(struct tgt_request *request, int error)
 {
 	/* The connection was lost meanwhile: F5 waited for this. */
-	if (!request->lane->open) {
+	if (!request->io_queue->open) {
 		tgt_request_drop(request);
 		return;
 	}
@@ -153,7 +153,7 @@ void tgt_request_ended(struct tgt_request *request, int error)
 
 static void request_stored(struct tgt_request *request, int error)
 {
-	request->stored_us = tgt_microseconds(request->submitted_ns, request_turn(request)->now_ns);
+	request->stored_us = tgt_microseconds(request->submitted_ns, request_loop(request)->now_ns);
 	tgt_command_of(request)->stored(request, error);
 }
 
@@ -165,9 +165,9 @@ static void request_io_done(struct tgt_io *io, int error)
 static int request_buffer_index(const struct tgt_request *request, const char *buffer)
 {
 	if (request->home == TGT_HOME_POOL)
-		return tgt_region_buffer(request_turn(request)->region, buffer);
+		return tgt_region_buffer(request_loop(request)->region, buffer);
 	if (request->home == TGT_HOME_CAPSULE)
-		return tgt_region_buffer(tgt_receives_region(request->lane->receives,
+		return tgt_region_buffer(tgt_receives_region(request->io_queue->receives,
 							     request->capsule_buffer),
 					 buffer);
 	return -1;
@@ -190,7 +190,7 @@ void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)
 	io->buffer_index = request_buffer_index(request, buffer);
 	io->progress = 0;
 	io->ended = request_io_done;
-	io->waiter.owner = request->lane->owner;
+	io->waiter.owner = request->io_queue->owner;
 	result = tgt_volume_submit(port->volume, port, io);
 	if (result)
 		request_stored(request, result > 0 ? 0 : result);
@@ -200,7 +200,7 @@ bool tgt_request_begin_storing(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_STORING))
 		return false;
-	request->submitted_ns = request_turn(request)->now_ns;
+	request->submitted_ns = request_loop(request)->now_ns;
 	request->queued_us = tgt_microseconds(request->received_ns, request->submitted_ns);
 	return true;
 }
@@ -223,7 +223,7 @@ void tgt_request_store(struct tgt_request *request, enum tgt_io_kind kind)
 
 static bool resumed_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request_turn(request)->resumed, request, link);
+	TAILQ_REMOVE(&request_loop(request)->resumed, request, link);
 	request->leave = NULL;
 	return true;
 }
@@ -233,7 +233,7 @@ void tgt_request_put_off(struct tgt_request *request)
 	if (request->state != TGT_REQUEST_STORING && !tgt_request_begin_storing(request))
 		return;
 	request->leave = resumed_leave;
-	TAILQ_INSERT_TAIL(&request_turn(request)->resumed, request, link);
+	TAILQ_INSERT_TAIL(&request_loop(request)->resumed, request, link);
 }
 
 void tgt_request_resume(struct tgt_request *request)
@@ -253,11 +253,11 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 	request_decode(request, command); /* its slot is free: message.c has seen to that */
 	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
 		return;
-	request->lane->active++;
-	request->lane->commands++;
+	request->io_queue->active++;
+	request->io_queue->commands++;
 	if (request->opcode >= RBLK_OP_IDENTIFY) {
-		request->lane->ops->begin(request, capsule, capsule_bytes,
-					  rblk_le32(command->volume));
+		request->io_queue->ops->begin(request, capsule, capsule_bytes,
+					      rblk_le32(command->volume));
 		return;
 	}
 	request->capsule_buffer = buffer;

@@ -2,14 +2,14 @@
 /*
  * The life of a request: one command from its arrival to its reply. It reads from top to bottom in
  * request.c and request_end.c; request_state.c, request_check.c and request_memory.c are its helpers. The struct and
- * its states are in lane.h. The reactor's thread only.
+ * its states are in io_queue.h. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_REQUEST_H
 #define RBLK_TARGET_REQUEST_H
 
 #include "proto/wire/message.h"
 #include "target/io/command.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 /* The row of a block command. */
 static inline const struct tgt_command *tgt_command_of(const struct tgt_request *request)
@@ -61,7 +61,7 @@ static inline bool tgt_request_refused(const struct tgt_request *request)
 
 /* -- request_memory.c -------------------------------------------------------------------------- */
 
-/* Memory for `bytes` of data, now or when it is this lane's turn; then the command goes on. */
+/* Memory for `bytes` of data, now or when it is this I/O queue's turn; then the command goes on. */
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes);
 /* Memory may be there again: true if the request could go on, or waits for its volume's share from now on. */
 bool tgt_request_retry_memory(struct tgt_request *request);
@@ -90,7 +90,7 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 void tgt_request_with_memory(struct tgt_request *request);
 /* The RDMA READs of a request in DATA_IN have all completed. */
 void tgt_request_data_in(struct tgt_request *request);
-/* Continue a request that was postponed to this turn (turn->resumed): the next piece of a checksum,
+/* Continue a request that was postponed to this turn (loop->resumed): the next piece of a checksum,
  * a command that works in the store's own memory. */
 void tgt_request_resume(struct tgt_request *request);
 
@@ -110,7 +110,7 @@ uint32_t tgt_microseconds(uint64_t from_ns, uint64_t to_ns);
 void tgt_request_complete(struct tgt_request *request, enum rblk_status status);
 /* Success of a command with a report: request->data is sent first. */
 void tgt_request_report(struct tgt_request *request);
-/* F2: the READs into the store's memory have been posted; the reply follows in lane->chained. */
+/* F2: the READs into the store's memory have been posted; the reply follows in io_queue->chained. */
 void tgt_request_chained(struct tgt_request *request);
 /* The completion has been posted: release everything but what the posted work still uses. */
 void tgt_request_finish(struct tgt_request *request);
@@ -136,12 +136,12 @@ static inline void tgt_request_end_operation(struct tgt_request *request, enum r
 }
 
 /*
- * The end of a lane, in two steps. Closed: the connection's, and that of requests that wait; those that the store or the
- * fabric owns count as the volumes' orphans until they end (F5). Idempotent.
+ * The end of an I/O queue, in two steps. Closed: the connection's, and that of requests that wait; those that the
+ * store or the fabric owns count as the volumes' orphans until they end (F5). Idempotent.
  */
-void tgt_lane_close(struct tgt_lane *lane);
+void tgt_io_queue_close(struct tgt_io_queue *io_queue);
 /* Drained: the fabric no longer accesses any memory. What the outstanding work requests used is released. */
-void tgt_lane_drained(struct tgt_lane *lane);
+void tgt_io_queue_drained(struct tgt_io_queue *io_queue);
 /*
  * A reservation has removed rights of an initiator; access->refused is up to date. Commands that have not begun and are
  * refused now are answered. Writes that the store has begun count as the volume's orphans until they end, so that the change
@@ -149,7 +149,7 @@ void tgt_lane_drained(struct tgt_lane *lane);
  * reads count, too. Returns true if RDMA READs into the store's own memory are in flight: only the
  * end of the connection bounds how long they take.
  */
-bool tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts);
+bool tgt_io_queue_revoke(struct tgt_io_queue *io_queue, struct tgt_access *access, bool aborts);
 
 /* -- for the steps of commands (command.h) ---------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  */
 #include "target/io/request.h"
 
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 /* Checks what the volume and its store allow. */
 static enum rblk_status check_ability(const struct tgt_request *request)
@@ -35,7 +35,7 @@ static enum rblk_status check_range(const struct tgt_request *request)
 
 	if (request->blocks > blocks || request->lba > blocks - request->blocks)
 		return RBLK_E_RANGE;
-	if (command->data && (bytes * command->data > request->lane->turn->max_io_bytes ||
+	if (command->data && (bytes * command->data > request->io_queue->loop->max_io_bytes ||
 			      bytes * command->data != request->length))
 		return RBLK_E_INVALID;
 	if (command->data && request->flags & RBLK_CMD_CAPSULE && request->length > TGT_CAPSULE_BYTES)
@@ -63,7 +63,7 @@ enum rblk_status tgt_request_find(struct tgt_request *request, uint32_t handle)
 
 	if (!tgt_command_of(request)->begin)
 		return RBLK_E_UNSUPPORTED;
-	access = request->lane->ops->find(request->lane, handle, &status);
+	access = request->io_queue->ops->find(request->io_queue, handle, &status);
 	if (!access)
 		return status;
 	if (access->port && !atomic_load_explicit(&access->port->volume->removed, memory_order_relaxed)) {
@@ -75,7 +75,7 @@ enum rblk_status tgt_request_find(struct tgt_request *request, uint32_t handle)
 
 enum rblk_status tgt_request_check(const struct tgt_request *request)
 {
-	if (request->lane->turn->draining)
+	if (request->io_queue->loop->draining)
 		return RBLK_E_DRAINING;
 	return request->access ? tgt_request_check_volume(request) : RBLK_E_GONE;
 }

@@ -20,7 +20,7 @@ bool tgt_request_begin_operation(struct tgt_request *request)
 	struct tgt_answer answer = {.number = 0};
 	enum rblk_status status = RBLK_E_INVALID;
 
-	switch (tgt_answers_begin(request->lane->answers, request->argument,
+	switch (tgt_answers_begin(request->io_queue->answers, request->argument,
 				  request->flags & RBLK_CMD_RETRY, &answer)) {
 	case TGT_OPERATION_NEW:
 		request->numbered = true;
@@ -43,50 +43,50 @@ void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status st
 {
 	request->numbered = false;
 	if (tgt_answers_keeps(status))
-		tgt_answers_end(request->lane->answers, request->argument, status,
+		tgt_answers_end(request->io_queue->answers, request->argument, status,
 				request->result);
 	else
-		tgt_answers_forget(request->lane->answers, request->argument);
+		tgt_answers_forget(request->io_queue->answers, request->argument);
 }
 
 /* -- answered ---------------------------------------------------------------------------------- */
 
 static bool reply_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->lane->done, request, link);
-	request->lane->done_count--;
+	TAILQ_REMOVE(&request->io_queue->done, request, link);
+	request->io_queue->done_count--;
 	return true;
 }
 
 static bool chained_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->lane->chained, request, link);
+	TAILQ_REMOVE(&request->io_queue->chained, request, link);
 	return true;
 }
 
 static bool request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
 	if (!tgt_request_set_state(request, state))
 		return false;
-	TAILQ_INSERT_TAIL(&lane->done, request, link);
+	TAILQ_INSERT_TAIL(&io_queue->done, request, link);
 	request->leave = reply_leave;
-	lane->done_count++;
-	tgt_lane_mark_dirty(lane);
+	io_queue->done_count++;
+	tgt_io_queue_mark_dirty(io_queue);
 	return true;
 }
 
 static void request_account(struct tgt_request *request)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 	const struct tgt_command *command;
 	struct tgt_counts *counts;
 	uint32_t bytes;
 
 	if (!request->access) {
 		if (request->status != RBLK_OK)
-			lane->turn->refused[request->status]++;
+			io_queue->loop->refused[request->status]++;
 		return;
 	}
 	/* RESERVE and RESERVATIONS: session commands, which no volume counts. */
@@ -94,17 +94,17 @@ static void request_account(struct tgt_request *request)
 		return;
 	counts = request->access->counts;
 	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
-	lane->queued_us += request->queued_us;
-	lane->stored_us += request->stored_us;
+	io_queue->queued_us += request->queued_us;
+	io_queue->stored_us += request->stored_us;
 	command = tgt_command_of(request);
 	if (request->status != RBLK_OK) {
 		counts->errors[request->status]++;
 	} else if (command->data && !command->writes) {
-		lane->bytes_read += request->length;
+		io_queue->bytes_read += request->length;
 		counts->bytes_read += request->length;
 	} else if (command->data) {
 		bytes = request->length / command->data;
-		lane->bytes_written += bytes;
+		io_queue->bytes_written += bytes;
 		counts->bytes_written += bytes;
 	}
 }
@@ -143,10 +143,10 @@ void tgt_request_chained(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_REPLYING))
 		return;
-	request->queued_us = tgt_microseconds(request->received_ns, request->lane->turn->now_ns);
+	request->queued_us = tgt_microseconds(request->received_ns, request->io_queue->loop->now_ns);
 	request_account(request);
 	request->leave = chained_leave;
-	TAILQ_INSERT_TAIL(&request->lane->chained, request, link);
+	TAILQ_INSERT_TAIL(&request->io_queue->chained, request, link);
 }
 
 void tgt_request_finish(struct tgt_request *request)
@@ -166,7 +166,7 @@ void tgt_request_finish(struct tgt_request *request)
 	if (request->orphan)
 		request_end_orphan(request);
 	request->access = NULL;
-	request->lane->active--;
+	request->io_queue->active--;
 	if (access)
 		tgt_access_put(access);
 }
@@ -209,7 +209,7 @@ static bool request_cut_short(struct tgt_request *request)
 	if (request->state != TGT_REQUEST_DATA_IN || request->home != TGT_HOME_DIRECT ||
 	    !request->moved)
 		return false;
-	TAILQ_REMOVE(&request->lane->fetching, request, link);
+	TAILQ_REMOVE(&request->io_queue->fetching, request, link);
 	request->status = RBLK_E_ABORTED;
 	tgt_request_chained(request);
 	return true;
@@ -236,42 +236,42 @@ static void request_revoke(struct tgt_request *request, bool aborts)
 		request_orphan(request);
 }
 
-bool tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts)
+bool tgt_io_queue_revoke(struct tgt_io_queue *io_queue, struct tgt_access *access, bool aborts)
 {
-	/* Those of a closed lane are orphans already. */
-	if (!lane->open)
+	/* Those of a closed I/O queue are orphans already. */
+	if (!io_queue->open)
 		return false;
-	for (uint16_t tag = 0; tag < lane->tags; tag++) {
-		struct tgt_request *request = &lane->requests[tag];
+	for (uint16_t tag = 0; tag < io_queue->tags; tag++) {
+		struct tgt_request *request = &io_queue->requests[tag];
 
 		if (request->state != TGT_REQUEST_FREE && request->access == access)
 			request_revoke(request, aborts);
 	}
-	return tgt_transfer_orphan(lane, access);
+	return tgt_transfer_orphan(io_queue, access);
 }
 
 /* -- its connection is lost -------------------------------------------------------------------- */
 
 void tgt_request_drop(struct tgt_request *request)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
 	tgt_request_finish(request);
-	if (!lane->open && !lane->active)
-		lane->ops->over(lane);
+	if (!io_queue->open && !io_queue->active)
+		io_queue->ops->over(io_queue);
 }
 
-void tgt_lane_close(struct tgt_lane *lane)
+void tgt_io_queue_close(struct tgt_io_queue *io_queue)
 {
-	if (!lane->open)
+	if (!io_queue->open)
 		return;
-	TAILQ_REMOVE(&lane->turn->alive, lane, alive_link);
-	lane->open = false;
+	TAILQ_REMOVE(&io_queue->loop->alive, io_queue, alive_link);
+	io_queue->open = false;
 	/* Unreachable: from here on nothing is accepted from the peer, nothing is posted. */
-	fab_conn_close(lane->conn);
-	tgt_transfer_orphan(lane, NULL);
-	for (uint16_t tag = 0; tag < lane->tags; tag++) {
-		struct tgt_request *request = &lane->requests[tag];
+	fab_conn_close(io_queue->conn);
+	tgt_transfer_orphan(io_queue, NULL);
+	for (uint16_t tag = 0; tag < io_queue->tags; tag++) {
+		struct tgt_request *request = &io_queue->requests[tag];
 
 		if (request_leave(request))
 			tgt_request_drop(request);
@@ -280,13 +280,14 @@ void tgt_lane_close(struct tgt_lane *lane)
 	}
 }
 
-void tgt_lane_drained(struct tgt_lane *lane)
+void tgt_io_queue_drained(struct tgt_io_queue *io_queue)
 {
-	tgt_share_leave(lane);
-	tgt_transfer_abandon(lane);
-	/* Also those that went on after the lane was closed: a command may close its own lane, and be answered then. */
-	for (uint16_t tag = 0; tag < lane->tags; tag++) {
-		struct tgt_request *request = &lane->requests[tag];
+	tgt_share_leave(io_queue);
+	tgt_transfer_abandon(io_queue);
+	/* Also those that went on after the I/O queue was closed: a command may close its own I/O queue, and be
+	 * answered then. */
+	for (uint16_t tag = 0; tag < io_queue->tags; tag++) {
+		struct tgt_request *request = &io_queue->requests[tag];
 
 		if (request->state == TGT_REQUEST_FREE || request->state == TGT_REQUEST_STORING)
 			continue;

@@ -7,16 +7,16 @@
 #include "target/io/request.h"
 
 #include <string.h>
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/share.h"
 
 static bool request_take_memory(struct tgt_request *request)
 {
-	request->data = tgt_share_alloc(request->lane, request->access->portion, request->data_bytes);
+	request->data = tgt_share_alloc(request->io_queue, request->access->portion, request->data_bytes);
 	if (!request->data)
 		return false;
 	request->home = TGT_HOME_POOL;
-	request->lkey = request->lane->lkey;
+	request->lkey = request->io_queue->lkey;
 	return true;
 }
 
@@ -24,25 +24,25 @@ static bool request_take_memory(struct tgt_request *request)
  * make others wait, and volumes that have theirs do not make their session's other volumes wait. */
 static bool request_may_take(const struct tgt_request *request)
 {
-	return !request->lane->share->is_starving && !request->lane->turn->short_of_memory &&
+	return !request->io_queue->share->is_starving && !request->io_queue->loop->short_of_memory &&
 	       TAILQ_EMPTY(&request->access->portion->waiting);
 }
 
 static bool waiting_leave(struct tgt_request *request)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
-	TAILQ_REMOVE(&lane->waiting, request, link);
+	TAILQ_REMOVE(&io_queue->waiting, request, link);
 	/* Memory may have been gathered for it: check again. */
-	lane->turn->memory_freed = true;
+	io_queue->loop->memory_freed = true;
 	return true;
 }
 
 static void request_wait_in_turn(struct tgt_request *request)
 {
 	request->leave = waiting_leave;
-	TAILQ_INSERT_TAIL(&request->lane->waiting, request, link);
-	tgt_share_wait(request->lane, request->data_bytes);
+	TAILQ_INSERT_TAIL(&request->io_queue->waiting, request, link);
+	tgt_share_wait(request->io_queue, request->data_bytes);
 }
 
 static void bounded_remove(struct tgt_request *request)
@@ -51,13 +51,13 @@ static void bounded_remove(struct tgt_request *request)
 
 	TAILQ_REMOVE(&portion->waiting, request, link);
 	if (TAILQ_EMPTY(&portion->waiting))
-		TAILQ_REMOVE(&portion->turn->bounded, portion, link);
+		TAILQ_REMOVE(&portion->loop->bounded, portion, link);
 }
 
 static bool bounded_leave(struct tgt_request *request)
 {
 	bounded_remove(request);
-	request->lane->turn->memory_freed = true;
+	request->io_queue->loop->memory_freed = true;
 	return true;
 }
 
@@ -67,14 +67,14 @@ static void request_wait_bounded(struct tgt_request *request)
 
 	request->leave = bounded_leave;
 	if (TAILQ_EMPTY(&portion->waiting))
-		TAILQ_INSERT_TAIL(&portion->turn->bounded, portion, link);
+		TAILQ_INSERT_TAIL(&portion->loop->bounded, portion, link);
 	TAILQ_INSERT_TAIL(&portion->waiting, request, link);
 }
 
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 {
 	struct tgt_portion *portion = request->access->portion;
-	struct tgt_turn *turn = request->lane->turn;
+	struct tgt_loop *loop = request->io_queue->loop;
 
 	request->data_bytes = bytes;
 	if (request_may_take(request) && request_take_memory(request)) {
@@ -83,27 +83,27 @@ void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 	}
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
 		return;
-	request->waiting_ns = turn->now_ns;
-	if (!TAILQ_EMPTY(&portion->waiting) || tgt_portion_is_full(request->lane->share, portion, bytes))
+	request->waiting_ns = loop->now_ns;
+	if (!TAILQ_EMPTY(&portion->waiting) || tgt_portion_is_full(request->io_queue->share, portion, bytes))
 		request_wait_bounded(request);
 	else
 		request_wait_in_turn(request);
-	tgt_turn_timer(turn, request->waiting_ns + TGT_MEMORY_WAIT_NS);
+	tgt_loop_timer(loop, request->waiting_ns + TGT_MEMORY_WAIT_NS);
 }
 
 bool tgt_request_retry_memory(struct tgt_request *request)
 {
 	struct tgt_portion *portion = request->access->portion;
 
-	/* Its lane goes on without it. */
-	if (tgt_portion_is_full(request->lane->share, portion, request->data_bytes)) {
-		TAILQ_REMOVE(&request->lane->waiting, request, link);
+	/* Its I/O queue goes on without it. */
+	if (tgt_portion_is_full(request->io_queue->share, portion, request->data_bytes)) {
+		TAILQ_REMOVE(&request->io_queue->waiting, request, link);
 		request_wait_bounded(request);
 		return true;
 	}
 	if (!request_take_memory(request))
 		return false;
-	TAILQ_REMOVE(&request->lane->waiting, request, link);
+	TAILQ_REMOVE(&request->io_queue->waiting, request, link);
 	tgt_request_with_memory(request);
 	return true;
 }
@@ -111,12 +111,12 @@ bool tgt_request_retry_memory(struct tgt_request *request)
 bool tgt_request_retry_bounded(struct tgt_request *request)
 {
 	const struct tgt_portion *portion = request->access->portion;
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
-	if (!tgt_portion_has_room(lane->share, portion, request->data_bytes))
+	if (!tgt_portion_has_room(io_queue->share, portion, request->data_bytes))
 		return false;
 	bounded_remove(request);
-	if (!lane->share->is_starving && !lane->turn->short_of_memory && request_take_memory(request)) {
+	if (!io_queue->share->is_starving && !io_queue->loop->short_of_memory && request_take_memory(request)) {
 		tgt_request_with_memory(request);
 		return true;
 	}
@@ -130,7 +130,7 @@ void tgt_request_free_data(struct tgt_request *request)
 	if (request->home == TGT_HOME_POOL)
 		tgt_portion_give(request->access->portion, request->data_bytes);
 	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
-		tgt_share_free(request->lane, request->data, request->data_bytes,
+		tgt_share_free(request->io_queue, request->data, request->data_bytes,
 			       request->home == TGT_HOME_REPORT);
 	request->home = TGT_HOME_NONE;
 	request->data = NULL;
@@ -138,16 +138,16 @@ void tgt_request_free_data(struct tgt_request *request)
 
 void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
-	request->data = tgt_share_alloc_report(lane, bytes);
+	request->data = tgt_share_alloc_report(io_queue, bytes);
 	if (!request->data) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return NULL;
 	}
 	request->home = TGT_HOME_REPORT;
 	request->data_bytes = bytes;
-	request->lkey = lane->lkey;
+	request->lkey = io_queue->lkey;
 	memset(request->data, 0, bytes);
 	return request->data;
 }
@@ -157,7 +157,7 @@ void tgt_request_release_capsule(struct tgt_request *request)
 	if (!request->holds_capsule)
 		return;
 	request->holds_capsule = false;
-	tgt_receives_release(request->lane->receives, request->capsule_buffer);
+	tgt_receives_release(request->io_queue->receives, request->capsule_buffer);
 }
 
 void tgt_request_hold_capsule(struct tgt_request *request)
@@ -165,7 +165,7 @@ void tgt_request_hold_capsule(struct tgt_request *request)
 	if (request->holds_capsule)
 		return;
 	request->holds_capsule = true;
-	tgt_receives_hold(request->lane->receives, request->capsule_buffer);
+	tgt_receives_hold(request->io_queue->receives, request->capsule_buffer);
 }
 
 bool tgt_request_move_capsule(struct tgt_request *request)
@@ -173,7 +173,7 @@ bool tgt_request_move_capsule(struct tgt_request *request)
 	if (!request->holds_capsule)
 		return false;
 	memcpy(request->data,
-	       tgt_receives_buffer(request->lane->receives, request->capsule_buffer) + request->address,
+	       tgt_receives_buffer(request->io_queue->receives, request->capsule_buffer) + request->address,
 	       request->length);
 	tgt_request_release_capsule(request);
 	return true;

@@ -6,7 +6,7 @@
 #include "target/io/request.h"
 
 #include "proto/core/trace.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 #define BIT(state) (1u << (state))
 
@@ -43,7 +43,7 @@ static const char *const state_names[TGT_REQUEST_STATES] = {
 
 bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
 	if (transitions[request->state] & BIT(state)) {
 		rblk_trace_state(request, state);
@@ -52,10 +52,10 @@ bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state s
 		return true;
 	}
 	tgt_log_limited(
-		&lane->turn->log_limit, TGT_LOG_ERROR,
+		&io_queue->loop->log_limit, TGT_LOG_ERROR,
 		"session %u queue %u tag %u: internal error: %s -> %s is not a step of a request",
-		lane->session_number, lane->index, request->tag, state_names[request->state],
+		io_queue->session_number, io_queue->index, request->tag, state_names[request->state],
 		state_names[state]);
-	lane->ops->close(lane, "internal error");
+	io_queue->ops->close(io_queue, "internal error");
 	return false;
 }

@@ -6,9 +6,9 @@
 
 #include "target/store/pool.h"
 
-void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_host_share *host)
+void tgt_share_init(struct tgt_share *share, struct tgt_loop *loop, struct tgt_host_share *host)
 {
-	share->turn = turn;
+	share->loop = loop;
 	share->host = host;
 	TAILQ_INIT(&share->starving);
 }
@@ -38,7 +38,7 @@ static bool is_within(uint64_t held, uint64_t host_held, uint32_t bytes, uint64_
 
 static uint64_t session_room(const struct tgt_share *share)
 {
-	return room_of(share->data_bytes, room_of(share->host->data_bytes, tgt_pool_free_bytes(share->turn->pool)));
+	return room_of(share->data_bytes, room_of(share->host->data_bytes, tgt_pool_free_bytes(share->loop->pool)));
 }
 
 bool tgt_portion_has_room(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes)
@@ -77,56 +77,56 @@ static void pool_give(struct tgt_pool *pool, uint64_t *held, uint64_t *host_held
 	*host_held -= given;
 }
 
-void *tgt_share_alloc(struct tgt_lane *lane, struct tgt_portion *portion, uint32_t bytes)
+void *tgt_share_alloc(struct tgt_io_queue *io_queue, struct tgt_portion *portion, uint32_t bytes)
 {
-	struct tgt_share *share = lane->share;
+	struct tgt_share *share = io_queue->share;
 	void *block;
 
 	if (!tgt_portion_has_room(share, portion, bytes))
 		return NULL;
-	block = pool_take(lane->turn->pool, &share->data_bytes, &share->host->data_bytes, bytes);
+	block = pool_take(io_queue->loop->pool, &share->data_bytes, &share->host->data_bytes, bytes);
 	if (block)
 		portion->data_bytes += tgt_pool_block_bytes(bytes);
 	return block;
 }
 
-void tgt_portion_init(struct tgt_portion *portion, struct tgt_turn *turn)
+void tgt_portion_init(struct tgt_portion *portion, struct tgt_loop *loop)
 {
-	*portion = (struct tgt_portion){.turn = turn};
+	*portion = (struct tgt_portion){.loop = loop};
 	TAILQ_INIT(&portion->waiting);
 }
 
 void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes)
 {
 	portion->data_bytes -= tgt_pool_block_bytes(bytes);
-	portion->turn->memory_freed |= !TAILQ_EMPTY(&portion->waiting);
+	portion->loop->memory_freed |= !TAILQ_EMPTY(&portion->waiting);
 }
 
-void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes)
+void *tgt_share_alloc_report(struct tgt_io_queue *io_queue, uint32_t bytes)
 {
-	struct tgt_share *share = lane->share;
+	struct tgt_share *share = io_queue->share;
 	void *block = NULL;
 
-	if (lane->reports_out < TGT_REPORTS_MAX)
-		block = pool_take(lane->turn->reports, &share->report_bytes,
+	if (io_queue->reports_out < TGT_REPORTS_MAX)
+		block = pool_take(io_queue->loop->reports, &share->report_bytes,
 				  &share->host->report_bytes, bytes);
-	lane->reports_out += block != NULL;
+	io_queue->reports_out += block != NULL;
 	return block;
 }
 
-void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report)
+void tgt_share_free(struct tgt_io_queue *io_queue, void *block, uint32_t bytes, bool report)
 {
-	struct tgt_share *share = lane->share;
+	struct tgt_share *share = io_queue->share;
 
 	if (report) {
-		lane->reports_out--;
-		pool_give(lane->turn->reports, &share->report_bytes, &share->host->report_bytes,
+		io_queue->reports_out--;
+		pool_give(io_queue->loop->reports, &share->report_bytes, &share->host->report_bytes,
 			  block, bytes);
 		return;
 	}
-	pool_give(lane->turn->pool, &share->data_bytes, &share->host->data_bytes, block,
+	pool_give(io_queue->loop->pool, &share->data_bytes, &share->host->data_bytes, block,
 		  bytes);
-	lane->turn->memory_freed = true;
+	io_queue->loop->memory_freed = true;
 }
 
 /* -- a turn's work ----------------------------------------------------------------------------- */
@@ -134,17 +134,17 @@ void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool rep
 bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes)
 {
 	struct tgt_host_share *host = share->host;
-	struct tgt_turn *turn = share->turn;
+	struct tgt_loop *loop = share->loop;
 
-	if (host->direct_ns != turn->now_ns)
+	if (host->direct_ns != loop->now_ns)
 		host->direct_extra = 0;
-	if (turn->direct_bytes >= TGT_DIRECT_BYTES) {
-		if (share->direct_ns == turn->now_ns || host->direct_extra == TGT_DIRECT_EXTRA)
+	if (loop->direct_bytes >= TGT_DIRECT_BYTES) {
+		if (share->direct_ns == loop->now_ns || host->direct_extra == TGT_DIRECT_EXTRA)
 			return true;
 		host->direct_extra++;
 	}
-	host->direct_ns = share->direct_ns = turn->now_ns;
-	turn->direct_bytes += bytes;
+	host->direct_ns = share->direct_ns = loop->now_ns;
+	loop->direct_bytes += bytes;
 	return false;
 }
 
@@ -154,60 +154,60 @@ bool tgt_share_lacks_memory(const struct tgt_share *share, uint32_t bytes)
 {
 	return !share->data_bytes &&
 	       is_within(0, share->host->data_bytes, bytes,
-			 tgt_pool_free_bytes(share->turn->pool));
+			 tgt_pool_free_bytes(share->loop->pool));
 }
 
-void tgt_share_gather(struct tgt_turn *turn, bool wanted)
+void tgt_share_gather(struct tgt_loop *loop, bool wanted)
 {
-	uint64_t now_ns = turn->now_ns;
+	uint64_t now_ns = loop->now_ns;
 
-	if (turn->short_of_memory)
-		turn->gathered_ns += now_ns - turn->gather_seen_ns;
-	turn->gather_seen_ns = now_ns;
-	if (now_ns - turn->gather_begun_ns >= TGT_GATHER_PERIOD_NS) {
-		turn->gather_begun_ns = now_ns;
-		turn->gathered_ns = 0;
+	if (loop->short_of_memory)
+		loop->gathered_ns += now_ns - loop->gather_seen_ns;
+	loop->gather_seen_ns = now_ns;
+	if (now_ns - loop->gather_begun_ns >= TGT_GATHER_PERIOD_NS) {
+		loop->gather_begun_ns = now_ns;
+		loop->gathered_ns = 0;
 	}
-	turn->short_of_memory = wanted && turn->gathered_ns < TGT_GATHER_NS;
+	loop->short_of_memory = wanted && loop->gathered_ns < TGT_GATHER_NS;
 }
 
-void tgt_share_wait(struct tgt_lane *lane, uint32_t bytes)
+void tgt_share_wait(struct tgt_io_queue *io_queue, uint32_t bytes)
 {
-	struct tgt_share *share = lane->share;
+	struct tgt_share *share = io_queue->share;
 
-	if (!lane->is_starving) {
-		lane->is_starving = true;
-		TAILQ_INSERT_TAIL(&share->starving, lane, starving_link);
+	if (!io_queue->is_starving) {
+		io_queue->is_starving = true;
+		TAILQ_INSERT_TAIL(&share->starving, io_queue, starving_link);
 	}
 	/* No session overtakes one that memory is gathered for. */
-	if (!share->turn->short_of_memory && tgt_share_lacks_memory(share, bytes))
-		tgt_share_gather(share->turn, true);
+	if (!share->loop->short_of_memory && tgt_share_lacks_memory(share, bytes))
+		tgt_share_gather(share->loop, true);
 	if (!share->is_starving) {
 		share->is_starving = true;
-		TAILQ_INSERT_TAIL(&share->turn->starving, share, link);
+		TAILQ_INSERT_TAIL(&share->loop->starving, share, link);
 	}
 }
 
 void tgt_share_turn(struct tgt_share *share)
 {
-	struct tgt_lane *lane = TAILQ_FIRST(&share->starving);
+	struct tgt_io_queue *io_queue = TAILQ_FIRST(&share->starving);
 
-	TAILQ_REMOVE(&share->starving, lane, starving_link);
-	TAILQ_INSERT_TAIL(&share->starving, lane, starving_link);
-	TAILQ_REMOVE(&share->turn->starving, share, link);
-	TAILQ_INSERT_TAIL(&share->turn->starving, share, link);
+	TAILQ_REMOVE(&share->starving, io_queue, starving_link);
+	TAILQ_INSERT_TAIL(&share->starving, io_queue, starving_link);
+	TAILQ_REMOVE(&share->loop->starving, share, link);
+	TAILQ_INSERT_TAIL(&share->loop->starving, share, link);
 }
 
-void tgt_share_leave(struct tgt_lane *lane)
+void tgt_share_leave(struct tgt_io_queue *io_queue)
 {
-	struct tgt_share *share = lane->share;
+	struct tgt_share *share = io_queue->share;
 
-	if (lane->is_starving) {
-		lane->is_starving = false;
-		TAILQ_REMOVE(&share->starving, lane, starving_link);
+	if (io_queue->is_starving) {
+		io_queue->is_starving = false;
+		TAILQ_REMOVE(&share->starving, io_queue, starving_link);
 	}
 	if (share->is_starving && TAILQ_EMPTY(&share->starving)) {
 		share->is_starving = false;
-		TAILQ_REMOVE(&share->turn->starving, share, link);
+		TAILQ_REMOVE(&share->loop->starving, share, link);
 	}
 }

@@ -14,14 +14,14 @@
  * pass those that wait for its bound.
  *
  * Commands for which there is no memory wait; sessions are served in turn, and in each session its
- * lanes. serve/ embeds one in each session. The reactor's thread only.
+ * I/O queues. serve/ embeds one in each session. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_SHARE_H
 #define RBLK_TARGET_SHARE_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 #define TGT_SHARE_OF_FREE 3u
 /* Memory is gathered for at most so long in each period: no other session gets any meanwhile. */
@@ -38,12 +38,13 @@ struct tgt_host_share {
 };
 
 struct tgt_share {
-	struct tgt_turn *turn;	       /* fixed */
+	struct tgt_loop *loop;	       /* fixed */
 	struct tgt_host_share *host;   /* this session included; serve/ moves all that it holds when it changes */
-	TAILQ_ENTRY(tgt_share) link;   /* turn->starving, while is_starving */
-	struct tgt_lane_list starving; /* its lanes with commands that wait, in turn */
+	TAILQ_ENTRY(tgt_share)
+	link;				   /* loop->starving, while is_starving */
+	struct tgt_io_queue_list starving; /* its I/O queues with commands that wait, in turn */
 	bool is_starving;
-	uint64_t data_bytes;   /* of turn->pool, that its commands and transfers hold */
+	uint64_t data_bytes;   /* of loop->pool, that its commands and transfers hold */
 	uint64_t report_bytes; /* of the pools for reports */
 	uint64_t direct_ns;    /* the turn in which it last worked in a store's own memory */
 	uint32_t credits;      /* receive buffers that are promised to its queues */
@@ -56,21 +57,22 @@ struct tgt_share {
  * (serve/handle.c).
  */
 struct tgt_portion {
-	TAILQ_ENTRY(tgt_portion) link;	 /* turn->bounded, while commands wait */
+	TAILQ_ENTRY(tgt_portion)
+	link;				 /* loop->bounded, while commands wait */
 	struct tgt_request_list waiting; /* for this bound, in the order they came */
-	struct tgt_turn *turn;		 /* fixed */
-	uint64_t data_bytes;		 /* of turn->pool, until it is on its way to the initiator */
+	struct tgt_loop *loop;		 /* fixed */
+	uint64_t data_bytes;		 /* of loop->pool, until it is on its way to the initiator */
 	unsigned int handles;		 /* serve/'s */
 };
 
 /* `host` outlives it. */
-void tgt_share_init(struct tgt_share *share, struct tgt_turn *turn, struct tgt_host_share *host);
+void tgt_share_init(struct tgt_share *share, struct tgt_loop *loop, struct tgt_host_share *host);
 
-/* A block of turn->pool, or of the lane's pool for reports. NULL: none is free, or the portion, the session or
+/* A block of loop->pool, or of the I/O queue's pool for reports. NULL: none is free, or the portion, the session or
  * its host has its share. */
-void *tgt_share_alloc(struct tgt_lane *lane, struct tgt_portion *portion, uint32_t bytes);
-void *tgt_share_alloc_report(struct tgt_lane *lane, uint32_t bytes);
-void tgt_share_free(struct tgt_lane *lane, void *block, uint32_t bytes, bool report);
+void *tgt_share_alloc(struct tgt_io_queue *io_queue, struct tgt_portion *portion, uint32_t bytes);
+void *tgt_share_alloc_report(struct tgt_io_queue *io_queue, uint32_t bytes);
+void tgt_share_free(struct tgt_io_queue *io_queue, void *block, uint32_t bytes, bool report);
 
 /* A block of so many bytes counts for the portion no more: it is freed, or the transport has it. */
 void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes);
@@ -78,7 +80,7 @@ void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes);
 bool tgt_portion_is_full(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes);
 /* Both have. */
 bool tgt_portion_has_room(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes);
-void tgt_portion_init(struct tgt_portion *portion, struct tgt_turn *turn);
+void tgt_portion_init(struct tgt_portion *portion, struct tgt_loop *loop);
 
 /*
  * Has the turn done enough in stores' own memory? If not, so many bytes are counted. A session may
@@ -87,18 +89,18 @@ void tgt_portion_init(struct tgt_portion *portion, struct tgt_turn *turn);
  */
 bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes);
 
-/* A lane has a command that waits for so much memory. */
-void tgt_share_wait(struct tgt_lane *lane, uint32_t bytes);
-/* The session's first lane has had its turn, and the session too: both go to the ends of their
+/* An I/O queue has a command that waits for so much memory. */
+void tgt_share_wait(struct tgt_io_queue *io_queue, uint32_t bytes);
+/* The session's first I/O queue has had its turn, and the session too: both go to the ends of their
  * lists. */
 void tgt_share_turn(struct tgt_share *share);
-/* The lane waits no more. No effect if it does not wait. */
-void tgt_share_leave(struct tgt_lane *lane);
+/* The I/O queue waits no more. No effect if it does not wait. */
+void tgt_share_leave(struct tgt_io_queue *io_queue);
 
 /* Is memory to be gathered for this session, which waits for so much: it holds nothing, and what it
  * lacks is memory, not only its share of it? */
 bool tgt_share_lacks_memory(const struct tgt_share *share, uint32_t bytes);
-/* Sets turn->short_of_memory: is memory gathered, if that is wanted and its time is not over? */
-void tgt_share_gather(struct tgt_turn *turn, bool wanted);
+/* Sets loop->short_of_memory: is memory gathered, if that is wanted and its time is not over? */
+void tgt_share_gather(struct tgt_loop *loop, bool wanted);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The send side of a lane. One flush makes one chain: first the replies that need not wait, then
+ * The send side of an I/O queue. One flush makes one chain: first the replies that need not wait, then
  * RDMA READs, then (F2) replies behind READs that go straight into a store's memory. Its last work
  * request is signalled, and the last READ into the pool, so that storing begins when data is here.
  */
@@ -29,24 +29,24 @@ static void transfer_write_begin(struct tgt_request *request, struct tgt_sent *s
  * READs in the order of the commands, as many as the peer can answer at a time: more would only
  * stall the send queue, and the replies behind them.
  */
-static void transfer_fetch(struct tgt_lane *lane, struct ibv_send_wr **last_pool_read)
+static void transfer_fetch(struct tgt_io_queue *io_queue, struct ibv_send_wr **last_pool_read)
 {
-	uint32_t depth = fab_conn_read_out(lane->conn);
+	uint32_t depth = fab_conn_read_out(io_queue->conn);
 	struct tgt_request *request;
 
 	if (!depth)
 		depth = 1;
-	while ((request = TAILQ_FIRST(&lane->fetching))) {
+	while ((request = TAILQ_FIRST(&io_queue->fetching))) {
 		while (request->moved < request->data_bytes) {
 			struct tgt_sent *sent;
 			struct ibv_send_wr *wr;
 
 			/* One place is left for the reply that may have to follow. */
-			if (lane->reads_out >= depth || !tgt_chain_room(lane, 2))
+			if (io_queue->reads_out >= depth || !tgt_chain_room(io_queue, 2))
 				return;
 			wr = tgt_chain_piece(request, IBV_WR_RDMA_READ, &sent);
 			sent->read = true;
-			lane->reads_out++;
+			io_queue->reads_out++;
 			if (request->home == TGT_HOME_DIRECT) {
 				transfer_write_begin(request, sent, wr->sg_list);
 				continue;
@@ -55,7 +55,7 @@ static void transfer_fetch(struct tgt_lane *lane, struct ibv_send_wr **last_pool
 			request->reads_pending++;
 			*last_pool_read = wr;
 		}
-		TAILQ_REMOVE(&lane->fetching, request, link);
+		TAILQ_REMOVE(&io_queue->fetching, request, link);
 		if (request->home == TGT_HOME_DIRECT)
 			tgt_request_chained(request);
 	}
@@ -63,35 +63,35 @@ static void transfer_fetch(struct tgt_lane *lane, struct ibv_send_wr **last_pool
 
 /* -- one turn ---------------------------------------------------------------------------------- */
 
-void tgt_transfer_flush(struct tgt_lane *lane)
+void tgt_transfer_flush(struct tgt_io_queue *io_queue)
 {
 	struct ibv_send_wr *last_pool_read = NULL;
 
-	tgt_chain_begin(lane);
+	tgt_chain_begin(io_queue);
 	/* A request that finds no room stays in its list; the completion that makes room marks it dirty. */
-	tgt_reply_add(lane);
-	transfer_fetch(lane, &last_pool_read);
+	tgt_reply_add(io_queue);
+	transfer_fetch(io_queue, &last_pool_read);
 	if (last_pool_read)
 		last_pool_read->send_flags |= IBV_SEND_SIGNALED;
-	tgt_reply_add_chained(lane);
-	tgt_chain_end(lane);
+	tgt_reply_add_chained(io_queue);
+	tgt_chain_end(io_queue);
 }
 
-static void transfer_release(struct tgt_lane *lane, struct tgt_sent *sent, bool well)
+static void transfer_release(struct tgt_io_queue *io_queue, struct tgt_sent *sent, bool well)
 {
 	struct tgt_request *request = sent->reads;
 
 	if (sent->block)
-		tgt_share_free(lane, sent->block, sent->block_bytes, sent->report);
+		tgt_share_free(io_queue, sent->block, sent->block_bytes, sent->report);
 	if (sent->orphan)
 		tgt_orphans_end(&sent->access->port->volume->orphans, sent->orphan);
 	if (sent->access) {
 		tgt_write_end(&sent->access->port->claims, &sent->write);
 		tgt_access_put(sent->access);
 	}
-	lane->reply_tail += sent->replies;
+	io_queue->reply_tail += sent->replies;
 	if (sent->read)
-		lane->reads_out--;
+		io_queue->reads_out--;
 	if (!request)
 		return;
 	request->reads_pending--;
@@ -99,26 +99,26 @@ static void transfer_release(struct tgt_lane *lane, struct tgt_sent *sent, bool 
 		tgt_request_data_in(request);
 }
 
-void tgt_transfer_completed(struct tgt_lane *lane, uint64_t wr_id)
+void tgt_transfer_completed(struct tgt_io_queue *io_queue, uint64_t wr_id)
 {
 	uint32_t end = (uint32_t)wr_id + 1;
 
-	tgt_lane_heard(lane);
-	lane->taken_ns = lane->turn->now_ns;
-	lane->is_late = false;
-	while (lane->sent_tail != end)
-		transfer_release(lane, &lane->sent[lane->sent_tail++ & lane->sent_mask], true);
-	if (!TAILQ_EMPTY(&lane->done) || !TAILQ_EMPTY(&lane->fetching) ||
-	    !TAILQ_EMPTY(&lane->chained))
-		tgt_lane_mark_dirty(lane);
+	tgt_io_queue_heard(io_queue);
+	io_queue->taken_ns = io_queue->loop->now_ns;
+	io_queue->is_late = false;
+	while (io_queue->sent_tail != end)
+		transfer_release(io_queue, &io_queue->sent[io_queue->sent_tail++ & io_queue->sent_mask], true);
+	if (!TAILQ_EMPTY(&io_queue->done) || !TAILQ_EMPTY(&io_queue->fetching) ||
+	    !TAILQ_EMPTY(&io_queue->chained))
+		tgt_io_queue_mark_dirty(io_queue);
 }
 
-bool tgt_transfer_orphan(struct tgt_lane *lane, const struct tgt_access *access)
+bool tgt_transfer_orphan(struct tgt_io_queue *io_queue, const struct tgt_access *access)
 {
 	bool any = false;
 
-	for (uint32_t i = lane->sent_tail; i != lane->sent_head; i++) {
-		struct tgt_sent *sent = &lane->sent[i & lane->sent_mask];
+	for (uint32_t i = io_queue->sent_tail; i != io_queue->sent_head; i++) {
+		struct tgt_sent *sent = &io_queue->sent[i & io_queue->sent_mask];
 
 		if (!sent->access || !sent->read || (access && sent->access != access))
 			continue;
@@ -129,24 +129,24 @@ bool tgt_transfer_orphan(struct tgt_lane *lane, const struct tgt_access *access)
 	return any;
 }
 
-void tgt_transfer_abandon(struct tgt_lane *lane)
+void tgt_transfer_abandon(struct tgt_io_queue *io_queue)
 {
-	while (lane->sent_tail != lane->sent_head)
-		transfer_release(lane, &lane->sent[lane->sent_tail++ & lane->sent_mask], false);
+	while (io_queue->sent_tail != io_queue->sent_head)
+		transfer_release(io_queue, &io_queue->sent[io_queue->sent_tail++ & io_queue->sent_mask], false);
 }
 
-void tgt_transfer_probe(struct tgt_lane *lane)
+void tgt_transfer_probe(struct tgt_io_queue *io_queue)
 {
 	struct ibv_send_wr *wr;
 	struct tgt_sent *sent;
 
 	/* Outstanding work requests serve as a probe: they complete, or the connection is lost. */
-	if (!tgt_chain_room(lane, 1))
+	if (!tgt_chain_room(io_queue, 1))
 		return;
-	tgt_chain_begin(lane);
-	wr = tgt_chain_add(lane, &sent);
+	tgt_chain_begin(io_queue);
+	wr = tgt_chain_add(io_queue, &sent);
 	wr->opcode = IBV_WR_RDMA_WRITE;
 	wr->num_sge = 0;
 	wr->sg_list = NULL;
-	tgt_chain_end(lane);
+	tgt_chain_end(io_queue);
 }

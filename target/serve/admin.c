@@ -30,7 +30,7 @@ struct admin_arguments {
 
 static struct tgt_session *admin_session(const struct tgt_request *request)
 {
-	return tgt_queue_of(request->lane)->session;
+	return tgt_queue_of(request->io_queue)->session;
 }
 
 /* -- the commands ------------------------------------------------------------------------------ */
@@ -53,7 +53,7 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 		return;
 	/* Each new name needs a look-up for every open volume, on every reactor: one per turn is
 	 * enough. */
-	if (session->named_ns == request->lane->turn->now_ns) {
+	if (session->named_ns == request->io_queue->loop->now_ns) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return;
 	}
@@ -65,11 +65,11 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_SESSION_NAMED,
 					      .initiator = identify->initiator,
 					      .address = session->peer},
-		   &request->lane->turn->chat_limit, TGT_LOG_INFO,
+		   &request->io_queue->loop->chat_limit, TGT_LOG_INFO,
 		   "session %u [%s]: initiator %s, %.63s", session->number, session->peer,
 		   identify->initiator, identify->software);
 	tgt_request_complete(request, RBLK_OK);
-	session->named_ns = request->lane->turn->now_ns;
+	session->named_ns = request->io_queue->loop->now_ns;
 	/* Last: these may close this queue. */
 	tgt_rights_name(session, identify->initiator);
 	tgt_admit_again(session);
@@ -89,11 +89,11 @@ static void admin_list(struct tgt_request *request, const struct admin_arguments
 	unsigned int count, total;
 
 	/* Each looks at all volumes. */
-	if (admin_session(request)->listed_ns == request->lane->turn->now_ns) {
+	if (admin_session(request)->listed_ns == request->io_queue->loop->now_ns) {
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return;
 	}
-	admin_session(request)->listed_ns = request->lane->turn->now_ns;
+	admin_session(request)->listed_ns = request->io_queue->loop->now_ns;
 	if (max > RBLK_LIST_MAX)
 		max = RBLK_LIST_MAX;
 	/* The longest report: the list is only read with this memory in hand. */
@@ -103,7 +103,7 @@ static void admin_list(struct tgt_request *request, const struct admin_arguments
 	count = tgt_admit_list(admin_session(request), (unsigned int)request->lba, volumes, max,
 			       &total);
 	for (unsigned int i = 0; i < count; i++) {
-		tgt_volume_describe(volumes[i], reactor->turn.max_io_bytes, TGT_CAPSULE_BYTES,
+		tgt_volume_describe(volumes[i], reactor->loop.max_io_bytes, TGT_CAPSULE_BYTES,
 				    &report[i]);
 		tgt_volume_put(volumes[i]);
 	}
@@ -154,11 +154,11 @@ static void admin_fence(struct tgt_request *request, const struct admin_argument
 /* lba: the sequence number of the command. */
 static void admin_abort(struct tgt_request *request, const struct admin_arguments *arguments)
 {
-	struct tgt_lane *lane = request->lane;
+	struct tgt_io_queue *io_queue = request->io_queue;
 
 	request->result = RBLK_ABORT_UNKNOWN;
-	for (uint16_t tag = 0; tag < lane->tags; tag++) {
-		struct tgt_request *victim = &lane->requests[tag];
+	for (uint16_t tag = 0; tag < io_queue->tags; tag++) {
+		struct tgt_request *victim = &io_queue->requests[tag];
 
 		if (victim != request && victim->state != TGT_REQUEST_FREE &&
 		    victim->sequence == (uint32_t)request->lba) {
@@ -172,7 +172,7 @@ static void admin_abort(struct tgt_request *request, const struct admin_argument
 static void admin_keepalive(struct tgt_request *request, const struct admin_arguments *arguments)
 {
 	/* On another queue it may name an event of queue 0's former incarnation. */
-	if (request->lane->index == 0)
+	if (request->io_queue->index == 0)
 		tgt_event_seen(admin_session(request), (uint32_t)request->argument);
 	tgt_request_complete(request, RBLK_OK);
 }
@@ -225,7 +225,7 @@ void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t 
 		return;
 	}
 	command = &commands[request->opcode];
-	if (command->queue_0 && request->lane->index != 0)
+	if (command->queue_0 && request->io_queue->index != 0)
 		tgt_request_complete(request, RBLK_E_INVALID);
 	else if (!command->begin)
 		tgt_request_complete(request, RBLK_E_UNSUPPORTED);
@@ -233,22 +233,22 @@ void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t 
 		command->begin(request, &arguments);
 }
 
-static struct tgt_access *admin_find(struct tgt_lane *lane, uint32_t id, enum rblk_status *status)
+static struct tgt_access *admin_find(struct tgt_io_queue *io_queue, uint32_t id, enum rblk_status *status)
 {
-	struct tgt_handle *handle = tgt_handle_use(tgt_queue_of(lane)->session, id, status);
+	struct tgt_handle *handle = tgt_handle_use(tgt_queue_of(io_queue)->session, id, status);
 
 	return handle ? &handle->access : NULL;
 }
 
-static void admin_event(struct tgt_lane *lane, struct rblk_wire_completion *event)
+static void admin_event(struct tgt_io_queue *io_queue, struct rblk_wire_completion *event)
 {
-	tgt_event_next(tgt_queue_of(lane)->session, event);
+	tgt_event_next(tgt_queue_of(io_queue)->session, event);
 }
 
-const struct tgt_lane_ops tgt_admin_lane_ops = {
+const struct tgt_io_queue_ops tgt_admin_io_ops = {
 	.begin = tgt_admin_begin,
 	.find = admin_find,
 	.event = admin_event,
-	.close = tgt_queue_lane_close,
-	.over = tgt_queue_lane_over,
+	.close = tgt_queue_io_close,
+	.over = tgt_queue_io_over,
 };

@@ -6,12 +6,12 @@
 #ifndef RBLK_TARGET_ADMIN_H
 #define RBLK_TARGET_ADMIN_H
 
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
-/* The calls that a queue of an ordinary session gives its lane. */
-extern const struct tgt_lane_ops tgt_admin_lane_ops;
+/* The calls that a queue of an ordinary session gives its I/O queue. */
+extern const struct tgt_io_queue_ops tgt_admin_io_ops;
 
-/* The command, RECEIVED: it is answered or held. Parameters as in struct tgt_lane_ops. */
+/* The command, RECEIVED: it is answered or held. Parameters as in struct tgt_io_queue_ops. */
 void tgt_admin_begin(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
 		     uint32_t volume);
 

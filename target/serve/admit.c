@@ -162,7 +162,7 @@ enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_requ
 					      .initiator = session->initiator,
 					      .address = session->peer,
 					      .error = EACCES},
-		   &request->lane->turn->log_limit, TGT_LOG_WARNING,
+		   &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
 		   "session %u [%s] %s: OPEN of volume \"%.63s\" denied: %s", session->number,
 		   session->peer, session->initiator, volume, rblk_denied_text(why));
 	request->result = why;
@@ -205,7 +205,7 @@ bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *reque
 	uint32_t why = RBLK_DENIED_UNSAID;
 	struct fab_channel room;
 
-	channel = fab_conn_channel(request->lane->conn, &room);
+	channel = fab_conn_channel(request->io_queue->conn, &room);
 	if (session->proven || (channel && strcmp(channel->initiator, name) != 0))
 		why = RBLK_DENIED_NAME;
 	else if (tgt_rules_secrets(rules, name))
@@ -217,7 +217,7 @@ bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *reque
 					      .initiator = name,
 					      .address = session->peer,
 					      .error = EACCES},
-		   &request->lane->turn->log_limit, TGT_LOG_WARNING,
+		   &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
 		   "session %u [%s]: the name %s denied: %s", session->number, session->peer, name,
 		   rblk_denied_text(why));
 	request->result = why;
@@ -227,7 +227,7 @@ bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *reque
 
 static void admit_end(struct tgt_session *session, const struct tgt_volume *volume)
 {
-	tgt_log_limited(&session->reactor->turn.log_limit, TGT_LOG_WARNING,
+	tgt_log_limited(&session->reactor->loop.log_limit, TGT_LOG_WARNING,
 			"session %u [%s] %s: ended: %s: %s%s", session->number, session->peer,
 			session->initiator, LOST_RIGHT,
 			volume ? "volume " : "its address or secret, or that it came without TLS",

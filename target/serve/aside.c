@@ -28,7 +28,7 @@ static void aside_end(struct tgt_reactor *reactor, struct tgt_message *message)
 	struct fab_job *work = aside->work;
 
 	reactor->aside_jobs--;
-	reactor->aside_since_ns = reactor->turn.now_ns;
+	reactor->aside_since_ns = reactor->loop.now_ns;
 	free(aside);
 	work->end(work);
 }
@@ -48,16 +48,16 @@ bool tgt_aside_take(struct fab_job *work, void *user)
 		return false;
 	}
 	if (!reactor->aside_jobs++)
-		reactor->aside_since_ns = reactor->turn.now_ns;
+		reactor->aside_since_ns = reactor->loop.now_ns;
 	return true;
 }
 
 void tgt_aside_check(struct tgt_reactor *reactor)
 {
-	uint64_t late_ns = reactor->turn.now_ns - reactor->aside_since_ns;
+	uint64_t late_ns = reactor->loop.now_ns - reactor->aside_since_ns;
 
 	if (reactor->aside_jobs && late_ns >= ASIDE_LATE_NS)
-		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_ERROR,
+		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_ERROR,
 				"reactor %u: a driver has taken %llu s to make or destroy a queue pair: logins and the ends "
 				"of connections wait for it",
 				reactor->index, (unsigned long long)(late_ns / NS_PER_S));

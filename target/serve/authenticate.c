@@ -22,7 +22,7 @@
 
 static struct tgt_queue *auth_queue(const struct tgt_request *request)
 {
-	return tgt_queue_of(request->lane);
+	return tgt_queue_of(request->io_queue);
 }
 
 static void auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYTES], uint32_t why)
@@ -31,11 +31,11 @@ static void auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYT
 
 	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED,
 					      .initiator = name,
-					      .address = fab_conn_peer(queue->lane.conn),
+					      .address = fab_conn_peer(queue->io_queue.conn),
 					      .error = EACCES},
-		   &request->lane->turn->log_limit, TGT_LOG_WARNING,
+		   &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
 		   "session %u queue %u [%s]: authentication as \"%.63s\" failed: %s",
-		   queue->session->number, queue->lane.index, fab_conn_peer(queue->lane.conn), name,
+		   queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), name,
 		   rblk_denied_text(why));
 	request->result = why;
 	tgt_request_complete(request, RBLK_E_DENIED);
@@ -50,7 +50,7 @@ static bool auth_count(struct tgt_session *session, const char name[RBLK_NAME_BY
 	int err = tgt_session_prove(session, name);
 
 	if (err == -EBUSY)
-		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_WARNING,
+		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_WARNING,
 				"session %u [%s]: no room: %.63s has its share of the %u sessions of reactor %u (--sessions)",
 				session->number, session->peer, name, reactor->session_quota.most, reactor->index);
 	return !err;
@@ -86,7 +86,7 @@ static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_
 static void auth_proof(const struct tgt_queue *queue, struct rblk_wire_proof *proof)
 {
 	struct fab_channel room;
-	const struct fab_channel *channel = fab_conn_channel(queue->lane.conn, &room);
+	const struct fab_channel *channel = fab_conn_channel(queue->io_queue.conn, &room);
 
 	core_proof_begin(proof, &queue->login, &queue->accept, channel ? channel->binding : NULL);
 	memcpy(proof->initiator_nonce, queue->exchange.initiator_nonce, RBLK_NONCE_BYTES);
@@ -132,14 +132,14 @@ static bool auth_secured(const struct tgt_queue *queue, uint32_t *why)
 {
 	struct tgt_session *session = queue->session;
 	struct fab_channel room;
-	const struct fab_channel *channel = fab_conn_channel(queue->lane.conn, &room);
+	const struct fab_channel *channel = fab_conn_channel(queue->io_queue.conn, &room);
 	struct tgt_rules *rules;
 	bool may;
 
 	*why = RBLK_DENIED_NAME;
 	if (channel)
 		return strcmp(channel->initiator, queue->exchange.name) == 0;
-	if (queue->lane.index)
+	if (queue->io_queue.index)
 		return true;
 	rules = tgt_reactor_rules(session->reactor);
 	may = tgt_rules_let_prove(rules, &session->places[0].origin, why);
@@ -158,7 +158,7 @@ static bool auth_accept(struct tgt_queue *queue, const struct rblk_secrets *secr
 	if (!auth_secured(queue, why))
 		return false;
 	*why = RBLK_DENIED_NAME;
-	if (queue->lane.index)
+	if (queue->io_queue.index)
 		return session->proven && !memcmp(session->initiator, name, RBLK_NAME_BYTES);
 	rblk_secrets_fingerprint(secrets, (unsigned int)secret, id);
 	return auth_session(session, name, id, why);
@@ -196,13 +196,13 @@ static void auth_second(struct tgt_request *request, const struct rblk_wire_auth
 	}
 	rblk_secrets_put(secrets);
 	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
-	queue->lane.ops = queue->proven_ops;
-	if (queue->lane.index == 0)
+	queue->io_queue.ops = queue->proven_ops;
+	if (queue->io_queue.index == 0)
 		tgt_event_kick(queue->session);
-	tgt_log_limited(&request->lane->turn->chat_limit, queue->lane.index ? TGT_LOG_DEBUG : TGT_LOG_INFO,
+	tgt_log_limited(&request->io_queue->loop->chat_limit, queue->io_queue.index ? TGT_LOG_DEBUG : TGT_LOG_INFO,
 			"session %u queue %u [%s]: initiator %s has proven its name%s",
-			queue->session->number, queue->lane.index, fab_conn_peer(queue->lane.conn),
-			exchange->name, fab_conn_channel(queue->lane.conn, &channel) ? ", by TLS" : "");
+			queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn),
+			exchange->name, fab_conn_channel(queue->io_queue.conn, &channel) ? ", by TLS" : "");
 	tgt_request_report(request);
 }
 

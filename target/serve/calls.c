@@ -104,10 +104,10 @@ void tgt_reactor_begin_drain(struct tgt_reactor *reactor)
 {
 	struct tgt_session *session;
 
-	if (reactor->turn.draining)
+	if (reactor->loop.draining)
 		return;
-	reactor->turn.draining = true;
-	reactor->drain_until_ns = reactor->turn.now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
+	reactor->loop.draining = true;
+	reactor->drain_until_ns = reactor->loop.now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
 	tgt_login_refuse_all(reactor);
 	TAILQ_FOREACH(session, &reactor->sessions, link) {
 		if (session->home)

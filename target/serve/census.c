@@ -69,10 +69,10 @@ static void census_session(struct tgt_census *census, const struct tgt_session *
 		entry->outstanding += tgt_queue_lingering_active(session, i);
 		if (!queue)
 			continue;
-		entry->encrypted += fab_conn_channel(queue->lane.conn, &channel) != NULL;
+		entry->encrypted += fab_conn_channel(queue->io_queue.conn, &channel) != NULL;
 		entry->rdma += fab_kind_of(queue->fabric->fab) == FAB_VERBS;
-		entry->outstanding += queue->lane.active;
-		entry->commands += queue->lane.commands;
+		entry->outstanding += queue->io_queue.active;
+		entry->commands += queue->io_queue.commands;
 	}
 }
 
@@ -120,16 +120,16 @@ struct tgt_census *tgt_census_take(struct tgt_reactor *reactor)
 	census->sessions_here = reactor->session_count;
 	census->connections = reactor->queue_count;
 	census->logins_waiting = reactor->login_count;
-	census->taken_ns = reactor->turn.now_ns;
+	census->taken_ns = reactor->loop.now_ns;
 	census->busy_ns = reactor->busy_ns;
 	census->pool_bytes = reactor->pool_bytes;
-	census->pool_used_bytes = reactor->pool_bytes - tgt_pool_free_bytes(reactor->turn.pool);
+	census->pool_used_bytes = reactor->pool_bytes - tgt_pool_free_bytes(reactor->loop.pool);
 	census->logins_accepted = reactor->logins_accepted;
 	census->logins_refused = reactor->logins_refused;
 	census->logins_renewed = reactor->logins_renewed;
 	census->fences = reactor->fences;
-	memcpy(census->refused, reactor->turn.refused, sizeof(census->refused));
-	memcpy(census->ends, reactor->turn.ends, sizeof(census->ends));
+	memcpy(census->refused, reactor->loop.refused, sizeof(census->refused));
+	memcpy(census->ends, reactor->loop.ends, sizeof(census->ends));
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 		census_session(census, session);
 	TAILQ_FOREACH(tally, &reactor->tallies.handles, link)

@@ -13,7 +13,7 @@
 #include "proto/wire/payload.h"
 #include "target/base/settings.h"
 #include "target/io/counts.h"
-#include "target/io/turn.h"
+#include "target/io/loop.h"
 
 struct tgt_reactor;
 
@@ -61,7 +61,7 @@ struct tgt_census {
 	unsigned int sessions_here, connections, logins_waiting;
 	uint64_t taken_ns, busy_ns, pool_bytes, pool_used_bytes;
 	uint64_t logins_accepted, logins_refused, logins_renewed, fences; /* fences: FENCE commands */
-	uint64_t refused[RBLK_E_MAX]; /* as in struct tgt_turn */
+	uint64_t refused[RBLK_E_MAX];					  /* as in struct tgt_loop */
 	uint64_t ends[TGT_ENDS];
 	struct tgt_census_session *sessions; /* all four in this piece of memory */
 	struct tgt_census_use *uses;

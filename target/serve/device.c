@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 void tgt_device_free(struct tgt_device *device)
 {
@@ -53,7 +53,7 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	int err = device_map(reactor, fabric, device, index);
 
 	if (err) {
-		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_ERROR,
+		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_ERROR,
 				"device %s: reactor %u cannot add to its %u receive buffers: %s "
 				"(memlock limit? ulimit -l, LimitMEMLOCK=)",
 				fab_device_name(fab_device), reactor->index, receives->count,
@@ -101,7 +101,7 @@ static int device_fill(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 
 	if (most > reactor->config.receive_buffers)
 		most = reactor->config.receive_buffers;
-	err = tgt_receives_init(&device->receives, &reactor->turn.idle, TGT_COMMAND_BYTES, most);
+	err = tgt_receives_init(&device->receives, &reactor->loop.idle, TGT_COMMAND_BYTES, most);
 	if (err)
 		return err;
 	device->receives.device = fab_device;

@@ -13,14 +13,14 @@ void tgt_event_kick(struct tgt_session *session)
 	struct tgt_queue *queue = session->places[0].queue;
 
 	/* Whoever has not proven the session's name is not told, and so cannot confirm. */
-	if (!queue || !queue->lane.open || !tgt_queue_is_proven(queue))
+	if (!queue || !queue->io_queue.open || !tgt_queue_is_proven(queue))
 		return;
 	/* An initiator without RBLK_FEATURE_EVENTS gets none; a later incarnation may. */
-	queue->lane.event_due =
-		queue->lane.features & RBLK_FEATURE_EVENTS && !events->outstanding &&
+	queue->io_queue.event_due =
+		queue->io_queue.features & RBLK_FEATURE_EVENTS && !events->outstanding &&
 		(events->list_changed || events->draining || events->handle_events);
-	if (queue->lane.event_due)
-		tgt_lane_mark_dirty(&queue->lane);
+	if (queue->io_queue.event_due)
+		tgt_io_queue_mark_dirty(&queue->io_queue);
 }
 
 void tgt_event_volume(struct tgt_handle *handle, bool removed)

@@ -73,7 +73,7 @@ static void volume_fence_free(struct tgt_reactor *reactor, struct tgt_volume_fen
 
 static bool volume_fence_leave(struct tgt_request *request)
 {
-	volume_fence_free(tgt_queue_of(request->lane)->session->reactor, request->held);
+	volume_fence_free(tgt_queue_of(request->io_queue)->session->reactor, request->held);
 	return true;
 }
 
@@ -85,7 +85,7 @@ static bool fence_leave(struct tgt_request *request)
 
 static bool place_fence_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&fence_place(tgt_queue_of(request->lane)->session, request)->fences, request, link);
+	TAILQ_REMOVE(&fence_place(tgt_queue_of(request->io_queue)->session, request)->fences, request, link);
 	return true;
 }
 
@@ -136,8 +136,8 @@ static void ask_answered(struct tgt_reactor *reactor, struct tgt_session *part, 
 	struct tgt_queue *queue = part ? part->places[ask->asker].queue : NULL;
 	struct tgt_request *request;
 
-	if (queue && queue->lane.open && queue->incarnation == ask->asker_incarnation) {
-		request = &queue->lane.requests[ask->tag];
+	if (queue && queue->io_queue.open && queue->incarnation == ask->asker_incarnation) {
+		request = &queue->io_queue.requests[ask->tag];
 		if (request->state != TGT_REQUEST_HELD || request->sequence != ask->sequence ||
 		    request->opcode != RBLK_OP_FENCE)
 			goto out;
@@ -182,7 +182,7 @@ static void ask_arrived(struct tgt_reactor *reactor, struct tgt_session *home, s
 static void ask_begin(struct tgt_session *part, struct tgt_request *request,
 		      struct tgt_volume *volume)
 {
-	const struct tgt_queue *own = tgt_queue_of(request->lane);
+	const struct tgt_queue *own = tgt_queue_of(request->io_queue);
 	struct tgt_fence_ask *ask = calloc(1, sizeof(*ask));
 
 	if (!ask || !tgt_request_hold(request, fence_leave, NULL)) {
@@ -195,7 +195,7 @@ static void ask_begin(struct tgt_session *part, struct tgt_request *request,
 	}
 	ask->volume = volume;
 	tgt_session_address(&ask->head, part, part->home->reactor, ask_arrived);
-	ask->asker = own->lane.index;
+	ask->asker = own->io_queue.index;
 	ask->asker_incarnation = own->incarnation;
 	ask->tag = request->tag;
 	ask->sequence = request->sequence;
@@ -233,7 +233,7 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, u
 	struct tgt_handle *handle = volume ? tgt_handle_use(session, volume, &status) : NULL;
 	uint32_t incarnation = (uint32_t)request->argument;
 	struct tgt_place *place = fence_place(session, request);
-	struct tgt_queue *own = tgt_queue_of(request->lane);
+	struct tgt_queue *own = tgt_queue_of(request->io_queue);
 
 	session->reactor->fences++;
 	if (place->queue == own && incarnation >= own->incarnation) {

@@ -28,7 +28,7 @@ static_assert(1ull << (32 - INDEX_BITS) > 1000000, "a handle's number does not c
 static void port_end(struct tgt_reactor *reactor, struct tgt_port *port)
 {
 	reactor->ports[port->volume->slot] = NULL;
-	tgt_reservations_leave(&port->volume->reservations, &port->seat);
+	tgt_reservations_leave(&port->volume->reservations, &port->subscriber);
 	tgt_port_close(port);
 }
 
@@ -45,7 +45,7 @@ static void port_opened(struct tgt_port *port, void *context)
 struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	const struct tgt_port_owner owner = {
-		.opened = port_opened, .context = reactor, .log_limit = &reactor->turn.log_limit};
+		.opened = port_opened, .context = reactor, .log_limit = &reactor->loop.log_limit};
 	struct tgt_port *port = reactor->ports[volume->slot];
 	struct fab *fabs[TGT_FABRICS_MAX];
 
@@ -60,7 +60,7 @@ struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_vol
 		return NULL;
 	reactor->ports[volume->slot] = port;
 	port->handles = 1;
-	tgt_reservations_join(&volume->reservations, &port->seat, reactor);
+	tgt_reservations_join(&volume->reservations, &port->subscriber, reactor);
 	return port;
 }
 
@@ -85,7 +85,7 @@ static struct tgt_portion *portion_get(const struct tgt_session *session, const 
 		portion = malloc(sizeof(*portion));
 		if (!portion)
 			return NULL;
-		tgt_portion_init(portion, &session->reactor->turn);
+		tgt_portion_init(portion, &session->reactor->loop);
 	}
 	portion->handles++;
 	return portion;
@@ -491,7 +491,7 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 void tgt_handle_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	handle_volume_event(reactor, volume, true);
-	tgt_limited_again(&reactor->turn);
+	tgt_limited_again(&reactor->loop);
 }
 
 void tgt_handle_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)

@@ -9,9 +9,9 @@
 
 uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
 {
-	uint64_t now = reactor->turn.now_ns, limit = reactor->keepalive_ns;
+	uint64_t now = reactor->loop.now_ns, limit = reactor->keepalive_ns;
 	uint64_t next_ns = UINT64_MAX;
-	struct tgt_lane *lane, *following;
+	struct tgt_io_queue *io_queue, *following;
 
 	if (!limit && now < reactor->pressed_until_ns)
 		limit = TGT_PRESSED_NS;
@@ -19,29 +19,29 @@ uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
 		return next_ns;
 	/* In the order in which they were last heard: the first that is not silent ends the walk.
 	 */
-	for (lane = TAILQ_FIRST(&reactor->turn.alive); lane; lane = following) {
-		uint64_t due_ns = lane->heard_ns + limit;
+	for (io_queue = TAILQ_FIRST(&reactor->loop.alive); io_queue; io_queue = following) {
+		uint64_t due_ns = io_queue->heard_ns + limit;
 
-		following = TAILQ_NEXT(lane, alive_link);
-		if (now >= due_ns && !lane->suspect_ns) {
-			lane->suspect_ns = now;
+		following = TAILQ_NEXT(io_queue, alive_link);
+		if (now >= due_ns && !io_queue->suspect_ns) {
+			io_queue->suspect_ns = now;
 			/*
 			 * Not before both ends are connected, but without a command: an initiator
 			 * with a queue for each processor has unused ones.
 			 */
-			if (tgt_queue_of(lane)->established || lane->messages_in)
-				tgt_transfer_probe(lane);
+			if (tgt_queue_of(io_queue)->established || io_queue->messages_in)
+				tgt_transfer_probe(io_queue);
 		}
 		/* Counted from the probe, even a late one: this end may have been late. */
-		if (lane->suspect_ns)
-			due_ns = lane->suspect_ns + limit;
+		if (io_queue->suspect_ns)
+			due_ns = io_queue->suspect_ns + limit;
 		if (now >= due_ns) {
-			tgt_queue_lost(tgt_queue_of(lane), TGT_END_SILENT, "keep-alive timeout");
+			tgt_queue_lost(tgt_queue_of(io_queue), TGT_END_SILENT, "keep-alive timeout");
 			continue;
 		}
 		if (due_ns < next_ns)
 			next_ns = due_ns;
-		if (!lane->suspect_ns)
+		if (!io_queue->suspect_ns)
 			break;
 	}
 	return next_ns;
@@ -49,15 +49,15 @@ uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
 
 void tgt_keepalive_press(struct tgt_reactor *reactor)
 {
-	struct tgt_lane *lane;
+	struct tgt_io_queue *io_queue;
 
 	if (reactor->keepalive_ns)
 		return;
 	/* Probes from before the last such time ended were not waited for. */
-	if (reactor->turn.now_ns >= reactor->pressed_until_ns)
-		TAILQ_FOREACH(lane, &reactor->turn.alive, alive_link)
-			lane->suspect_ns = 0;
+	if (reactor->loop.now_ns >= reactor->pressed_until_ns)
+		TAILQ_FOREACH(io_queue, &reactor->loop.alive, alive_link)
+			io_queue->suspect_ns = 0;
 	/* Until every silent queue has been probed and has had its time to answer. */
-	reactor->pressed_until_ns = reactor->turn.now_ns + 3 * TGT_PRESSED_NS;
-	tgt_turn_timer(&reactor->turn, reactor->turn.now_ns);
+	reactor->pressed_until_ns = reactor->loop.now_ns + 3 * TGT_PRESSED_NS;
+	tgt_loop_timer(&reactor->loop, reactor->loop.now_ns);
 }

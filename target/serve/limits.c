@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Gives handles their seats at limits; a reactor has one for each limit that a handle of its needs. */
+/* Gives handles their buckets at limits; a reactor has one for each limit that a handle of its needs. */
 #include "target/serve/limits.h"
 
 #include <stdlib.h>
@@ -7,56 +7,56 @@
 #include "target/serve/queue.h"
 
 /* NULL: there is no limit; or no memory: nothing is refused for that. */
-static struct tgt_seat *seat_get(struct tgt_turn *turn, struct tgt_limit *limit)
+static struct tgt_token_bucket *bucket_get(struct tgt_loop *loop, struct tgt_limit *limit)
 {
-	struct tgt_seat *seat;
+	struct tgt_token_bucket *bucket;
 
 	if (!limit)
 		return NULL;
-	TAILQ_FOREACH(seat, &turn->seats, link)
-		if (seat->limit == limit) {
-			seat->users++;
+	TAILQ_FOREACH(bucket, &loop->buckets, link)
+		if (bucket->limit == limit) {
+			bucket->users++;
 			/* The next one is often for the same. */
-			TAILQ_REMOVE(&turn->seats, seat, link);
-			TAILQ_INSERT_HEAD(&turn->seats, seat, link);
-			return seat;
+			TAILQ_REMOVE(&loop->buckets, bucket, link);
+			TAILQ_INSERT_HEAD(&loop->buckets, bucket, link);
+			return bucket;
 		}
-	seat = malloc(sizeof(*seat));
-	if (!seat) {
-		tgt_log_limited(&turn->log_limit, TGT_LOG_WARNING,
+	bucket = malloc(sizeof(*bucket));
+	if (!bucket) {
+		tgt_log_limited(&loop->log_limit, TGT_LOG_WARNING,
 				"out of memory: a session is not limited");
 		return NULL;
 	}
-	tgt_seat_init(seat, tgt_limit_ref(limit));
-	seat->users = 1;
-	TAILQ_INSERT_TAIL(&turn->seats, seat, link);
-	return seat;
+	tgt_token_bucket_init(bucket, tgt_limit_ref(limit));
+	bucket->users = 1;
+	TAILQ_INSERT_TAIL(&loop->buckets, bucket, link);
+	return bucket;
 }
 
-static void seat_put(struct tgt_turn *turn, struct tgt_seat *seat)
+static void bucket_put(struct tgt_loop *loop, struct tgt_token_bucket *bucket)
 {
-	if (!seat || --seat->users)
+	if (!bucket || --bucket->users)
 		return;
-	TAILQ_REMOVE(&turn->seats, seat, link);
-	tgt_seat_fini(seat, turn->now_ns);
-	free(seat);
+	TAILQ_REMOVE(&loop->buckets, bucket, link);
+	tgt_token_bucket_fini(bucket, loop->now_ns);
+	free(bucket);
 }
 
 static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, struct tgt_limit *initiator)
 {
-	struct tgt_turn *turn = &handle->session->reactor->turn;
+	struct tgt_loop *loop = &handle->session->reactor->loop;
 	struct tgt_access *access = &handle->access;
-	struct tgt_limit *limits[TGT_ACCESS_SEATS] = {volume, initiator};
+	struct tgt_limit *limits[TGT_ACCESS_BUCKETS] = {volume, initiator};
 
 	access->limited = false;
-	for (unsigned int i = 0; i < TGT_ACCESS_SEATS; i++) {
-		struct tgt_seat *before = access->seats[i];
+	for (unsigned int i = 0; i < TGT_ACCESS_BUCKETS; i++) {
+		struct tgt_token_bucket *before = access->buckets[i];
 
 		if (limits[i] != (before ? before->limit : NULL)) {
-			access->seats[i] = seat_get(turn, limits[i]);
-			seat_put(turn, before);
+			access->buckets[i] = bucket_get(loop, limits[i]);
+			bucket_put(loop, before);
 		}
-		access->limited |= access->seats[i] != NULL;
+		access->limited |= access->buckets[i] != NULL;
 	}
 }
 
@@ -81,7 +81,7 @@ static void session_weigh(struct tgt_session *session, const struct tgt_rules *r
 	session->weight = tgt_rules_weight(rules, &who);
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->places[i].queue)
-			session->places[i].queue->lane.owner =
+			session->places[i].queue->io_queue.owner =
 				tgt_window_owner(session->number, session->weight);
 }
 
@@ -115,7 +115,7 @@ void tgt_limits_named(struct tgt_session *session)
 
 	session_look(session, rules);
 	tgt_rules_put(rules);
-	tgt_limited_again(&session->reactor->turn);
+	tgt_limited_again(&session->reactor->loop);
 }
 
 void tgt_limits_changed(struct tgt_reactor *reactor)
@@ -126,5 +126,5 @@ void tgt_limits_changed(struct tgt_reactor *reactor)
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 		session_look(session, rules);
 	tgt_rules_put(rules);
-	tgt_limited_again(&reactor->turn);
+	tgt_limited_again(&reactor->loop);
 }

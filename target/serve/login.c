@@ -42,7 +42,7 @@ static struct tgt_login *login_create(struct tgt_reactor *reactor, struct fab_re
 	login->request = request;
 	login->lease = lease;
 	login->wire = *wire;
-	login->begun_ns = reactor->turn.now_ns;
+	login->begun_ns = reactor->loop.now_ns;
 	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
 	return login;
 }
@@ -101,7 +101,7 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *messag
 	atomic_fetch_sub(&reactor->load, 1);
 	if (!login) {
 		tgt_login_reject(reactor, placed->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
-	} else if (reactor->turn.draining) {
+	} else if (reactor->loop.draining) {
 		tgt_login_reject(reactor, placed->request, RBLK_REJECT_DRAINING, 0, NULL);
 	} else if ((device = login_device(reactor, login, &fabric))) {
 		part = tgt_session_part(reactor, placed, login->host);
@@ -162,7 +162,7 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	uint16_t index = rblk_le16(login->wire.queue_index);
 	struct core_login_session view = {.exists = session != NULL};
 	struct core_login_limits limits = {
-		.draining = reactor->turn.draining,
+		.draining = reactor->loop.draining,
 		.queues_max = (u16)reactor->config.queues_max,
 		.features = login_features(reactor, device),
 	};
@@ -190,7 +190,7 @@ static bool login_denied(struct tgt_reactor *reactor, const struct tgt_login *lo
 		     session->epoch == rblk_le64(login->wire.session_epoch);
 	uint32_t why;
 
-	if (reactor->turn.draining ||
+	if (reactor->loop.draining ||
 	    tgt_admit_login(&login->origin, reactor, joins ? session : NULL, &why))
 		return false;
 	tgt_login_reject(reactor, login->request, RBLK_REJECT_DENIED, why, rblk_denied_text(why));
@@ -338,7 +338,7 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 	TAILQ_INSERT_TAIL(&reactor->logins, login, link);
 	reactor->login_count++;
 	login->host->logins++;
-	tgt_turn_timer(&reactor->turn, login->begun_ns + TGT_LOGIN_WAIT_NS);
+	tgt_loop_timer(&reactor->loop, login->begun_ns + TGT_LOGIN_WAIT_NS);
 }
 
 void tgt_login_retry(struct tgt_reactor *reactor)
@@ -359,7 +359,7 @@ uint64_t tgt_login_expire(struct tgt_reactor *reactor)
 
 	/* The oldest is the first. */
 	while ((login = TAILQ_FIRST(&reactor->logins))) {
-		if (reactor->turn.now_ns - login->begun_ns < TGT_LOGIN_WAIT_NS)
+		if (reactor->loop.now_ns - login->begun_ns < TGT_LOGIN_WAIT_NS)
 			return login->begun_ns + TGT_LOGIN_WAIT_NS;
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
 			     "an older connection of its session has not ended in time (is its "

@@ -64,7 +64,7 @@ void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 		reactor->logins_refused++;
 	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
 		tgt_keepalive_press(reactor);
-	login_refuse(request, &reactor->turn.log_limit, reason, detail, why);
+	login_refuse(request, &reactor->loop.log_limit, reason, detail, why);
 }
 
 /* The option's name says which resource is exhausted. */
@@ -98,14 +98,14 @@ static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_ac
 	memset(accept, 0, sizeof(*accept));
 	accept->magic = rblk_to_le32(RBLK_MAGIC);
 	accept->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
-	accept->credits = rblk_to_le16(queue->lane.credits);
+	accept->credits = rblk_to_le16(queue->io_queue.credits);
 	accept->incarnation = rblk_to_le32(queue->incarnation);
-	accept->features = rblk_to_le32(queue->lane.features);
+	accept->features = rblk_to_le32(queue->io_queue.features);
 	memcpy(accept->target_instance, tgt_registry_instance(reactor->registry),
 	       sizeof(accept->target_instance));
 	accept->session_epoch = rblk_to_le64(queue->session->epoch);
-	accept->command_bytes = rblk_to_le32(queue->lane.command_bytes);
-	accept->max_io_bytes = rblk_to_le32(reactor->turn.max_io_bytes);
+	accept->command_bytes = rblk_to_le32(queue->io_queue.command_bytes);
+	accept->max_io_bytes = rblk_to_le32(reactor->loop.max_io_bytes);
 	accept->keepalive_ms = rblk_to_le32(reactor->config.keepalive_ms);
 	accept->max_batch = rblk_to_le16(RBLK_BATCH_MAX);
 }
@@ -115,15 +115,15 @@ void tgt_login_failed(struct tgt_queue *queue, const char *why)
 	struct rblk_wire_reject reject;
 
 	struct tgt_reactor *reactor = queue->session->reactor;
-	const char *peer = fab_conn_peer(queue->lane.conn);
+	const char *peer = fab_conn_peer(queue->io_queue.conn);
 
 	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer},
-		   &reactor->turn.log_limit, TGT_LOG_WARNING, "login from %s: failed: %s", peer, why);
+		   &reactor->loop.log_limit, TGT_LOG_WARNING, "login from %s: failed: %s", peer, why);
 	reactor->logins_refused++;
 	/* Connections of hosts that are gone may hold what is missing. */
 	tgt_keepalive_press(reactor);
 	reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
-	fab_conn_refuse(queue->lane.conn, &reject, sizeof(reject));
+	fab_conn_refuse(queue->io_queue.conn, &reject, sizeof(reject));
 	tgt_queue_lost(queue, TGT_END_LOST, NULL);
 }
 
@@ -164,18 +164,18 @@ static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	if (login_leaves_room(reactor, login))
 		room.kept = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
 	terms->ops = tgt_unproven_ops(session);
-	terms->proven_ops = &tgt_admin_lane_ops;
-	terms->lane.command_bytes = TGT_COMMAND_BYTES;
-	terms->lane.credits = core_login_credits(wanted, &room);
-	if (!terms->lane.credits)
+	terms->proven_ops = &tgt_admin_io_ops;
+	terms->io_queue.command_bytes = TGT_COMMAND_BYTES;
+	terms->io_queue.credits = core_login_credits(wanted, &room);
+	if (!terms->io_queue.credits)
 		return;
 	/* Memory may be short of what the limit allows. */
 	room.free = tgt_device_remaining(reactor, fabric, device,
-					 terms->lane.credits + RBLK_RESERVED_TAGS + room.kept);
-	if (room.free < terms->lane.credits + RBLK_RESERVED_TAGS + room.kept)
-		terms->lane.credits = core_login_credits(wanted, &room);
-	terms->lane.credits =
-		tgt_lane_ring_credits(reactor->reserve, terms->lane.credits, room.places - 1);
+					 terms->io_queue.credits + RBLK_RESERVED_TAGS + room.kept);
+	if (room.free < terms->io_queue.credits + RBLK_RESERVED_TAGS + room.kept)
+		terms->io_queue.credits = core_login_credits(wanted, &room);
+	terms->io_queue.credits =
+		tgt_io_queue_ring_credits(reactor->reserve, terms->io_queue.credits, room.places - 1);
 }
 
 /* The queue exists: answer the request. */
@@ -187,18 +187,18 @@ static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 	login_accept_fill(queue, &accept);
 	queue->login = login->wire;
 	queue->accept = accept;
-	if (fab_conn_establish(queue->lane.conn, &accept, sizeof(accept))) {
+	if (fab_conn_establish(queue->io_queue.conn, &accept, sizeof(accept))) {
 		tgt_login_failed(queue, fab_error(queue->fabric->fab));
 		return;
 	}
-	if (queue->lane.index == 0) {
+	if (queue->io_queue.index == 0) {
 		memcpy(session->peer, login->peer, sizeof(session->peer));
 		tgt_event_restart(session);
 	}
-	tgt_log_limited(&session->reactor->turn.chat_limit, TGT_LOG_DEBUG,
+	tgt_log_limited(&session->reactor->loop.chat_limit, TGT_LOG_DEBUG,
 			"session %u queue %u [%s]: incarnation %u, %u credits on reactor %u",
-			session->number, queue->lane.index, login->peer, queue->incarnation,
-			queue->lane.credits, session->reactor->index);
+			session->number, queue->io_queue.index, login->peer, queue->incarnation,
+			queue->io_queue.credits, session->reactor->index);
 }
 
 void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
@@ -207,9 +207,9 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 	struct tgt_reactor *reactor = session->reactor;
 	struct tgt_place *place = &session->places[rblk_le16(login->wire.queue_index)];
 	struct tgt_queue_terms terms = {
-		.lane.index = rblk_le16(login->wire.queue_index),
-		.lane.features = features,
-		.lane.reply_bytes = rblk_le32(login->wire.reply_bytes),
+		.io_queue.index = rblk_le16(login->wire.queue_index),
+		.io_queue.features = features,
+		.io_queue.reply_bytes = rblk_le32(login->wire.reply_bytes),
 		.incarnation = rblk_le32(login->wire.incarnation),
 	};
 	struct tgt_queue *queue = NULL;
@@ -219,13 +219,13 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 	used = reactor->queue_count + login_leaves_room(reactor, login);
 	/* A queue 0 that connects again takes the place that was kept for it; while older ones linger it takes one more. */
 	if (used >= reactor->queue_quota.most ||
-	    ((begins || terms.lane.index || !TAILQ_EMPTY(&place->lingering)) &&
+	    ((begins || terms.io_queue.index || !TAILQ_EMPTY(&place->lingering)) &&
 	     !tgt_quota_allows(&reactor->queue_quota, used, session->host->queues))) {
 		login_reject_full(login, reactor, used, &reactor->queue_quota, "connections");
 		return;
 	}
 	login_terms(reactor, fabric, device, session, login, &terms);
-	if (!terms.lane.credits) {
+	if (!terms.io_queue.credits) {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;
 	}

@@ -9,7 +9,7 @@
 #include "proto/wire/wire_check.h"
 #include "target/base/log.h"
 #include "target/base/unserved.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/request.h"
 #include "target/serve/admit.h"
 #include "target/serve/handle.h"
@@ -86,10 +86,10 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	handle->restricted = restricted;
 	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
 	tgt_admit_look(handle, right);
-	tgt_volume_describe(handle->access.port->volume, request->lane->turn->max_io_bytes,
+	tgt_volume_describe(handle->access.port->volume, request->io_queue->loop->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
 	report->handle = rblk_to_le32(handle->id);
-	if (request->lane->features & RBLK_FEATURE_FENCE_DOMAIN)
+	if (request->io_queue->features & RBLK_FEATURE_FENCE_DOMAIN)
 		tgt_volume_fence_domain(handle->access.port->volume, report->fence_domain);
 	request->result = handle->id;
 	if (handle->access.read_only)
@@ -220,7 +220,7 @@ void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, co
 	bool restricted;
 	uint32_t flags;
 
-	if (request->lane->turn->draining) {
+	if (request->io_queue->loop->draining) {
 		tgt_request_complete(request, RBLK_E_DRAINING);
 		return;
 	}
@@ -253,11 +253,11 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 	struct tgt_volume *volume = open->volume;
 	enum rblk_status status = RBLK_OK;
 
-	if (reactor->turn.draining)
+	if (reactor->loop.draining)
 		status = RBLK_E_DRAINING;
 	else if (atomic_load(&volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if (!open_is_alone(open, reactor->turn.now_ns))
+	else if (!open_is_alone(open, reactor->loop.now_ns))
 		status = RBLK_E_BUSY;
 	else
 		status = open_prepare(reactor, open);
@@ -266,7 +266,7 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 	 * long turns would refuse every OPEN that comes again, and each would begin its look anew.
 	 */
 	if (status == RBLK_E_BUSY &&
-	    (open->look || reactor->turn.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
+	    (open->look || reactor->loop.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
 		return;
 	if (status == RBLK_OK) {
 		tgt_volume_ref(volume);

@@ -24,19 +24,19 @@ static int queue_init(struct tgt_queue *queue, struct tgt_session *session, stru
 	queue->device = device;
 	queue->incarnation = terms->incarnation;
 	queue->proven_ops = terms->proven_ops;
-	queue->lane.fabric = fabric->index;
-	queue->lane.session_number = session->number;
-	queue->lane.owner = tgt_window_owner(session->number, session->weight);
-	queue->lane.answers = session->home ? &session->home->answers : &session->answers;
-	return tgt_lane_init(&queue->lane, &session->reactor->turn, &session->share, terms->ops,
-			     &terms->lane, ring);
+	queue->io_queue.fabric = fabric->index;
+	queue->io_queue.session_number = session->number;
+	queue->io_queue.owner = tgt_window_owner(session->number, session->weight);
+	queue->io_queue.answers = session->home ? &session->home->answers : &session->answers;
+	return tgt_io_queue_init(&queue->io_queue, &session->reactor->loop, &session->share, terms->ops,
+				 &terms->io_queue, ring);
 }
 
 static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
 {
 	struct fab_conn_options options = {
-		.send_depth = queue->lane.send_depth,
-		.recv_depth = queue->lane.tags,
+		.send_depth = queue->io_queue.send_depth,
+		.recv_depth = queue->io_queue.tags,
 		.send_sge = 1,
 		.inline_bytes = 4 * sizeof(struct rblk_wire_completion),
 		.user = queue,
@@ -48,10 +48,10 @@ static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
 	fab_request_read_depth(request, &in, &out);
 	options.read_in = out;
 	options.read_out = in;
-	err = fab_accept(queue->fabric->fab, request, &options, &queue->lane.conn);
+	err = fab_accept(queue->fabric->fab, request, &options, &queue->io_queue.conn);
 	if (!err)
-		queue->lane.max_msg_bytes =
-			fab_device_limits(fab_conn_device(queue->lane.conn))->max_msg_bytes;
+		queue->io_queue.max_msg_bytes =
+			fab_device_limits(fab_conn_device(queue->io_queue.conn))->max_msg_bytes;
 	return err;
 }
 
@@ -60,7 +60,7 @@ static void queue_join(struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
 	struct tgt_reactor *reactor = session->reactor;
-	struct tgt_place *place = &session->places[queue->lane.index];
+	struct tgt_place *place = &session->places[queue->io_queue.index];
 
 	place->queue = queue;
 	place->incarnation = queue->incarnation;
@@ -71,9 +71,9 @@ static void queue_join(struct tgt_queue *queue)
 	session->host->queues++;
 	reactor->logins_accepted++;
 	queue->device->queues++;
-	tgt_lane_open(&queue->lane);
+	tgt_io_queue_open(&queue->io_queue);
 	if (reactor->keepalive_ns)
-		tgt_turn_timer(&reactor->turn, queue->lane.heard_ns + reactor->keepalive_ns);
+		tgt_loop_timer(&reactor->loop, queue->io_queue.heard_ns + reactor->keepalive_ns);
 }
 
 /* So many receive buffers are promised to it from now on, or held by its commands. */
@@ -82,17 +82,17 @@ static void queue_promise(struct tgt_queue *queue, uint32_t buffers)
 	uint32_t more = buffers - queue->promised;
 
 	queue->promised = buffers;
-	queue->lane.receives->promised += more;
-	queue->lane.share->credits += more;
-	queue->lane.share->host->credits += more;
+	queue->io_queue.receives->promised += more;
+	queue->io_queue.share->credits += more;
+	queue->io_queue.share->host->credits += more;
 }
 
 static void queue_free(struct tgt_queue *queue)
 {
-	fab_conn_destroy(queue->lane.conn);
+	fab_conn_destroy(queue->io_queue.conn);
 	queue_promise(queue, 0);
-	tgt_pool_free(queue->session->reactor->reserve, queue->lane.replies,
-		      tgt_lane_ring_bytes(queue->lane.credits));
+	tgt_pool_free(queue->session->reactor->reserve, queue->io_queue.replies,
+		      tgt_io_queue_ring_bytes(queue->io_queue.credits));
 	free(queue);
 }
 
@@ -101,7 +101,7 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 		     const struct tgt_queue_terms *terms, struct tgt_queue **out)
 {
 	void *ring = tgt_pool_alloc(session->reactor->reserve,
-				    tgt_lane_ring_bytes(terms->lane.credits));
+				    tgt_io_queue_ring_bytes(terms->io_queue.credits));
 	struct tgt_queue *queue = calloc(1, sizeof(*queue));
 	int err = -ENOMEM;
 
@@ -114,20 +114,20 @@ int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
 	err = queue_accept(queue, request);
 	if (err)
 		goto err_fini;
-	queue->lane.receives = &device->receives;
-	queue_promise(queue, queue->lane.tags);
-	queue->lane.lkey = fab_mr_lkey(fabric->mr, fab_conn_device(queue->lane.conn));
+	queue->io_queue.receives = &device->receives;
+	queue_promise(queue, queue->io_queue.tags);
+	queue->io_queue.lkey = fab_mr_lkey(fabric->mr, fab_conn_device(queue->io_queue.conn));
 	queue_join(queue);
 	*out = queue;
 	return 0;
 
 err_fini:
-	tgt_lane_fini(&queue->lane);
+	tgt_io_queue_fini(&queue->io_queue);
 err_free:
 	free(queue);
 	if (ring)
 		tgt_pool_free(session->reactor->reserve, ring,
-			      tgt_lane_ring_bytes(terms->lane.credits));
+			      tgt_io_queue_ring_bytes(terms->io_queue.credits));
 	return err;
 }
 
@@ -135,7 +135,7 @@ err_free:
 
 static bool queue_may_linger(const struct tgt_queue *queue)
 {
-	const struct tgt_place *place = &queue->session->places[queue->lane.index];
+	const struct tgt_place *place = &queue->session->places[queue->io_queue.index];
 	const struct tgt_lingering *one;
 	unsigned int count = 0;
 
@@ -146,7 +146,8 @@ static bool queue_may_linger(const struct tgt_queue *queue)
 
 void tgt_queue_check_end(struct tgt_queue *queue)
 {
-	if (queue->lane.open || !queue->drained || queue->is_ended || (queue->lane.active && !queue_may_linger(queue)))
+	if (queue->io_queue.open || !queue->drained || queue->is_ended ||
+	    (queue->io_queue.active && !queue_may_linger(queue)))
 		return;
 	queue->is_ended = true;
 	TAILQ_INSERT_TAIL(&queue->session->reactor->ended, queue, ended_link);
@@ -155,54 +156,54 @@ void tgt_queue_check_end(struct tgt_queue *queue)
 /* That a peer goes, or is let go, is no event. */
 static void queue_log_close(const struct tgt_queue *queue, const char *reason)
 {
-	const char *peer = fab_conn_peer(queue->lane.conn);
+	const char *peer = fab_conn_peer(queue->io_queue.conn);
 
-	if (queue->lane.end == TGT_END_LOST || queue->lane.end == TGT_END_SILENT)
+	if (queue->io_queue.end == TGT_END_LOST || queue->io_queue.end == TGT_END_SILENT)
 		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_CONNECTION_LOST,
 						      .initiator = queue->session->initiator,
 						      .address = peer},
-			   &queue->lane.turn->chat_limit, TGT_LOG_INFO,
+			   &queue->io_queue.loop->chat_limit, TGT_LOG_INFO,
 			   "session %u queue %u [%s]: closed: %s", queue->session->number,
-			   queue->lane.index, peer, reason);
+			   queue->io_queue.index, peer, reason);
 	else
-		tgt_log_limited(&queue->lane.turn->chat_limit, TGT_LOG_INFO,
+		tgt_log_limited(&queue->io_queue.loop->chat_limit, TGT_LOG_INFO,
 				"session %u queue %u [%s]: closed: %s", queue->session->number,
-				queue->lane.index, peer, reason);
+				queue->io_queue.index, peer, reason);
 }
 
 void tgt_queue_close(struct tgt_queue *queue, const char *reason)
 {
-	if (!queue->lane.open)
+	if (!queue->io_queue.open)
 		return;
 	rblk_trace_queue_close(queue, reason);
 	if (reason)
 		queue_log_close(queue, reason);
-	queue->lane.turn->ends[queue->lane.end]++;
-	tgt_lane_close(&queue->lane);
+	queue->io_queue.loop->ends[queue->io_queue.end]++;
+	tgt_io_queue_close(&queue->io_queue);
 }
 
-void tgt_queue_lane_close(struct tgt_lane *lane, const char *reason)
+void tgt_queue_io_close(struct tgt_io_queue *io_queue, const char *reason)
 {
-	tgt_queue_close(tgt_queue_of(lane), reason);
+	tgt_queue_close(tgt_queue_of(io_queue), reason);
 }
 
-void tgt_queue_lane_over(struct tgt_lane *lane)
+void tgt_queue_io_over(struct tgt_io_queue *io_queue)
 {
-	tgt_queue_check_end(tgt_queue_of(lane));
+	tgt_queue_check_end(tgt_queue_of(io_queue));
 }
 
 void tgt_queue_drained(struct tgt_queue *queue)
 {
 	tgt_queue_close(queue, NULL);
 	queue->drained = true;
-	tgt_lane_drained(&queue->lane);
+	tgt_io_queue_drained(&queue->io_queue);
 	tgt_queue_check_end(queue);
 }
 
 void tgt_queue_linger(struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
-	struct tgt_place *place = &session->places[queue->lane.index];
+	struct tgt_place *place = &session->places[queue->io_queue.index];
 
 	queue->is_ended = false;
 	queue->lingers = true;
@@ -214,7 +215,7 @@ void tgt_queue_linger(struct tgt_queue *queue)
 	session->lingering++;
 	/* Its successor may have the rest. */
 	if (queue->promised)
-		queue_promise(queue, queue->lane.active);
+		queue_promise(queue, queue->io_queue.active);
 }
 
 unsigned int tgt_queue_lingering_active(const struct tgt_session *session, unsigned int index)
@@ -225,7 +226,7 @@ unsigned int tgt_queue_lingering_active(const struct tgt_session *session, unsig
 	TAILQ_FOREACH(one, &session->places[index].lingering, link)
 		if (one->reactor == session->reactor)
 			active += ((const struct tgt_queue *)((const char *)one - offsetof(struct tgt_queue, lingering)))
-					  ->lane.active;
+					  ->io_queue.active;
 	return active;
 }
 
@@ -239,12 +240,12 @@ void tgt_queue_destroy(struct tgt_queue *queue)
 	struct tgt_reactor *reactor = queue->session->reactor;
 	struct tgt_device *device = queue->device;
 
-	assert(queue->drained && !queue->lane.active);
+	assert(queue->drained && !queue->io_queue.active);
 	reactor->queue_count--;
 	atomic_fetch_sub(&reactor->load, 1);
 	queue->session->queues--;
 	queue->session->host->queues--;
-	tgt_lane_fini(&queue->lane);
+	tgt_io_queue_fini(&queue->io_queue);
 	queue_free(queue);
 	device->queues--;
 }

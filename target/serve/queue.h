@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A queue: one RC connection of a session. Its lane (io/lane.h) moves I/O; this half has the login,
+ * A queue: one RC connection of a session. Its I/O queue (io/io_queue.h) moves I/O; this half has the login,
  * the incarnation and the end. Allocated whole at login; ends in phases: closed (QP to ERR,
  * what has not begun is dropped); drained; then, when no store owns a request, destroyed. While one
  * does, it lingers beside its successor. The reactor's thread only.
@@ -8,7 +8,7 @@
 #ifndef RBLK_TARGET_QUEUE_H
 #define RBLK_TARGET_QUEUE_H
 
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/serve/session.h"
 
 /* AUTHENTICATE under way: what step 1 brought. */
@@ -19,7 +19,7 @@ struct tgt_exchange {
 };
 
 struct tgt_queue {
-	struct tgt_lane lane; /* first, so that a lane leads back here */
+	struct tgt_io_queue io_queue; /* first, so that an I/O queue leads back here */
 	/* Fixed after creation. */
 	struct tgt_session *session;
 	struct tgt_fabric *fabric;
@@ -29,7 +29,7 @@ struct tgt_queue {
 	struct rblk_wire_login login;	/* as it came, and its answer: what a proof is bound to */
 	struct rblk_wire_accept accept;
 	struct tgt_exchange exchange;
-	const struct tgt_lane_ops *proven_ops;
+	const struct tgt_io_queue_ops *proven_ops;
 
 	bool drained;	  /* no completion or event of the fabric comes any more */
 	bool is_ended;	  /* in reactor->ended */
@@ -42,21 +42,21 @@ struct tgt_queue {
 
 /* The terms that a login has agreed. */
 struct tgt_queue_terms {
-	struct tgt_lane_terms lane;
+	struct tgt_io_queue_terms io_queue;
 	uint32_t incarnation;
-	const struct tgt_lane_ops *ops;
-	const struct tgt_lane_ops *proven_ops; /* from AUTHENTICATE on */
+	const struct tgt_io_queue_ops *ops;
+	const struct tgt_io_queue_ops *proven_ops; /* from AUTHENTICATE on */
 };
 
-static inline struct tgt_queue *tgt_queue_of(struct tgt_lane *lane)
+static inline struct tgt_queue *tgt_queue_of(struct tgt_io_queue *io_queue)
 {
-	return (struct tgt_queue *)lane;
+	return (struct tgt_queue *)io_queue;
 }
 
 /* It has proven its session's name, or its session has proven none. */
 static inline bool tgt_queue_is_proven(const struct tgt_queue *queue)
 {
-	return queue->lane.ops == queue->proven_ops;
+	return queue->io_queue.ops == queue->proven_ops;
 }
 
 /*
@@ -73,8 +73,8 @@ void tgt_queue_close(struct tgt_queue *queue, const char *reason);
 /* The same, where it is not this end that wants it. */
 static inline void tgt_queue_lost(struct tgt_queue *queue, enum tgt_end end, const char *reason)
 {
-	if (queue->lane.open)
-		queue->lane.end = (uint8_t)end;
+	if (queue->io_queue.open)
+		queue->io_queue.end = (uint8_t)end;
 	tgt_queue_close(queue, reason);
 }
 /* FAB_EVENT_DRAINED. */
@@ -88,9 +88,9 @@ unsigned int tgt_queue_lingering_active(const struct tgt_session *session, unsig
 /* The last phase; from the reactor's turn only, when nothing is on the stack that uses it. */
 void tgt_queue_destroy(struct tgt_queue *queue);
 
-/* -- for tables of struct tgt_lane_ops --------------------------------------------------------- */
+/* -- for tables of struct tgt_io_queue_ops ----------------------------------------------------- */
 
-void tgt_queue_lane_close(struct tgt_lane *lane, const char *reason);
-void tgt_queue_lane_over(struct tgt_lane *lane);
+void tgt_queue_io_close(struct tgt_io_queue *io_queue, const char *reason);
+void tgt_queue_io_over(struct tgt_io_queue *io_queue);
 
 #endif

@@ -42,19 +42,19 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 {
 	uint32_t index = (uint32_t)wc->wr_id;
 	struct tgt_receives *receives = &fabric->devices[(wc->wr_id & ~TGT_WR_RECEIVE) >> 32]->receives;
-	struct tgt_lane *lane = queue ? &queue->lane : NULL;
+	struct tgt_io_queue *io_queue = queue ? &queue->io_queue : NULL;
 
 	/* Held while it is read: commands that need it longer take holds of their own. */
 	tgt_receives_hold(receives, index);
-	if (wc->status == IBV_WC_LOC_LEN_ERR && lane)
-		tgt_lane_violation(lane, "a message that is too long");
-	if (wc->status == IBV_WC_REM_INV_REQ_ERR && lane)
-		tgt_lane_violation(lane, "an invalidation of a key that is not the peer's");
-	if (wc->status == IBV_WC_SUCCESS && lane) {
+	if (wc->status == IBV_WC_LOC_LEN_ERR && io_queue)
+		tgt_io_queue_violation(io_queue, "a message that is too long");
+	if (wc->status == IBV_WC_REM_INV_REQ_ERR && io_queue)
+		tgt_io_queue_violation(io_queue, "an invalidation of a key that is not the peer's");
+	if (wc->status == IBV_WC_SUCCESS && io_queue) {
 		if (wc->opcode != IBV_WC_RECV || wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV))
-			tgt_lane_violation(lane, "a message that is not a plain SEND");
-		if (lane->open)
-			tgt_message_receive(lane, receives, index, wc->byte_len);
+			tgt_io_queue_violation(io_queue, "a message that is not a plain SEND");
+		if (io_queue->open)
+			tgt_message_receive(io_queue, receives, index, wc->byte_len);
 	}
 	tgt_receives_release(receives, index);
 }
@@ -62,22 +62,22 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 {
 	/* A closing queue waits: all that is posted is given back when it has drained. */
-	if (!queue || !queue->lane.open)
+	if (!queue || !queue->io_queue.open)
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {
-		tgt_transfer_completed(&queue->lane, wc->wr_id);
+		tgt_transfer_completed(&queue->io_queue, wc->wr_id);
 		return;
 	}
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		tgt_queue_lost(queue, TGT_END_LOST, fab_lost_text(fab_conn_lost(queue->lane.conn)));
+		tgt_queue_lost(queue, TGT_END_LOST, fab_lost_text(fab_conn_lost(queue->io_queue.conn)));
 		return;
 	}
 	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_CONNECTION_LOST,
 					      .initiator = queue->session->initiator,
-					      .address = fab_conn_peer(queue->lane.conn)},
-		   &queue->lane.turn->log_limit, TGT_LOG_WARNING,
+					      .address = fab_conn_peer(queue->io_queue.conn)},
+		   &queue->io_queue.loop->log_limit, TGT_LOG_WARNING,
 		   "session %u queue %u [%s]: closed: %s%s", queue->session->number,
-		   queue->lane.index, fab_conn_peer(queue->lane.conn),
+		   queue->io_queue.index, fab_conn_peer(queue->io_queue.conn),
 		   ibv_wc_status_str(wc->status),
 		   wc->status == IBV_WC_RETRY_EXC_ERR
 			   ? " (the peer does not answer: is it down, or the link?)"
@@ -115,7 +115,7 @@ static unsigned int reactor_poll_fabric(struct tgt_fabric *fabric)
 static void reactor_device_gone(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 				struct fab_device *device)
 {
-	struct tgt_lane *lane, *following;
+	struct tgt_io_queue *io_queue, *following;
 
 	/* From a listener's address: there is none here. */
 	if (!device)
@@ -123,10 +123,10 @@ static void reactor_device_gone(struct tgt_reactor *reactor, struct tgt_fabric *
 	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_DEVICE_REMOVED}, NULL,
 		   TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
 		   reactor->index, fab_device_name(device));
-	for (lane = TAILQ_FIRST(&reactor->turn.alive); lane; lane = following) {
-		following = TAILQ_NEXT(lane, alive_link);
-		if (fab_conn_device(lane->conn) == device)
-			tgt_queue_close(tgt_queue_of(lane), "its device was removed");
+	for (io_queue = TAILQ_FIRST(&reactor->loop.alive); io_queue; io_queue = following) {
+		following = TAILQ_NEXT(io_queue, alive_link);
+		if (fab_conn_device(io_queue->conn) == device)
+			tgt_queue_close(tgt_queue_of(io_queue), "its device was removed");
 	}
 	tgt_device_removed(reactor, fabric, device);
 }
@@ -182,7 +182,7 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 		atomic_store_explicit(&reactor->drained, true, memory_order_release);
 		return;
 	}
-	if (reactor->turn.now_ns < reactor->drain_until_ns && !tgt_work_is_idle(&reactor->turn))
+	if (reactor->loop.now_ns < reactor->drain_until_ns && !tgt_work_is_idle(&reactor->loop))
 		return;
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
@@ -195,31 +195,31 @@ static void reactor_timers(struct tgt_reactor *reactor)
 {
 	uint64_t next_ns, due_ns;
 
-	if (reactor->turn.now_ns < reactor->turn.timer_ns)
+	if (reactor->loop.now_ns < reactor->loop.timer_ns)
 		return;
 	/* Deadlines set meanwhile count, too. */
-	reactor->turn.timer_ns = UINT64_MAX;
+	reactor->loop.timer_ns = UINT64_MAX;
 	next_ns = tgt_keepalive_check(reactor);
-	due_ns = tgt_work_check_taken(&reactor->turn);
+	due_ns = tgt_work_check_taken(&reactor->loop);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
 	due_ns = tgt_session_expire(reactor, NULL);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
 	due_ns = tgt_login_expire(reactor);
 	next_ns = due_ns < next_ns ? due_ns : next_ns;
-	tgt_work_expire(&reactor->turn);
-	tgt_turn_timer(&reactor->turn, next_ns);
-	if ((!TAILQ_EMPTY(&reactor->turn.starving) || !TAILQ_EMPTY(&reactor->turn.bounded)) &&
-	    reactor->turn.timer_ns > reactor->turn.now_ns + 10 * TIMER_NS)
-		reactor->turn.timer_ns = reactor->turn.now_ns + 10 * TIMER_NS;
-	if (reactor->turn.timer_ns < reactor->turn.now_ns + TIMER_NS)
-		reactor->turn.timer_ns = reactor->turn.now_ns + TIMER_NS;
+	tgt_work_expire(&reactor->loop);
+	tgt_loop_timer(&reactor->loop, next_ns);
+	if ((!TAILQ_EMPTY(&reactor->loop.starving) || !TAILQ_EMPTY(&reactor->loop.bounded)) &&
+	    reactor->loop.timer_ns > reactor->loop.now_ns + 10 * TIMER_NS)
+		reactor->loop.timer_ns = reactor->loop.now_ns + 10 * TIMER_NS;
+	if (reactor->loop.timer_ns < reactor->loop.now_ns + TIMER_NS)
+		reactor->loop.timer_ns = reactor->loop.now_ns + TIMER_NS;
 }
 
 unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 {
 	unsigned int work = 0;
 
-	reactor->turn.now_ns = env_now_ns();
+	reactor->loop.now_ns = env_now_ns();
 	for (unsigned int i = 0; i < reactor->fabric_count; i++) {
 		work += reactor_poll_fabric(&reactor->fabrics[i]);
 		work += reactor_poll_events(reactor, &reactor->fabrics[i]);
@@ -227,9 +227,9 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	reactor->polled = work;
 	if (reactor->ring)
 		work += tgt_ring_reap(reactor->ring, REAP_BUDGET);
-	work += tgt_work_resume(&reactor->turn);
-	work += tgt_limited_resume(&reactor->turn);
-	tgt_work_feed(&reactor->turn);
+	work += tgt_work_resume(&reactor->loop);
+	work += tgt_limited_resume(&reactor->loop);
+	tgt_work_feed(&reactor->loop);
 	reactor_timers(reactor);
 	work += tgt_session_bury(reactor);
 	if (reactor->retire)
@@ -239,8 +239,8 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	tgt_open_retry(reactor);
 	tgt_fence_retry(reactor);
 	tgt_reserve_retry(reactor);
-	tgt_work_post(&reactor->turn);
-	if (reactor->turn.draining)
+	tgt_work_post(&reactor->loop);
+	if (reactor->loop.draining)
 		reactor_step_drain(reactor);
 	if (reactor->ring)
 		tgt_ring_submit(reactor->ring);
@@ -249,27 +249,27 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 
 uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 {
-	uint64_t deadline_ns = reactor->turn.timer_ns;
+	uint64_t deadline_ns = reactor->loop.timer_ns;
 
-	if (tgt_work_has_more(&reactor->turn) || reactor->rejudge)
-		return reactor->turn.now_ns;
-	if (!TAILQ_EMPTY(&reactor->turn.limited) && deadline_ns > reactor->turn.limited_ns)
-		deadline_ns = reactor->turn.limited_ns;
+	if (tgt_work_has_more(&reactor->loop) || reactor->rejudge)
+		return reactor->loop.now_ns;
+	if (!TAILQ_EMPTY(&reactor->loop.limited) && deadline_ns > reactor->loop.limited_ns)
+		deadline_ns = reactor->loop.limited_ns;
 	/* Orphans may belong to another reactor, which does not know that an OPEN or RESERVE
 	 * waits. */
 	if ((!TAILQ_EMPTY(&reactor->opening) || !TAILQ_EMPTY(&reactor->fencing) || !TAILQ_EMPTY(&reactor->changes)) &&
-	    deadline_ns > reactor->turn.now_ns + TIMER_NS)
-		deadline_ns = reactor->turn.now_ns + TIMER_NS;
-	if (!TAILQ_EMPTY(&reactor->turn.starving) && deadline_ns > reactor->turn.now_ns + 10 * TIMER_NS)
-		deadline_ns = reactor->turn.now_ns + 10 * TIMER_NS;
-	if (reactor->turn.draining && deadline_ns > reactor->turn.now_ns + TIMER_NS)
-		deadline_ns = reactor->turn.now_ns + TIMER_NS;
+	    deadline_ns > reactor->loop.now_ns + TIMER_NS)
+		deadline_ns = reactor->loop.now_ns + TIMER_NS;
+	if (!TAILQ_EMPTY(&reactor->loop.starving) && deadline_ns > reactor->loop.now_ns + 10 * TIMER_NS)
+		deadline_ns = reactor->loop.now_ns + 10 * TIMER_NS;
+	if (reactor->loop.draining && deadline_ns > reactor->loop.now_ns + TIMER_NS)
+		deadline_ns = reactor->loop.now_ns + TIMER_NS;
 	for (unsigned int i = 0; i < reactor->fabric_count; i++) {
 		int timeout_ms = fab_timeout_ms(reactor->fabrics[i].fab);
 
 		if (timeout_ms >= 0 &&
-		    deadline_ns > reactor->turn.now_ns + (uint64_t)timeout_ms * 1000000)
-			deadline_ns = reactor->turn.now_ns + (uint64_t)timeout_ms * 1000000;
+		    deadline_ns > reactor->loop.now_ns + (uint64_t)timeout_ms * 1000000)
+			deadline_ns = reactor->loop.now_ns + (uint64_t)timeout_ms * 1000000;
 	}
 	return deadline_ns;
 }
@@ -310,7 +310,7 @@ static void reactor_sleep(struct tgt_reactor *reactor)
 		return;
 	err = tgt_ring_wait(reactor->ring, timeout_ms);
 	if (err)
-		tgt_log_limited(&reactor->turn.log_limit, TGT_LOG_ERROR, "reactor %u: io_uring: %s",
+		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_ERROR, "reactor %u: io_uring: %s",
 				reactor->index, strerror(-err));
 }
 
@@ -323,10 +323,10 @@ static void *reactor_thread(void *argument)
 
 		/* A turn is as long as until the next one, and only idle ones are followed by sleep. */
 		if (reactor->was_busy)
-			reactor->busy_ns += reactor->turn.now_ns - reactor->turn_began_ns;
-		reactor->turn_began_ns = reactor->turn.now_ns;
+			reactor->busy_ns += reactor->loop.now_ns - reactor->turn_began_ns;
+		reactor->turn_began_ns = reactor->loop.now_ns;
 		reactor->was_busy = work;
-		if (core_spin_turn(&reactor->spin, reactor->turn.now_ns, work))
+		if (core_spin_turn(&reactor->spin, reactor->loop.now_ns, work))
 			reactor_sleep(reactor);
 		else if (!work)
 			env_yield();

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "target/base/error.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/work.h"
 #include "target/serve/aside.h"
 #include "target/serve/calls.h"
@@ -104,7 +104,7 @@ static_assert(REPORT_BYTES_MAX <= 4 * TGT_POOL_PAGE, "a report fits its block");
 /*
  * The reserve: a reply ring of at least a page for each queue (two completions of 32 bytes for each
  * receive buffer of one device, rounded up to a power of two). Where several devices have queues
- * with many credits, later ones get fewer: tgt_lane_ring_credits().
+ * with many credits, later ones get fewer: tgt_io_queue_ring_credits().
  */
 static size_t reserve_bytes(const struct tgt_reactor *reactor)
 {
@@ -118,7 +118,7 @@ static size_t reserve_bytes(const struct tgt_reactor *reactor)
 static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 {
 	const struct tgt_config *config = &reactor->config;
-	struct tgt_turn *turn = &reactor->turn;
+	struct tgt_loop *loop = &reactor->loop;
 	size_t pool = (config->pool_bytes + TGT_POOL_PAGE - 1) & ~(size_t)(TGT_POOL_PAGE - 1);
 	size_t reserve = reserve_bytes(reactor);
 	size_t bytes = pool + reserve + REPORTS_BYTES;
@@ -133,19 +133,19 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 			"reactor %u: cannot register fixed buffers with the ring, disks will be "
 			"slower: %s (memlock limit?)",
 			reactor->index, strerror(-reactor->region.buffer_first));
-	turn->region = &reactor->region;
-	turn->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
+	loop->region = &reactor->region;
+	loop->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
 	reactor->reserve =
 		tgt_pool_create(reactor->region.base + pool, reserve, RING_BYTES_MAX);
-	turn->reports = tgt_pool_create(reactor->region.base + pool + reserve, REPORTS_BYTES,
+	loop->reports = tgt_pool_create(reactor->region.base + pool + reserve, REPORTS_BYTES,
 					REPORT_BYTES_MAX);
-	if (!turn->pool || !reactor->reserve || !turn->reports)
+	if (!loop->pool || !reactor->reserve || !loop->reports)
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", reactor->index);
-	reactor->pool_bytes = tgt_pool_free_bytes(turn->pool);
+	reactor->pool_bytes = tgt_pool_free_bytes(loop->pool);
 	/* The data of one command has to fit one block of the pool. */
-	turn->max_io_bytes = config->max_io_bytes;
-	if (turn->max_io_bytes > tgt_pool_largest(turn->pool))
-		turn->max_io_bytes = (uint32_t)tgt_pool_largest(turn->pool);
+	loop->max_io_bytes = config->max_io_bytes;
+	if (loop->max_io_bytes > tgt_pool_largest(loop->pool))
+		loop->max_io_bytes = (uint32_t)tgt_pool_largest(loop->pool);
 	return 0;
 }
 
@@ -187,7 +187,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	/* An equal share each; the listener spreads sessions evenly. */
 	reactor->session_quota = tgt_quota_places((config->sessions_max + count - 1) / count);
 	reactor->queue_quota = tgt_quota_places((config->queues_total_max + count - 1) / count);
-	tgt_work_init(&reactor->turn);
+	tgt_work_init(&reactor->loop);
 	TAILQ_INIT(&reactor->hosts);
 	TAILQ_INIT(&reactor->sessions);
 	TAILQ_INIT(&reactor->ended);
@@ -197,7 +197,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->logins);
 	tgt_tallies_init(&reactor->tallies);
 	core_spin_init(&reactor->spin, reactor_spin_max_ns(config, index));
-	reactor->turn.now_ns = env_now_ns();
+	reactor->loop.now_ns = env_now_ns();
 }
 
 /* The ring's memory counts as locked memory for an unprivileged user; its table has its size. */
@@ -266,7 +266,7 @@ static bool reactor_finish(struct tgt_reactor *reactor)
 		pthread_join(reactor->thread, NULL);
 		return true;
 	}
-	reactor->turn.now_ns = env_now_ns();
+	reactor->loop.now_ns = env_now_ns();
 	tgt_reactor_begin_drain(reactor);
 	reactor->drain_until_ns = 0;
 	while (!tgt_reactor_drained(reactor) && env_now_ns() < until_ns)
@@ -300,9 +300,9 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	tgt_ring_destroy(reactor->ring);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		reactor_close_fabric(&reactor->fabrics[i]);
-	tgt_pool_destroy(reactor->turn.pool);
+	tgt_pool_destroy(reactor->loop.pool);
 	tgt_pool_destroy(reactor->reserve);
-	tgt_pool_destroy(reactor->turn.reports);
+	tgt_pool_destroy(reactor->loop.reports);
 	tgt_region_unmap(&reactor->region);
 	tgt_tallies_fini(&reactor->tallies);
 	free(reactor);

@@ -15,7 +15,7 @@
 #include "target/base/log.h"
 #include "target/base/quota.h"
 #include "target/base/settings.h"
-#include "target/io/turn.h"
+#include "target/io/loop.h"
 #include "target/serve/tallies.h"
 #include "target/store/ring.h"
 #include "target/store/store.h"
@@ -75,7 +75,7 @@ struct tgt_reactor {
 	size_t pool_bytes;	  /* of the turn's pool, when nothing is in use */
 	struct tgt_pool *reserve; /* memory for queues' replies, which nothing else can take */
 
-	struct tgt_turn turn;
+	struct tgt_loop loop;
 
 	/* Connections here and on their way here. Other reactors read it to choose where to
 	 * place a queue. */

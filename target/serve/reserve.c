@@ -178,7 +178,7 @@ static void reserve_log(const struct tgt_session *session, const struct tgt_volu
 			const struct tgt_reserve *reserve)
 {
 	tgt_log_limited(
-		&session->reactor->turn.chat_limit, TGT_LOG_INFO,
+		&session->reactor->loop.chat_limit, TGT_LOG_INFO,
 		"volume %s: session %u [%s] %s %s (type %u, flags 0x%x, key 0x%llx, other key "
 		"0x%llx)",
 		volume->config.name, session->number, session->peer, session->initiator,
@@ -200,7 +200,7 @@ static struct tgt_handle *reserve_handle(struct tgt_session *session, struct tgt
 /* The handle's volume; counts as its user. NULL: answered. */
 static struct tgt_volume *reserve_volume(struct tgt_request *request, struct tgt_handle *handle)
 {
-	if (request->lane->turn->draining) {
+	if (request->io_queue->loop->draining) {
 		tgt_request_complete(request, RBLK_E_DRAINING);
 		return NULL;
 	}

@@ -55,7 +55,7 @@ static void rights_revoke(struct tgt_handle *handle, bool aborts)
 		/* A victim that does not serve the READs of its data would delay the RESERVE
 		 * that waits.
 		 */
-		if (queue && tgt_lane_revoke(&queue->lane, &handle->access, aborts) && aborts)
+		if (queue && tgt_io_queue_revoke(&queue->io_queue, &handle->access, aborts) && aborts)
 			tgt_queue_close(queue, "its initiator was preempted");
 	}
 }
@@ -99,7 +99,7 @@ void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	change = tgt_reservations_now(&volume->reservations, &aborts);
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 		rights_update_session(session, port, aborts);
-	tgt_reservations_saw(&volume->reservations, &port->seat, change);
+	tgt_reservations_saw(&volume->reservations, &port->subscriber, change);
 }
 
 /* The port of the session's n-th handle, or NULL. */
@@ -118,7 +118,7 @@ void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
 		struct tgt_port *port = port_of(session, i);
 
-		if (port && !tgt_reservations_seen(&port->volume->reservations, &port->seat))
+		if (port && !tgt_reservations_seen(&port->volume->reservations, &port->subscriber))
 			tgt_rights_changed(session->reactor, port->volume);
 	}
 	/* The parts read it, too. */

@@ -103,8 +103,8 @@ struct tgt_session {
 	unsigned int weight; /* by the rules (limits.c); 0 before the first volume: as 1 */
 	struct tgt_lease *lease;
 	struct tgt_host *host;	/* of its first login; then of the name that it has proven */
-	struct tgt_share share; /* of the reactor's memory; its queues' lanes use it */
-	struct tgt_answers answers; /* F8; its queues' lanes use it */
+	struct tgt_share share; /* of the reactor's memory; its queues' I/O queues use it */
+	struct tgt_answers answers; /* F8; its queues' I/O queues use it */
 	struct tgt_place places[RBLK_QUEUES_MAX];
 	unsigned int queues_here, queues_away; /* that have connections */
 	unsigned int lingering; /* that have none any more; those away included */

@@ -35,7 +35,7 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 	session->reactor = reactor;
 	session->host = host;
 	tgt_host_ref(host);
-	tgt_share_init(&session->share, &reactor->turn, &host->share);
+	tgt_share_init(&session->share, &reactor->loop, &host->share);
 	memcpy(session->id, login->session_id, sizeof(session->id));
 	session->epoch = rblk_le64(login->session_epoch);
 	session->queue_count = rblk_le16(login->queue_count);
@@ -43,7 +43,7 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 		TAILQ_INIT(&session->places[i].fences);
 		TAILQ_INIT(&session->places[i].lingering);
 	}
-	session->idle_since_ns = reactor->turn.now_ns;
+	session->idle_since_ns = reactor->loop.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
 	return session;
 
@@ -255,15 +255,15 @@ static void counters_add(struct fab_counters *total, const struct fab_counters *
 	total->doorbells += one->doorbells;
 }
 
-static void totals_of_lane(struct tgt_totals *totals, const struct tgt_lane *lane)
+static void totals_of_io_queue(struct tgt_totals *totals, const struct tgt_io_queue *io_queue)
 {
-	totals->commands = lane->commands;
-	totals->messages_in = lane->messages_in;
-	totals->bytes_read = lane->bytes_read;
-	totals->bytes_written = lane->bytes_written;
-	totals->queued_us = lane->queued_us;
-	totals->stored_us = lane->stored_us;
-	fab_conn_counters(lane->conn, &totals->out);
+	totals->commands = io_queue->commands;
+	totals->messages_in = io_queue->messages_in;
+	totals->bytes_read = io_queue->bytes_read;
+	totals->bytes_written = io_queue->bytes_written;
+	totals->queued_us = io_queue->queued_us;
+	totals->stored_us = io_queue->stored_us;
+	fab_conn_counters(io_queue->conn, &totals->out);
 }
 
 static void session_add_totals(struct tgt_session *session, const struct tgt_totals *one)
@@ -287,8 +287,8 @@ static void session_connection_ended(struct tgt_session *session)
 	reactor->rejudge = true;
 	if (tgt_session_is_connected(session))
 		return;
-	session->idle_since_ns = reactor->turn.now_ns;
-	tgt_turn_timer(&reactor->turn, session->idle_since_ns + session_keep_ns(reactor));
+	session->idle_since_ns = reactor->loop.now_ns;
+	tgt_loop_timer(&reactor->loop, session->idle_since_ns + session_keep_ns(reactor));
 	tgt_handle_close_idle(session);
 }
 
@@ -340,11 +340,11 @@ static void session_queue_lingers(struct tgt_queue *queue)
 static void session_queue_ended(struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
-	struct tgt_place *place = &session->places[queue->lane.index];
+	struct tgt_place *place = &session->places[queue->io_queue.index];
 	struct tgt_placed *placed = queue->placed;
 	struct tgt_totals totals;
 
-	totals_of_lane(&totals, &queue->lane);
+	totals_of_io_queue(&totals, &queue->io_queue);
 	if (queue->lingers) {
 		TAILQ_REMOVE(&place->lingering, &queue->lingering, link);
 		session->lingering--;
@@ -384,7 +384,7 @@ unsigned int tgt_session_bury(struct tgt_reactor *reactor)
 
 	while ((queue = TAILQ_FIRST(&reactor->ended))) {
 		TAILQ_REMOVE(&reactor->ended, queue, ended_link);
-		if (queue->lane.active)
+		if (queue->io_queue.active)
 			session_queue_lingers(queue);
 		else
 			session_queue_ended(queue);
@@ -404,7 +404,7 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *
 		following = TAILQ_NEXT(session, link);
 		if (session->ending || session->home || tgt_session_is_connected(session))
 			continue;
-		if (reactor->turn.now_ns - session->idle_since_ns >= keep_ns) {
+		if (reactor->loop.now_ns - session->idle_since_ns >= keep_ns) {
 			tgt_session_end(session, NULL);
 			continue;
 		}

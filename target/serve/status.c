@@ -22,7 +22,7 @@ static unsigned int session_active(const struct tgt_session *session)
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
 		active += tgt_queue_lingering_active(session, i);
 		if (session->places[i].queue)
-			active += session->places[i].queue->lane.active;
+			active += session->places[i].queue->io_queue.active;
 	}
 	return active;
 }
@@ -33,7 +33,7 @@ static uint64_t session_commands(const struct tgt_session *session)
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->places[i].queue)
-			commands += session->places[i].queue->lane.commands;
+			commands += session->places[i].queue->io_queue.commands;
 	return commands;
 }
 
@@ -70,7 +70,7 @@ static void session_log(const struct tgt_session *session)
 
 void tgt_status_log(const struct tgt_reactor *reactor)
 {
-	size_t used = reactor->pool_bytes - tgt_pool_free_bytes(reactor->turn.pool);
+	size_t used = reactor->pool_bytes - tgt_pool_free_bytes(reactor->loop.pool);
 	const struct tgt_session *session;
 	unsigned int shown = 0;
 

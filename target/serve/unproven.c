@@ -25,22 +25,22 @@ static void unproven_begin(struct tgt_request *request, const char *capsule, uin
 	}
 }
 
-static struct tgt_access *unproven_find(struct tgt_lane *lane, uint32_t handle,
+static struct tgt_access *unproven_find(struct tgt_io_queue *io_queue, uint32_t handle,
 					enum rblk_status *status)
 {
 	*status = RBLK_E_DENIED;
 	return NULL;
 }
 
-static const struct tgt_lane_ops unproven_lane_ops = {
+static const struct tgt_io_queue_ops unproven_io_ops = {
 	.begin = unproven_begin,
 	.find = unproven_find,
 	.event = NULL, /* none is due: event.c */
-	.close = tgt_queue_lane_close,
-	.over = tgt_queue_lane_over,
+	.close = tgt_queue_io_close,
+	.over = tgt_queue_io_over,
 };
 
-const struct tgt_lane_ops *tgt_unproven_ops(const struct tgt_session *session)
+const struct tgt_io_queue_ops *tgt_unproven_ops(const struct tgt_session *session)
 {
-	return session->proven ? &unproven_lane_ops : &tgt_admin_lane_ops;
+	return session->proven ? &unproven_io_ops : &tgt_admin_io_ops;
 }

@@ -9,6 +9,6 @@
 #include "target/serve/queue.h"
 
 /* For a new queue of this session, or of this part of one. */
-const struct tgt_lane_ops *tgt_unproven_ops(const struct tgt_session *session);
+const struct tgt_io_queue_ops *tgt_unproven_ops(const struct tgt_session *session);
 
 #endif

@@ -17,7 +17,7 @@ int tgt_reservations_init(struct tgt_reservations *reservations, const char *fol
 	memset(reservations, 0, sizeof(*reservations));
 	reservations->folder = folder;
 	memcpy(reservations->uuid, uuid, sizeof(reservations->uuid));
-	TAILQ_INIT(&reservations->seats);
+	TAILQ_INIT(&reservations->subscribers);
 	if (folder)
 		err = tgt_reservation_load(folder, uuid, &reservations->now, error);
 	if (err)
@@ -32,24 +32,24 @@ void tgt_reservations_fini(struct tgt_reservations *reservations)
 	pthread_mutex_destroy(&reservations->lock);
 }
 
-/* -- seats ------------------------------------------------------------------------------------- */
+/* -- subscribers ------------------------------------------------------------------------------- */
 
 void tgt_reservations_join(struct tgt_reservations *reservations,
-			   struct tgt_reservations_seat *seat, void *owner)
+			   struct tgt_reservations_subscriber *subscriber, void *owner)
 {
 	pthread_mutex_lock(&reservations->lock);
-	seat->owner = owner;
+	subscriber->owner = owner;
 	/* The reactor has no open handle yet, and new ones look up what is in force then. */
-	seat->seen = reservations->changes;
-	TAILQ_INSERT_TAIL(&reservations->seats, seat, link);
+	subscriber->seen = reservations->changes;
+	TAILQ_INSERT_TAIL(&reservations->subscribers, subscriber, link);
 	pthread_mutex_unlock(&reservations->lock);
 }
 
 void tgt_reservations_leave(struct tgt_reservations *reservations,
-			    struct tgt_reservations_seat *seat)
+			    struct tgt_reservations_subscriber *subscriber)
 {
 	pthread_mutex_lock(&reservations->lock);
-	TAILQ_REMOVE(&reservations->seats, seat, link);
+	TAILQ_REMOVE(&reservations->subscribers, subscriber, link);
 	pthread_mutex_unlock(&reservations->lock);
 }
 
@@ -65,21 +65,21 @@ uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *abort
 }
 
 bool tgt_reservations_seen(struct tgt_reservations *reservations,
-			   const struct tgt_reservations_seat *seat)
+			   const struct tgt_reservations_subscriber *subscriber)
 {
 	bool seen;
 
 	pthread_mutex_lock(&reservations->lock);
-	seen = seat->seen == reservations->changes;
+	seen = subscriber->seen == reservations->changes;
 	pthread_mutex_unlock(&reservations->lock);
 	return seen;
 }
 
-void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_seat *seat,
+void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_subscriber *subscriber,
 			  uint64_t change)
 {
 	pthread_mutex_lock(&reservations->lock);
-	seat->seen = change;
+	subscriber->seen = change;
 	pthread_mutex_unlock(&reservations->lock);
 }
 
@@ -165,15 +165,15 @@ void tgt_reservations_kept(struct tgt_reservations *reservations, bool unsaved)
 uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
 				 const struct tgt_reservation *next, bool aborts)
 {
-	struct tgt_reservations_seat *seat;
+	struct tgt_reservations_subscriber *subscriber;
 	uint64_t change;
 
 	pthread_mutex_lock(&reservations->lock);
 	reservations->now = *next;
 	reservations->aborts = aborts;
 	change = ++reservations->changes;
-	TAILQ_FOREACH(seat, &reservations->seats, link)
-		seat->told = false;
+	TAILQ_FOREACH(subscriber, &reservations->subscribers, link)
+		subscriber->told = false;
 	pthread_mutex_unlock(&reservations->lock);
 	return change;
 }
@@ -181,17 +181,17 @@ uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
 bool tgt_reservations_tell(struct tgt_reservations *reservations, uint64_t change,
 			   bool (*tell)(void *owner, void *context), void *context)
 {
-	struct tgt_reservations_seat *seat;
+	struct tgt_reservations_subscriber *subscriber;
 	bool seen = true;
 
 	/* While the lock is held, the reactor that is told cannot leave, so it cannot end. */
 	pthread_mutex_lock(&reservations->lock);
-	TAILQ_FOREACH(seat, &reservations->seats, link) {
-		if (seat->seen >= change)
+	TAILQ_FOREACH(subscriber, &reservations->subscribers, link) {
+		if (subscriber->seen >= change)
 			continue;
 		seen = false;
-		if (!seat->told)
-			seat->told = tell(seat->owner, context);
+		if (!subscriber->told)
+			subscriber->told = tell(subscriber->owner, context);
 	}
 	pthread_mutex_unlock(&reservations->lock);
 	return seen;

@@ -14,8 +14,9 @@
 #include "target/store/reservation.h"
 
 /* A reactor that has the volume open; embedded in its port. */
-struct tgt_reservations_seat {
-	TAILQ_ENTRY(tgt_reservations_seat) link;
+struct tgt_reservations_subscriber {
+	TAILQ_ENTRY(tgt_reservations_subscriber)
+	link;
 	void *owner;   /* the reactor */
 	uint64_t seen; /* the last change that it has put in force */
 	bool told;     /* of the change that is under way */
@@ -32,7 +33,8 @@ struct tgt_reservations {
 	bool unsaved;	  /* what is in force may not outlive a crash of the machine */
 	bool aborts;	  /* the last one was a PREEMPT with ABORT */
 	uint64_t changes; /* commits so far */
-	TAILQ_HEAD(, tgt_reservations_seat) seats;
+	TAILQ_HEAD(, tgt_reservations_subscriber)
+	subscribers;
 };
 
 /* Configuring thread, with the volume's store locked. `folder`: NULL, or one that has been checked.
@@ -45,9 +47,9 @@ void tgt_reservations_fini(struct tgt_reservations *reservations);
 
 /* From now on changes wait for this reactor to see them. */
 void tgt_reservations_join(struct tgt_reservations *reservations,
-			   struct tgt_reservations_seat *seat, void *owner);
+			   struct tgt_reservations_subscriber *subscriber, void *owner);
 void tgt_reservations_leave(struct tgt_reservations *reservations,
-			    struct tgt_reservations_seat *seat);
+			    struct tgt_reservations_subscriber *subscriber);
 /* As tgt_reservation_refused(), of the volume. */
 uint8_t tgt_reservations_refused(struct tgt_reservations *reservations, const char *initiator,
 				 bool *registered);
@@ -59,9 +61,9 @@ uint32_t tgt_reservations_report(struct tgt_reservations *reservations,
 uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *aborts);
 /* Has this reactor put the last one in force? */
 bool tgt_reservations_seen(struct tgt_reservations *reservations,
-			   const struct tgt_reservations_seat *seat);
+			   const struct tgt_reservations_subscriber *subscriber);
 /* This reactor has put that one in force. */
-void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_seat *seat,
+void tgt_reservations_saw(struct tgt_reservations *reservations, struct tgt_reservations_subscriber *subscriber,
 			  uint64_t change);
 
 /* -- the reactor that changes ------------------------------------------------------------------ */

@@ -191,7 +191,7 @@ struct tgt_port {
 	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct; valid while READY */
 	enum tgt_port_state state;
 	unsigned int handles; /* serve/'s: those that use it or wait for it */
-	struct tgt_reservations_seat seat; /* likewise: of the volume's reservations */
+	struct tgt_reservations_subscriber subscriber; /* likewise: of the volume's reservations */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */
 	struct tgt_window transfers;         /* READ and WRITE: its part of the store's */

@@ -4,7 +4,7 @@
 #define RBLK_TARGET_WATCH_NAMES_H
 
 #include "target/io/counts.h"
-#include "target/io/turn.h"
+#include "target/io/loop.h"
 
 /* "compare_and_write"; of a block command. NULL: there is none of that number. */
 const char *tgt_name_opcode(unsigned int opcode);

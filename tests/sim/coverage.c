@@ -151,7 +151,7 @@ void sim_seen_state(const struct tgt_request *request, unsigned int entered)
 	sim_reached("point", "state", NULL);
 	sim_reached("request", opcode, state_names[entered]);
 	/* Dropped: its connection is closed. */
-	if (entered == TGT_REQUEST_FREE && !request->lane->open)
+	if (entered == TGT_REQUEST_FREE && !request->io_queue->open)
 		sim_reached("request dropped", opcode, state_names[request->state]);
 }
 
@@ -227,15 +227,15 @@ static const char *end_reason(const char *reason)
 
 void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason)
 {
-	const struct tgt_lane *lane = &queue->lane;
+	const struct tgt_io_queue *io_queue = &queue->io_queue;
 
 	sim_reached("point", "queue_close", NULL);
 	sim_reached("queue", queue->session->ending ? "ends with its session" : "ends", end_reason(reason));
-	if (lane->reads_out)
+	if (io_queue->reads_out)
 		sim_reached("queue", "ends", "with READs outstanding");
-	if (lane->sent_head != lane->sent_tail)
+	if (io_queue->sent_head != io_queue->sent_tail)
 		sim_reached("queue", "ends", "with replies on their way");
-	if (!TAILQ_EMPTY(&lane->waiting))
+	if (!TAILQ_EMPTY(&io_queue->waiting))
 		sim_reached("queue", "ends", "with commands that wait for memory");
-	sim_reached("queue", "ends", lane->active ? "with commands" : "without commands");
+	sim_reached("queue", "ends", io_queue->active ? "with commands" : "without commands");
 }

@@ -311,7 +311,7 @@ static void reactor_start(struct sim_host *host, unsigned int i)
 	    tgt_reactor_start(thread->reactor))
 		sim_fail("%s: %s", host->name, error);
 	thread_prepare(thread);
-	thread->pool_bytes = tgt_pool_free_bytes(thread->reactor->turn.pool);
+	thread->pool_bytes = tgt_pool_free_bytes(thread->reactor->loop.pool);
 	thread->reserve_bytes = tgt_pool_free_bytes(thread->reactor->reserve);
 	host->reactor_array[i] = thread->reactor;
 }
@@ -466,9 +466,9 @@ static void reactor_check_home(const struct sim_host_thread *thread)
 {
 	const struct tgt_reactor *reactor = thread->reactor;
 
-	if (tgt_pool_free_bytes(reactor->turn.pool) != thread->pool_bytes)
+	if (tgt_pool_free_bytes(reactor->loop.pool) != thread->pool_bytes)
 		sim_fail("%s: %zu bytes of its pool were not given back", thread->thread.actor.name,
-			 thread->pool_bytes - tgt_pool_free_bytes(reactor->turn.pool));
+			 thread->pool_bytes - tgt_pool_free_bytes(reactor->loop.pool));
 	if (tgt_pool_free_bytes(reactor->reserve) != thread->reserve_bytes)
 		sim_fail("%s: its reserve was not given back", thread->thread.actor.name);
 	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++) {

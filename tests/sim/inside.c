@@ -23,17 +23,17 @@ static bool ended_before(const struct sim_conn *conn, uint64_t since)
 }
 
 /* The queue of the request that this is part of. */
-static const struct tgt_lane *io_lane(const struct sim_io *io)
+static const struct tgt_io_queue *queue_of_io(const struct sim_io *io)
 {
 	const struct tgt_request *request =
 		(const void *)((const char *)io->op - offsetof(struct tgt_request, io.ring_op));
 
-	return request->lane;
+	return request->io_queue;
 }
 
 static const struct sim_conn *io_conn(const struct sim_io *io)
 {
-	return sim_conn_of(io_lane(io)->conn);
+	return sim_conn_of(queue_of_io(io)->conn);
 }
 
 static void check_disk(const struct sim_disk *disk, uint64_t since)
@@ -199,7 +199,7 @@ void sim_inside_fenced(uint32_t session, unsigned int index, uint32_t incarnatio
 
 			if (fab->dead || !conn->server || conn->session != session || !queue)
 				continue;
-			if (queue->lane.index == index && queue->incarnation <= incarnation)
+			if (queue->io_queue.index == index && queue->incarnation <= incarnation)
 				sim_fail("%s: queue %u, incarnation %u: a fence counts, and its "
 					 "connection is there (F5)",
 					 fab->actor->name, index, incarnation);
@@ -208,14 +208,14 @@ void sim_inside_fenced(uint32_t session, unsigned int index, uint32_t incarnatio
 
 /* -- reservations -------------------------------------------------------------------------- */
 
-static const char *lane_name(const struct tgt_lane *lane)
+static const char *io_queue_name(const struct tgt_io_queue *io_queue)
 {
-	return tgt_queue_of((struct tgt_lane *)lane)->session->initiator;
+	return tgt_queue_of((struct tgt_io_queue *)io_queue)->session->initiator;
 }
 
 static const char *io_name(const struct sim_io *io)
 {
-	return lane_name(io_lane(io));
+	return io_queue_name(queue_of_io(io));
 }
 
 static bool may_write(const struct sim_disk *disk, const struct sim_io *io)
@@ -226,7 +226,7 @@ static bool may_write(const struct sim_disk *disk, const struct sim_io *io)
 
 unsigned int sim_inside_queue(const struct sim_conn *conn)
 {
-	return ((const struct tgt_queue *)conn->head.user)->lane.index;
+	return ((const struct tgt_queue *)conn->head.user)->io_queue.index;
 }
 
 void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io)
@@ -237,7 +237,7 @@ void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io)
 	if (writes && ended_before(io_conn(io), disk->opened))
 		sim_fail("%s: opened, and a connection that had ended writes", disk->path);
 	if (sim_history_is_kept() && io->kind == SIM_IO_WRITE)
-		sim_history_stores(io_lane(io)->index, io->buffer, io->file->machine);
+		sim_history_stores(queue_of_io(io)->index, io->buffer, io->file->machine);
 	if (sim_reservation_is_sure(disk->reservation) && disk->reservation->awaited &&
 	    !may_write(disk, io))
 		sim_fail("%s: %s writes, and a reservation does not allow it", disk->path,
@@ -256,7 +256,7 @@ static void reserved_disk(const struct sim_disk *disk, bool reads)
 				 io_name(io));
 		/* Where nothing forbids it, it may have begun since; of a connection that has
 		 * ended, what it brings goes nowhere. */
-		if (reads && io->kind == SIM_IO_READ && io_lane(io)->open &&
+		if (reads && io->kind == SIM_IO_READ && queue_of_io(io)->open &&
 		    sim_reservation_removed(disk->reservation, io_name(io)) &&
 		    !sim_reservation_allows(disk->reservation, io_name(io), SIM_RIGHT_READ))
 			sim_fail("%s: preempted, and a READ of %s is under way", disk->path,
@@ -316,7 +316,7 @@ void sim_seen_finish(const struct tgt_request *request)
 		sim_reached("reservation", "cuts a WRITE into memory short", NULL);
 		if (request->status == RBLK_OK)
 			sim_fail("%s: a WRITE is answered, and not all of its data is fetched (F2)",
-				 lane_name(request->lane));
+				 io_queue_name(request->io_queue));
 	}
 }
 
@@ -331,16 +331,16 @@ static struct tgt_queue *queue_of(struct fab_conn *conn)
 	if (!server || server->fab->dead || server->closed || !server->head.user)
 		return NULL;
 	queue = server->head.user;
-	return queue->lane.open ? queue : NULL;
+	return queue->io_queue.open ? queue : NULL;
 }
 
 void sim_inside_leap_commands(struct fab_conn *conn, uint32_t *sequence)
 {
 	struct tgt_queue *queue = queue_of(conn);
 
-	if (!queue || queue->lane.sequence != *sequence)
+	if (!queue || queue->io_queue.sequence != *sequence)
 		return;
-	*sequence = queue->lane.sequence = UINT32_MAX - (uint32_t)sim_below(32);
+	*sequence = queue->io_queue.sequence = UINT32_MAX - (uint32_t)sim_below(32);
 	sim_reached("number", "of commands is about to begin anew", NULL);
 }
 
@@ -349,7 +349,7 @@ void sim_inside_leap_events(struct fab_conn *conn, uint32_t *event)
 	struct tgt_queue *queue = queue_of(conn);
 	struct tgt_events *events = queue ? &queue->session->events : NULL;
 
-	if (!queue || queue->lane.index || events->number != *event || events->outstanding)
+	if (!queue || queue->io_queue.index || events->number != *event || events->outstanding)
 		return;
 	*event = events->number = UINT32_MAX - (uint32_t)sim_below(2);
 	sim_reached("number", "of events is about to begin anew", NULL);

@@ -61,7 +61,7 @@ void sim_seen_look_end(bool over);
 void sim_seen_login(const struct rblk_wire_login *login, const struct core_login_verdict *verdict);
 void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason);
 #define rblk_trace_state sim_seen_state
-#define rblk_trace_reply(lane, completions) ((void)0)
+#define rblk_trace_reply(io_queue, completions) ((void)0)
 #define rblk_trace_operation sim_seen_operation
 #define rblk_trace_look_begin sim_seen_look_begin
 #define rblk_trace_look sim_seen_look

@@ -4,7 +4,7 @@
  * all, how much of everything its targets have, what its initiators are up to.
  */
 #include <string.h>
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "tests/sim/world_impl.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"

@@ -11,7 +11,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "target/io/command.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 
 static const char *lower(const char *name)
 {

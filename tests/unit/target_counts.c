@@ -70,9 +70,9 @@ static struct world *world_create(void)
 
 	assert_non_null(world);
 	world->memory = aligned_alloc(4096, POOL_BYTES);
-	world->reactor.turn.pool = tgt_pool_create(world->memory, POOL_BYTES, POOL_BYTES);
-	assert_non_null(world->reactor.turn.pool);
-	world->reactor.pool_bytes = tgt_pool_free_bytes(world->reactor.turn.pool);
+	world->reactor.loop.pool = tgt_pool_create(world->memory, POOL_BYTES, POOL_BYTES);
+	assert_non_null(world->reactor.loop.pool);
+	world->reactor.pool_bytes = tgt_pool_free_bytes(world->reactor.loop.pool);
 	TAILQ_INIT(&world->reactor.sessions);
 	tgt_tallies_init(&world->reactor.tallies);
 	world->peers.names = tgt_names_create();
@@ -96,7 +96,7 @@ static void world_free(struct world *world)
 {
 	tgt_tallies_fini(&world->reactor.tallies);
 	tgt_names_destroy(world->peers.names);
-	tgt_pool_destroy(world->reactor.turn.pool);
+	tgt_pool_destroy(world->reactor.loop.pool);
 	free(world->memory);
 	free(world);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/base/log.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/work.h"
 #include "target/serve/device.h"
 
@@ -79,7 +79,7 @@ static int setup(void **state)
 	rig->reactor.config.receive_buffers = BUFFERS;
 	rig->reactor.fabrics[0].fab = &rig->fab;
 	rig->reactor.fabric_count = 1;
-	tgt_work_init(&rig->reactor.turn);
+	tgt_work_init(&rig->reactor.loop);
 	return 0;
 }
 
@@ -115,11 +115,11 @@ static void what_is_not_posted_stands_behind_no_credit(void **state)
 	assert_int_equal(remaining(device, 8), 0);
 	/* No more memory was allocated for receives that the device refuses. */
 	assert_int_equal(device->receives.count, TGT_RECEIVES_CHUNK);
-	tgt_work_post(&rig->reactor.turn);
+	tgt_work_post(&rig->reactor.loop);
 	assert_int_equal(seen.posted, 0);
 	/* The target tries again in each turn, and with each login. */
 	seen.refuse = false;
-	tgt_work_post(&rig->reactor.turn);
+	tgt_work_post(&rig->reactor.loop);
 	assert_int_equal(seen.posted, TGT_RECEIVES_CHUNK);
 	assert_int_equal(remaining(device, 8), TGT_RECEIVES_CHUNK);
 	device->receives.promised = TGT_RECEIVES_CHUNK - 4;
@@ -167,11 +167,11 @@ static void every_connection_has_a_reply_ring(void **state)
 	pool = tgt_pool_create(memory, PAGES * TGT_POOL_PAGE, PAGES * TGT_POOL_PAGE);
 	assert_non_null(pool);
 	for (unsigned int left = QUEUES; left; left--) {
-		uint16_t credits = tgt_lane_ring_credits(pool, 128, left - 1);
+		uint16_t credits = tgt_io_queue_ring_credits(pool, 128, left - 1);
 
 		assert_in_range(credits, RBLK_CREDITS_MIN, 128);
 		assert_true(left != QUEUES || credits == 128);
-		assert_non_null(tgt_pool_alloc(pool, tgt_lane_ring_bytes(credits)));
+		assert_non_null(tgt_pool_alloc(pool, tgt_io_queue_ring_bytes(credits)));
 	}
 	tgt_pool_destroy(pool);
 	free(memory);

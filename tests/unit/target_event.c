@@ -13,21 +13,21 @@
 #define HANDLE (5u << 10)
 
 static struct rig {
-	struct tgt_turn turn;
+	struct tgt_loop loop;
 	struct tgt_session session;
 	struct tgt_queue queue;
 	struct tgt_handle handle;
 	struct tgt_handle *handles[1];
 } *rig;
 
-static const struct tgt_lane_ops ops;
+static const struct tgt_io_queue_ops ops;
 
 static int begin(void **state)
 {
 	(void)state;
 	rig = calloc(1, sizeof(*rig));
 	assert_non_null(rig);
-	tgt_work_init(&rig->turn);
+	tgt_work_init(&rig->loop);
 	rig->session.places[0].queue = &rig->queue;
 	rig->session.handles = rig->handles;
 	rig->session.handle_slots = 1;
@@ -35,10 +35,10 @@ static int begin(void **state)
 	rig->handle.session = &rig->session;
 	rig->handle.id = HANDLE;
 	rig->queue.session = &rig->session;
-	rig->queue.proven_ops = rig->queue.lane.ops = &ops;
-	rig->queue.lane.turn = &rig->turn;
-	rig->queue.lane.features = RBLK_FEATURE_EVENTS;
-	rig->queue.lane.open = true;
+	rig->queue.proven_ops = rig->queue.io_queue.ops = &ops;
+	rig->queue.io_queue.loop = &rig->loop;
+	rig->queue.io_queue.features = RBLK_FEATURE_EVENTS;
+	rig->queue.io_queue.open = true;
 	return 0;
 }
 
@@ -88,16 +88,16 @@ static void assert_sent(const struct kind *kind, uint32_t number)
 {
 	struct rblk_wire_completion event;
 
-	assert_true(rig->queue.lane.event_due);
+	assert_true(rig->queue.io_queue.event_due);
 	tgt_event_next(&rig->session, &event);
 	assert_int_equal(rblk_le16(event.status), kind->code);
 	assert_int_equal(rblk_le64(event.result), (uint64_t)number << 32 | kind->handle);
-	assert_false(rig->queue.lane.event_due); /* one at a time */
+	assert_false(rig->queue.io_queue.event_due); /* one at a time */
 }
 
 static void reconnect(void)
 {
-	rig->queue.lane.event_due = false;
+	rig->queue.io_queue.event_due = false;
 	tgt_event_restart(&rig->session);
 }
 
@@ -115,7 +115,7 @@ static void what_was_not_confirmed_is_sent_again(void **state)
 		}
 		tgt_event_seen(&rig->session, 1);
 		reconnect();
-		assert_false(rig->queue.lane.event_due);
+		assert_false(rig->queue.io_queue.event_due);
 	}
 }
 
@@ -127,7 +127,7 @@ static void a_closed_handle_has_none(void **state)
 		assert_sent(&kinds[i], 1);
 		rig->handle.closing = true;
 		reconnect();
-		assert_false(rig->queue.lane.event_due);
+		assert_false(rig->queue.io_queue.event_due);
 		rig->handle.closing = false;
 	}
 }
@@ -135,14 +135,14 @@ static void a_closed_handle_has_none(void **state)
 /* It is told when it has proven itself: until then it could confirm in the owner's place. */
 static void a_connection_without_its_proof_is_told_none(void **state)
 {
-	static const struct tgt_lane_ops unproven;
+	static const struct tgt_io_queue_ops unproven;
 
 	(void)state;
-	rig->queue.lane.ops = &unproven;
+	rig->queue.io_queue.ops = &unproven;
 	for (size_t i = 0; i < UNIT_LENGTH(kinds); i++)
 		kinds[i].happens();
-	assert_false(rig->queue.lane.event_due);
-	rig->queue.lane.ops = &ops;
+	assert_false(rig->queue.io_queue.event_due);
+	rig->queue.io_queue.ops = &ops;
 	tgt_event_kick(&rig->session);
 	assert_sent(&kinds[3], 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: whoever is limited gets its limit within 3 %, of operations and of bytes, at one reactor and at
- * several, whatever each of them does, and no more than a burst beyond it. Method: seats on a clock of the
+ * several, whatever each of them does, and no more than a burst beyond it. Method: buckets on a clock of the
  * test's, which begin as many operations as they may, or as the test's program of each wants.
  */
 #include "target/io/limit.h"
@@ -11,12 +11,12 @@
 
 #define MS 1000000ull
 #define S (1000 * MS)
-#define SEATS_MAX 8u
+#define BUCKETS_MAX 8u
 
 static struct tgt_limit *limit;
-static struct tgt_seat seats[SEATS_MAX];
-static uint64_t done[SEATS_MAX]; /* operations */
-static unsigned int seat_count;
+static struct tgt_token_bucket buckets[BUCKETS_MAX];
+static uint64_t done[BUCKETS_MAX]; /* operations */
+static unsigned int bucket_count;
 static uint64_t now_ns;
 
 static void begin(unsigned int count, unsigned int iops, uint64_t rate_bytes, uint32_t burst_ms)
@@ -27,9 +27,9 @@ static void begin(unsigned int count, unsigned int iops, uint64_t rate_bytes, ui
 	now_ns = 3 * S;
 	limit = tgt_limit_create(&config);
 	assert_non_null(limit);
-	seat_count = count;
+	bucket_count = count;
 	for (unsigned int i = 0; i < count; i++) {
-		tgt_seat_init(&seats[i], tgt_limit_ref(limit));
+		tgt_token_bucket_init(&buckets[i], tgt_limit_ref(limit));
 		done[i] = 0;
 	}
 }
@@ -38,34 +38,34 @@ static uint64_t all_done(void)
 {
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; i < seat_count; i++)
+	for (unsigned int i = 0; i < bucket_count; i++)
 		sum += done[i];
 	return sum;
 }
 
 static void end(void)
 {
-	for (unsigned int i = 0; i < seat_count; i++)
-		tgt_seat_fini(&seats[i], now_ns);
+	for (unsigned int i = 0; i < bucket_count; i++)
+		tgt_token_bucket_fini(&buckets[i], now_ns);
 	tgt_limit_put(limit);
 }
 
 /* As many as it may, of at most `most`. */
 static void run(unsigned int i, uint64_t bytes, unsigned int most)
 {
-	while (most-- && tgt_seat_ready(&seats[i], now_ns)) {
-		tgt_seat_use(&seats[i], bytes);
+	while (most-- && tgt_token_bucket_ready(&buckets[i], now_ns)) {
+		tgt_token_bucket_use(&buckets[i], bytes);
 		done[i]++;
 	}
 }
 
-/* Every seat wants all it can get, in steps of so much time. */
+/* Every bucket wants all it can get, in steps of so much time. */
 static void run_all(uint64_t time_ns, uint64_t step_ns, uint64_t bytes)
 {
 	uint64_t until_ns = now_ns + time_ns;
 
 	for (; now_ns < until_ns; now_ns += step_ns)
-		for (unsigned int i = 0; i < seat_count; i++)
+		for (unsigned int i = 0; i < bucket_count; i++)
 			run(i, bytes, 1000000);
 }
 
@@ -176,7 +176,7 @@ static void a_burst_is_what_was_not_used(void **state)
 	begin(1, 1000, 0, 2000);
 	run(0, 4096, 1000000);
 	run_all(10 * MS, MS, 4096);
-	/* Two seconds' worth; a seat buys it in steps, each twice as large as what it used. */
+	/* Two seconds' worth; a bucket buys it in steps, each twice as large as what it used. */
 	run_all(S, MS, 4096);
 	check_done(3000, 30);
 	/* After an hour without use it is no more than that. */
@@ -188,14 +188,14 @@ static void a_burst_is_what_was_not_used(void **state)
 }
 
 /* Who ends and begins again pays all the same: here a gigabyte of 1 MiB a second, and then what it may. */
-static void a_debt_outlives_its_seat(void **state)
+static void a_debt_outlives_its_bucket(void **state)
 {
 	(void)state;
 	begin(1, 0, 1 << 20, 100);
 	run(0, 1 << 30, 1);
 	assert_int_equal(done[0], 1);
-	tgt_seat_fini(&seats[0], now_ns);
-	tgt_seat_init(&seats[0], tgt_limit_ref(limit));
+	tgt_token_bucket_fini(&buckets[0], now_ns);
+	tgt_token_bucket_init(&buckets[0], tgt_limit_ref(limit));
 	run_all(1020 * S, 50 * MS, 1 << 30);
 	assert_int_equal(done[0], 1);
 	run_all(10 * S, 50 * MS, 1 << 30);
@@ -205,14 +205,14 @@ static void a_debt_outlives_its_seat(void **state)
 	begin(1, 100, 0, 100);
 	for (uint64_t until_ns = now_ns + 10 * S; now_ns < until_ns; now_ns += MS) {
 		run(0, 4096, 1);
-		tgt_seat_fini(&seats[0], now_ns);
-		tgt_seat_init(&seats[0], tgt_limit_ref(limit));
+		tgt_token_bucket_fini(&buckets[0], now_ns);
+		tgt_token_bucket_init(&buckets[0], tgt_limit_ref(limit));
 	}
 	assert_in_range(done[0], 1, 1011);
 	end();
 }
 
-/* However many operations: seats meet at the limit a few hundred times a second. */
+/* However many operations: buckets meet at the limit a few hundred times a second. */
 static void reactors_seldom_meet(void **state)
 {
 	uint64_t last_ns = 0, meetings = 0;
@@ -221,8 +221,8 @@ static void reactors_seldom_meet(void **state)
 	begin(1, 1000000, 0, 100);
 	for (uint64_t until_ns = now_ns + S; now_ns < until_ns; now_ns += 1000) {
 		run(0, 4096, 1);
-		meetings += seats[0].next_ns != last_ns;
-		last_ns = seats[0].next_ns;
+		meetings += buckets[0].next_ns != last_ns;
+		last_ns = buckets[0].next_ns;
 	}
 	assert_in_range(done[0], 970000, 1030000);
 	assert_in_range(meetings, 1, 1000);
@@ -237,7 +237,7 @@ int main(void)
 		cmocka_unit_test(a_program_without_queue_gets_its_limit),
 		cmocka_unit_test(the_limit_moves_between_reactors),
 		cmocka_unit_test(a_burst_is_what_was_not_used),
-		cmocka_unit_test(a_debt_outlives_its_seat),
+		cmocka_unit_test(a_debt_outlives_its_bucket),
 		cmocka_unit_test(reactors_seldom_meet),
 	};
 

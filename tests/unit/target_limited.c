@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a command that has to wait for a limit is counted once, however often it waits, with all the time of its waits,
- * whether it goes on or is ended; one that may begin at once is not counted. Method: requests of a lane made by the
+ * whether it goes on or is ended; one that may begin at once is not counted. Method: requests of an I/O queue made by the
  * test, at a limit of one operation a second, on a clock of the test's; what a command does then is the test's, too.
  */
 #include "target/io/limited.h"
@@ -13,8 +13,8 @@ static struct queue_rig *rig;
 static struct tgt_counts counts;
 static struct tgt_volume volume;
 static struct tgt_port port = {.volume = &volume};
-static struct tgt_seat seat;
-static struct tgt_access access_limited = {.port = &port, .counts = &counts, .limited = true, .seats = {&seat}};
+static struct tgt_token_bucket bucket;
+static struct tgt_access access_limited = {.port = &port, .counts = &counts, .limited = true, .buckets = {&bucket}};
 static unsigned int gone_on;
 
 /* Linked instead of request.c's. */
@@ -36,9 +36,9 @@ static int begin(void **state)
 	(void)state;
 	assert_non_null(limit);
 	rig = queue_rig_create(&none, 2, 1);
-	rig->turn.now_ns = 5 * S;
-	tgt_seat_init(&seat, limit);
-	TAILQ_INSERT_TAIL(&rig->turn.seats, &seat, link);
+	rig->loop.now_ns = 5 * S;
+	tgt_token_bucket_init(&bucket, limit);
+	TAILQ_INSERT_TAIL(&rig->loop.buckets, &bucket, link);
 	counts = (struct tgt_counts){0};
 	gone_on = 0;
 	return 0;
@@ -47,7 +47,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
-	tgt_seat_fini(&seat, rig->turn.now_ns);
+	tgt_token_bucket_fini(&bucket, rig->loop.now_ns);
 	queue_rig_free(rig);
 	return 0;
 }
@@ -55,7 +55,7 @@ static int end(void **state)
 /* A new command in this slot. */
 static struct tgt_request *arrive(uint16_t tag)
 {
-	struct tgt_request *request = &rig->lane.requests[tag];
+	struct tgt_request *request = &rig->io_queue.requests[tag];
 
 	request->state = TGT_REQUEST_RECEIVED;
 	request->opcode = RBLK_OP_READ;
@@ -71,20 +71,20 @@ static void check_counts(uint64_t commands, uint64_t ns)
 	assert_int_equal(counts.limited_ns, ns);
 }
 
-/* Until the one that waits goes on. In short steps: what a seat does not ask for in time is lost. */
+/* Until the one that waits goes on. In short steps: what a bucket does not ask for in time is lost. */
 static void let_go_on(void)
 {
-	uint64_t from_ns = rig->turn.now_ns, before_ns = counts.limited_ns;
+	uint64_t from_ns = rig->loop.now_ns, before_ns = counts.limited_ns;
 
 	gone_on = 0;
 	do {
 		assert_int_equal(counts.limited_ns, before_ns);
-		assert_true(rig->turn.now_ns < from_ns + 10 * S);
-		rig->turn.now_ns += S / 100;
-		tgt_limited_again(&rig->turn);
-	} while (!tgt_limited_resume(&rig->turn));
+		assert_true(rig->loop.now_ns < from_ns + 10 * S);
+		rig->loop.now_ns += S / 100;
+		tgt_limited_again(&rig->loop);
+	} while (!tgt_limited_resume(&rig->loop));
 	assert_int_equal(gone_on, 1);
-	assert_int_equal(counts.limited_ns, before_ns + rig->turn.now_ns - from_ns);
+	assert_int_equal(counts.limited_ns, before_ns + rig->loop.now_ns - from_ns);
 }
 
 static void waits_are_counted(void **state)
@@ -125,10 +125,10 @@ static void a_command_that_waits_again_is_counted_once(void **state)
 	}
 	/* It is aborted. */
 	all_ns = counts.limited_ns;
-	rig->turn.now_ns += S;
+	rig->loop.now_ns += S;
 	assert_true(request->leave(request));
 	check_counts(1, all_ns + S);
-	assert_true(TAILQ_EMPTY(&rig->turn.limited));
+	assert_true(TAILQ_EMPTY(&rig->loop.limited));
 }
 
 /* A drain lets all go on. */
@@ -137,12 +137,12 @@ static void each_that_waits_is_counted(void **state)
 	(void)state;
 	assert_true(tgt_limited_pass(arrive(0), false));
 	assert_false(tgt_limited_pass(arrive(0), false));
-	rig->turn.now_ns += S / 10;
+	rig->loop.now_ns += S / 10;
 	assert_false(tgt_limited_pass(arrive(1), false));
 	check_counts(2, 0);
-	rig->turn.now_ns += S / 10;
-	rig->turn.draining = true;
-	assert_int_equal(tgt_limited_resume(&rig->turn), 2);
+	rig->loop.now_ns += S / 10;
+	rig->loop.draining = true;
+	assert_int_equal(tgt_limited_resume(&rig->loop), 2);
 	check_counts(2, 3 * (S / 10));
 }
 
@@ -151,21 +151,21 @@ static uint64_t paid(uint8_t opcode, bool writes_zeroes)
 {
 	static const struct tgt_limit_config config = {.rate_bytes = 1000000000, .burst_ms = 100};
 	struct tgt_store store = {.info.writes_zeroes = writes_zeroes};
-	struct tgt_seat before = seat;
+	struct tgt_token_bucket before = bucket;
 	struct tgt_request *request;
 	uint64_t used_ns;
 
 	volume.store = &store;
 	volume.block_bytes = 512;
-	tgt_seat_init(&seat, tgt_limit_create(&config));
+	tgt_token_bucket_init(&bucket, tgt_limit_create(&config));
 	request = arrive(0);
 	request->opcode = opcode;
 	request->blocks = 1000;
 	request->length = opcode == RBLK_OP_WRITE ? 1000 * 512 : 0;
 	assert_true(tgt_limited_pass(request, false));
-	used_ns = seat.kinds[TGT_LIMIT_BYTES].used_ns;
-	tgt_seat_fini(&seat, rig->turn.now_ns);
-	seat = before;
+	used_ns = bucket.kinds[TGT_LIMIT_BYTES].used_ns;
+	tgt_token_bucket_fini(&bucket, rig->loop.now_ns);
+	bucket = before;
 	return used_ns;
 }
 

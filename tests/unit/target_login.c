@@ -66,12 +66,12 @@ static int setup(void **state)
 	rig->fab.ops = &fake_ops;
 	rig->fab_device.fab = &rig->fab;
 	rig->device.device = &rig->fab_device;
-	tgt_work_init(&rig->reactor.turn);
+	tgt_work_init(&rig->reactor.loop);
 	TAILQ_INIT(&rig->reactor.hosts);
 	TAILQ_INIT(&rig->reactor.sessions);
 	TAILQ_INIT(&rig->reactor.logins);
-	rig->reactor.turn.now_ns = 1;
-	rig->reactor.turn.timer_ns = UINT64_MAX;
+	rig->reactor.loop.now_ns = 1;
+	rig->reactor.loop.timer_ns = UINT64_MAX;
 	rig->reactor.keepalive_ns = 1;
 	rig->reactor.config.session_ms = 1;
 	rig->reactor.config.reactors = 1;
@@ -232,18 +232,18 @@ static void logins_do_not_wait_for_ever(void **state)
 {
 	struct tgt_reactor *reactor = &rig->reactor;
 	struct request *first, *second;
-	uint64_t begun_ns = reactor->turn.now_ns;
+	uint64_t begun_ns = reactor->loop.now_ns;
 
 	(void)state;
 	session_is_ending(1, OTHER);
 	first = log_in(login_of(1, 0, 2, 1), OTHER);
-	assert_int_equal(reactor->turn.timer_ns, begun_ns + TGT_LOGIN_WAIT_NS);
-	reactor->turn.now_ns++;
+	assert_int_equal(reactor->loop.timer_ns, begun_ns + TGT_LOGIN_WAIT_NS);
+	reactor->loop.now_ns++;
 	second = log_in(login_of(1, 1, 2, 1), OTHER);
-	reactor->turn.now_ns = begun_ns + TGT_LOGIN_WAIT_NS - 1;
+	reactor->loop.now_ns = begun_ns + TGT_LOGIN_WAIT_NS - 1;
 	assert_int_equal(tgt_login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS);
 	assert_false(first->answered);
-	reactor->turn.now_ns++;
+	reactor->loop.now_ns++;
 	assert_int_equal(tgt_login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS + 1);
 	assert_true(first->answered);
 	assert_int_equal(rblk_le16(first->reject.reason), RBLK_REJECT_NO_RESOURCES);
@@ -389,7 +389,7 @@ static void what_lingers_goes_to_the_proven_name(void **state)
 	static const char name[RBLK_NAME_BYTES] = "db1";
 	struct rblk_wire_login wire = login_of(1, 0, 1, 1);
 	struct sockaddr_in address = address_of(OTHER);
-	struct tgt_queue queue = {.device = &rig->device, .lane = {.active = 1}, .incarnation = 1};
+	struct tgt_queue queue = {.device = &rig->device, .io_queue = {.active = 1}, .incarnation = 1};
 	struct tgt_receives receives = {0};
 	struct tgt_session *session;
 	struct tgt_host *host;
@@ -401,7 +401,7 @@ static void what_lingers_goes_to_the_proven_name(void **state)
 	assert_non_null(session);
 	tgt_host_put(&rig->reactor, host);
 	queue.session = session;
-	queue.lane.receives = &receives;
+	queue.io_queue.receives = &receives;
 	session->places[0].queue = &queue;
 	session->queues_here = session->queues = host->queues = 1;
 	tgt_queue_linger(&queue);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/base/log.h"
-#include "target/io/lane.h"
+#include "target/io/io_queue.h"
 #include "target/io/request.h"
 #include "target/serve/peers.h"
 #include "target/serve/look.h"
@@ -252,8 +252,8 @@ bool __wrap_tgt_request_hold(struct tgt_request *request, bool (*leave)(struct t
 static void open_without_memory(unsigned int allocation)
 {
 	struct rblk_wire_open wire = {.name = "v"};
-	struct tgt_lane lane = {.turn = &rig->reactors[0].turn};
-	struct tgt_request request = {.lane = &lane};
+	struct tgt_io_queue io_queue = {.loop = &rig->reactors[0].loop};
+	struct tgt_request request = {.io_queue = &io_queue};
 	struct tgt_session session = {.reactor = &rig->reactors[0]};
 
 	memset(&open_, 0, sizeof(open_));
@@ -283,8 +283,8 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 {
 	struct rblk_wire_open wire = {.name = "v"};
 	struct tgt_reactor *reactor = &rig->reactors[0];
-	struct tgt_lane lane = {.turn = &reactor->turn};
-	struct tgt_request request = {.lane = &lane};
+	struct tgt_io_queue io_queue = {.loop = &reactor->loop};
+	struct tgt_request request = {.io_queue = &io_queue};
 	struct tgt_session session = {.reactor = reactor};
 	uint8_t orphan;
 
@@ -299,7 +299,7 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 	assert_null(rig->messages[0]);
 	for (unsigned int turns = 0; rig->messages[1]; turns++) {
 		assert_true(turns < TURNS_MAX);
-		reactor->turn.now_ns += TGT_OPEN_WAIT_NS;
+		reactor->loop.now_ns += TGT_OPEN_WAIT_NS;
 		tgt_open_retry(reactor);
 		assert_int_equal(open_.completed, 0);
 		turn(1, 1);
@@ -307,10 +307,10 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 	turn(0, 0);
 	/* The look is over: from here on its time counts. */
 	tgt_open_retry(reactor);
-	reactor->turn.now_ns += TGT_OPEN_WAIT_NS - 1;
+	reactor->loop.now_ns += TGT_OPEN_WAIT_NS - 1;
 	tgt_open_retry(reactor);
 	assert_int_equal(open_.completed, 0);
-	reactor->turn.now_ns++;
+	reactor->loop.now_ns++;
 	tgt_open_retry(reactor);
 	assert_int_equal(open_.completed, 1);
 	assert_int_equal(open_.status, RBLK_E_BUSY);

@@ -104,7 +104,7 @@ static int begin(void **state)
 		rig->peers.reactors[i] = &rig->reactors[i];
 		rig->reactors[i].peers = &rig->peers;
 		TAILQ_INIT(&rig->reactors[i].sessions);
-		tgt_work_init(&rig->reactors[i].turn);
+		tgt_work_init(&rig->reactors[i].loop);
 		session_begin(i);
 	}
 	return 0;
@@ -196,7 +196,7 @@ static uint32_t refused(uint32_t incarnation, uint32_t fence)
 	struct tgt_session *home = &rig->sessions[0];
 	struct tgt_place *place = &home->places[1];
 	struct tgt_queue queue = {.session = home};
-	struct tgt_request request = {.lane = &queue.lane, .lba = 1, .argument = fence};
+	struct tgt_request request = {.io_queue = &queue.io_queue, .lba = 1, .argument = fence};
 	struct tgt_placed *placed;
 
 	place->away = NULL;

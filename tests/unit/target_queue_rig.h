@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A target's lane made by the test, open and without any command, with its turn and connection, on
+ * A target's I/O queue made by the test, open and without any command, with its turn and connection, on
  * a fabric whose operations belong to the test. One thread.
  */
 #ifndef RBLK_TESTS_TARGET_QUEUE_RIG_H
@@ -16,10 +16,10 @@
 struct queue_rig {
 	struct fab fab;
 	struct fab_conn conn;
-	struct tgt_turn turn;
+	struct tgt_loop loop;
 	struct tgt_host_share host;
 	struct tgt_share share;
-	struct tgt_lane lane;
+	struct tgt_io_queue io_queue;
 	struct tgt_port port; /* for operations that the store has */
 };
 
@@ -31,18 +31,18 @@ static inline void *queue_rig_array(size_t count, size_t bytes)
 	return array;
 }
 
-static inline void queue_rig_close(struct tgt_lane *lane, const char *reason)
+static inline void queue_rig_close(struct tgt_io_queue *io_queue, const char *reason)
 {
 	(void)reason;
-	tgt_lane_close(lane);
+	tgt_io_queue_close(io_queue);
 }
 
-static inline void queue_rig_over(struct tgt_lane *lane)
+static inline void queue_rig_over(struct tgt_io_queue *io_queue)
 {
-	(void)lane;
+	(void)io_queue;
 }
 
-static const struct tgt_lane_ops queue_rig_ops = {
+static const struct tgt_io_queue_ops queue_rig_ops = {
 	.close = queue_rig_close,
 	.over = queue_rig_over,
 };
@@ -52,39 +52,39 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 						 uint32_t slots)
 {
 	struct queue_rig *rig = queue_rig_array(1, sizeof(*rig));
-	struct tgt_lane *lane = &rig->lane;
+	struct tgt_io_queue *io_queue = &rig->io_queue;
 
 	rig->fab.ops = ops;
 	rig->conn.fab = &rig->fab;
-	tgt_work_init(&rig->turn);
-	tgt_share_init(&rig->share, &rig->turn, &rig->host);
-	lane->share = &rig->share;
-	lane->turn = &rig->turn;
-	lane->ops = &queue_rig_ops;
-	lane->conn = &rig->conn;
-	lane->tags = tags;
-	lane->sent_mask = lane->reply_mask = slots - 1;
-	lane->sent = queue_rig_array(slots, sizeof(*lane->sent));
-	lane->replies = queue_rig_array(slots, sizeof(*lane->replies));
-	lane->requests = queue_rig_array(tags, sizeof(*lane->requests));
+	tgt_work_init(&rig->loop);
+	tgt_share_init(&rig->share, &rig->loop, &rig->host);
+	io_queue->share = &rig->share;
+	io_queue->loop = &rig->loop;
+	io_queue->ops = &queue_rig_ops;
+	io_queue->conn = &rig->conn;
+	io_queue->tags = tags;
+	io_queue->sent_mask = io_queue->reply_mask = slots - 1;
+	io_queue->sent = queue_rig_array(slots, sizeof(*io_queue->sent));
+	io_queue->replies = queue_rig_array(slots, sizeof(*io_queue->replies));
+	io_queue->requests = queue_rig_array(tags, sizeof(*io_queue->requests));
 	for (uint16_t tag = 0; tag < tags; tag++) {
-		lane->requests[tag].lane = lane;
-		lane->requests[tag].tag = tag;
-		lane->requests[tag].io.port = &rig->port;
+		io_queue->requests[tag].io_queue = io_queue;
+		io_queue->requests[tag].tag = tag;
+		io_queue->requests[tag].io.port = &rig->port;
 	}
-	TAILQ_INIT(&lane->waiting);
-	TAILQ_INIT(&lane->fetching);
-	TAILQ_INIT(&lane->done);
-	TAILQ_INIT(&lane->chained);
-	tgt_lane_open(lane);
+	TAILQ_INIT(&io_queue->waiting);
+	TAILQ_INIT(&io_queue->fetching);
+	TAILQ_INIT(&io_queue->done);
+	TAILQ_INIT(&io_queue->chained);
+	tgt_io_queue_open(io_queue);
 	return rig;
 }
 
 static inline void queue_rig_free(struct queue_rig *rig)
 {
-	free(rig->lane.sent);
-	free(rig->lane.replies);
-	free(rig->lane.requests);
+	free(rig->io_queue.sent);
+	free(rig->io_queue.replies);
+	free(rig->io_queue.requests);
 	free(rig);
 }
 

@@ -47,8 +47,8 @@ static struct tgt_request_list *listed;
 static bool leave(struct tgt_request *request)
 {
 	TAILQ_REMOVE(listed, request, link);
-	if (listed == &request->lane->done)
-		request->lane->done_count--;
+	if (listed == &request->io_queue->done)
+		request->io_queue->done_count--;
 	return true;
 }
 
@@ -68,28 +68,28 @@ static void list(struct tgt_request *request, struct tgt_request_list *in)
 static struct queue_rig *rig_create(enum tgt_request_state state)
 {
 	struct queue_rig *rig = queue_rig_create(&fake_ops, 1, 1);
-	struct tgt_lane *lane = &rig->lane;
-	struct tgt_request *request = &lane->requests[0];
+	struct tgt_io_queue *io_queue = &rig->io_queue;
+	struct tgt_request *request = &io_queue->requests[0];
 
 	closed = 0;
 	request->opcode = RBLK_OP_READ;
 	request->data_bytes = 4096; /* a READ that is still to be posted */
 	request->state = (uint8_t)state;
-	lane->active = state != TGT_REQUEST_FREE;
+	io_queue->active = state != TGT_REQUEST_FREE;
 	if (state == TGT_REQUEST_WAITING)
-		list(request, &lane->waiting);
+		list(request, &io_queue->waiting);
 	if (state == TGT_REQUEST_LIMITED) {
 		request->access = &opened;
 		opened.users = 1;
-		list(request, &rig->turn.limited);
+		list(request, &rig->loop.limited);
 	}
 	if (state == TGT_REQUEST_HELD)
 		request->leave = leave_nothing;
 	if (state == TGT_REQUEST_DATA_IN)
-		list(request, &lane->fetching);
+		list(request, &io_queue->fetching);
 	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING) {
-		list(request, &lane->done);
-		lane->done_count++;
+		list(request, &io_queue->done);
+		io_queue->done_count++;
 	}
 	return rig;
 }
@@ -98,9 +98,9 @@ static void a_step_is_taken(enum tgt_request_state from, enum tgt_request_state 
 {
 	struct queue_rig *rig = rig_create(from);
 
-	assert_true(tgt_request_set_state(&rig->lane.requests[0], to));
-	assert_int_equal(rig->lane.requests[0].state, to);
-	assert_true(rig->lane.open);
+	assert_true(tgt_request_set_state(&rig->io_queue.requests[0], to));
+	assert_int_equal(rig->io_queue.requests[0].state, to);
+	assert_true(rig->io_queue.open);
 	assert_int_equal(closed, 0);
 	queue_rig_free(rig);
 }
@@ -114,21 +114,21 @@ static bool ends_with_its_queue(enum tgt_request_state state)
 static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_request_state to)
 {
 	struct queue_rig *rig = rig_create(from);
-	struct tgt_lane *lane = &rig->lane;
+	struct tgt_io_queue *io_queue = &rig->io_queue;
 
-	assert_false(tgt_request_set_state(&rig->lane.requests[0], to));
-	assert_false(lane->open);
+	assert_false(tgt_request_set_state(&rig->io_queue.requests[0], to));
+	assert_false(io_queue->open);
 	assert_int_equal(closed, 1);
-	assert_true(TAILQ_EMPTY(&lane->waiting));
-	assert_true(TAILQ_EMPTY(&lane->fetching));
-	assert_true(TAILQ_EMPTY(&lane->done));
-	assert_int_equal(lane->done_count, 0);
+	assert_true(TAILQ_EMPTY(&io_queue->waiting));
+	assert_true(TAILQ_EMPTY(&io_queue->fetching));
+	assert_true(TAILQ_EMPTY(&io_queue->done));
+	assert_int_equal(io_queue->done_count, 0);
 	if (ends_with_its_queue(from)) {
-		assert_int_equal(rig->lane.requests[0].state, TGT_REQUEST_FREE);
-		assert_int_equal(lane->active, 0);
+		assert_int_equal(rig->io_queue.requests[0].state, TGT_REQUEST_FREE);
+		assert_int_equal(io_queue->active, 0);
 	} else {
-		assert_int_equal(rig->lane.requests[0].state, from);
-		assert_int_equal(lane->active, 1);
+		assert_int_equal(rig->io_queue.requests[0].state, from);
+		assert_int_equal(io_queue->active, 1);
 	}
 	queue_rig_free(rig);
 }
@@ -154,11 +154,11 @@ static void a_second_answer_is_refused(void **state)
 
 	(void)state;
 	assert_non_null(log);
-	rig->lane.session_number = 7;
-	tgt_request_complete(&rig->lane.requests[0], RBLK_E_IO);
-	assert_int_equal(rig->lane.done_count, 1);
+	rig->io_queue.session_number = 7;
+	tgt_request_complete(&rig->io_queue.requests[0], RBLK_E_IO);
+	assert_int_equal(rig->io_queue.done_count, 1);
 	dup2(fileno(log), STDERR_FILENO);
-	tgt_request_complete(&rig->lane.requests[0], RBLK_OK);
+	tgt_request_complete(&rig->io_queue.requests[0], RBLK_OK);
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	rewind(log);
@@ -167,9 +167,9 @@ static void a_second_answer_is_refused(void **state)
 	assert_non_null(strstr(said, "session 7 queue 0 tag 0: internal error: "
 				     "replying -> data out is not a step of a request"));
 	assert_int_equal(closed, 1);
-	assert_int_equal(rig->lane.requests[0].status, RBLK_E_IO);
-	assert_int_equal(rig->lane.active, 0);
-	assert_true(TAILQ_EMPTY(&rig->lane.done));
+	assert_int_equal(rig->io_queue.requests[0].status, RBLK_E_IO);
+	assert_int_equal(rig->io_queue.active, 0);
+	assert_true(TAILQ_EMPTY(&rig->io_queue.done));
 	queue_rig_free(rig);
 }
 
@@ -197,14 +197,14 @@ static void what_outlives_the_close_ends_when_drained(void **state)
 	(void)state;
 	for (size_t i = 0; i < UNIT_LENGTH(ways); i++) {
 		struct queue_rig *rig = rig_create(TGT_REQUEST_RECEIVED);
-		struct tgt_request *request = &rig->lane.requests[0];
+		struct tgt_request *request = &rig->io_queue.requests[0];
 
-		tgt_lane_close(&rig->lane);
+		tgt_io_queue_close(&rig->io_queue);
 		ways[i](request);
-		tgt_lane_drained(&rig->lane);
+		tgt_io_queue_drained(&rig->io_queue);
 		assert_int_equal(request->state, TGT_REQUEST_FREE);
-		assert_int_equal(rig->lane.active, 0);
-		assert_true(TAILQ_EMPTY(&rig->lane.done));
+		assert_int_equal(rig->io_queue.active, 0);
+		assert_true(TAILQ_EMPTY(&rig->io_queue.done));
 		queue_rig_free(rig);
 	}
 }

@@ -25,12 +25,12 @@ static const struct tgt_store_ops fake_ops = { .kind = "fake", .submit = fake_su
 static struct tgt_counts counts; /* of every command here */
 static struct tgt_access *found;
 
-static struct tgt_access *fake_find(struct tgt_lane *lane, uint32_t handle, enum rblk_status *status)
+static struct tgt_access *fake_find(struct tgt_io_queue *io_queue, uint32_t handle, enum rblk_status *status)
 {
 	return found;
 }
 
-static const struct tgt_lane_ops finding_ops = { .find = fake_find };
+static const struct tgt_io_queue_ops finding_ops = {.find = fake_find};
 
 static void port_begin(struct tgt_port *port)
 {
@@ -41,16 +41,16 @@ static void port_begin(struct tgt_port *port)
 /* The status of a WRITE; `later` is the store's answer if it does not answer at once. */
 static enum rblk_status write_status(int now, int later)
 {
-	struct tgt_turn turn = {0};
+	struct tgt_loop loop = {0};
 	struct tgt_store store = { .ops = &fake_ops };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
 	struct tgt_port port = { .store = &store, .volume = &volume };
 	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
-	struct tgt_lane lane = { .turn = &turn, .open = true };
-	struct tgt_request request = { .lane = &lane, .access = &access, .blocks = 8 };
+	struct tgt_io_queue io_queue = {.loop = &loop, .open = true};
+	struct tgt_request request = {.io_queue = &io_queue, .access = &access, .blocks = 8};
 
-	tgt_work_init(&turn);
-	TAILQ_INIT(&lane.done);
+	tgt_work_init(&loop);
+	TAILQ_INIT(&io_queue.done);
 	request.opcode = RBLK_OP_WRITE;
 	request.state = TGT_REQUEST_DATA_IN;
 	tgt_window_init(&port.transfers, 1);
@@ -62,7 +62,7 @@ static enum rblk_status write_status(int now, int later)
 		request.io.done(&request.io, later);
 	}
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
-	assert_ptr_equal(TAILQ_FIRST(&lane.done), &request);
+	assert_ptr_equal(TAILQ_FIRST(&io_queue.done), &request);
 	tgt_claims_detach(&port.claims);
 	return request.status;
 }
@@ -71,21 +71,21 @@ static enum rblk_status write_status(int now, int later)
  * answers `late`. */
 static enum rblk_status write_status_late(int late)
 {
-	struct tgt_turn turn = {0};
+	struct tgt_loop loop = {0};
 	struct tgt_store store = { .ops = &fake_ops };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
 	struct tgt_port port = { .store = &store, .volume = &volume };
 	struct tgt_access access = { .port = &port, .users = 2, .counts = &counts };
-	struct tgt_lane lane = { .turn = &turn, .open = true };
+	struct tgt_io_queue io_queue = {.loop = &loop, .open = true};
 	struct tgt_request requests[2];
 
-	tgt_work_init(&turn);
-	TAILQ_INIT(&lane.done);
+	tgt_work_init(&loop);
+	TAILQ_INIT(&io_queue.done);
 	tgt_window_init(&port.transfers, 1);
 	port_begin(&port);
 	at_once = 0;
 	for (int i = 0; i < 2; i++) {
-		requests[i] = (struct tgt_request){ .lane = &lane, .access = &access, .blocks = 8 };
+		requests[i] = (struct tgt_request){.io_queue = &io_queue, .access = &access, .blocks = 8};
 		requests[i].opcode = RBLK_OP_WRITE;
 		requests[i].state = TGT_REQUEST_DATA_IN;
 		tgt_request_data_in(&requests[i]);
@@ -188,7 +188,7 @@ static uint64_t bytes_done(uint8_t opcode)
 /* A message of `count` commands; then turns until all are done. Returns how many turns. */
 static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 {
-	struct tgt_turn turn = {0};
+	struct tgt_loop loop = {0};
 	struct tgt_store store = { .ops = &zero_ops, .info.direct = calloc(1, BYTES),
 				   .info.can_write_zeroes = true, .info.max_discard_bytes = BYTES };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512, .blocks = BYTES / 512 };
@@ -198,38 +198,43 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	struct tgt_port port = { .store = &store, .volume = &volume, .mr = { &mr } };
 	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
 	struct tgt_host_share host = {0};
-	struct tgt_share share = { .host = &host, .turn = &turn };
-	struct tgt_lane lane = { .turn = &turn, .share = &share, .conn = &conn, .open = true,
-				 .requests = requests, .tags = COMMANDS, .ops = &finding_ops };
+	struct tgt_share share = {.host = &host, .loop = &loop};
+	struct tgt_io_queue io_queue = {.loop = &loop,
+					.share = &share,
+					.conn = &conn,
+					.open = true,
+					.requests = requests,
+					.tags = COMMANDS,
+					.ops = &finding_ops};
 	unsigned int turns = 1;
 
 	memset(requests, 0, sizeof(requests));
 	zeroed = 0;
 	found = &access;
-	tgt_work_init(&turn);
+	tgt_work_init(&loop);
 	tgt_window_init(&port.ranges, 1);
 	port_begin(&port);
-	turn.max_io_bytes = BYTES;
-	turn.now_ns = 1;
-	TAILQ_INIT(&lane.done);
+	loop.max_io_bytes = BYTES;
+	loop.now_ns = 1;
+	TAILQ_INIT(&io_queue.done);
 	for (uint16_t tag = 0; tag < COMMANDS; tag++) {
 		struct rblk_wire_command command = { .opcode = opcode, .flags = flags,
 						     .blocks = rblk_to_le32(BYTES / 512) };
 
 		if (opcode == RBLK_OP_READ)
 			command.segment.length = rblk_to_le32(BYTES);
-		requests[tag].lane = &lane;
+		requests[tag].io_queue = &io_queue;
 		requests[tag].tag = tag;
 		tgt_request_begin(&requests[tag], &command, NULL, 0, 0);
 	}
 	assert_int_equal(bytes_done(opcode), TGT_DIRECT_BYTES);
-	for (; lane.done_count < COMMANDS; turns++) {
+	for (; io_queue.done_count < COMMANDS; turns++) {
 		uint64_t before = bytes_done(opcode);
 
 		assert_true(turns < 100 * COMMANDS);
-		assert_true(tgt_work_has_more(&turn));
-		turn.now_ns++;
-		assert_true(tgt_work_resume(&turn) > 0);
+		assert_true(tgt_work_has_more(&loop));
+		loop.now_ns++;
+		assert_true(tgt_work_resume(&loop) > 0);
 		assert_true(bytes_done(opcode) - before <= TGT_DIRECT_BYTES);
 	}
 	assert_int_equal(bytes_done(opcode), COMMANDS * BYTES);
@@ -256,43 +261,43 @@ static void a_turn_does_so_much_in_memory(void **state)
  * command in the same turn. */
 static void sessions_beyond_the_budget_are_few(void **state)
 {
-	struct tgt_turn turn = { .now_ns = 1 };
+	struct tgt_loop loop = {.now_ns = 1};
 	struct tgt_host_share hosts[2] = {0};
 	struct tgt_share shares[64] = {0}, other = {0};
 	unsigned int let = 0;
 
 	(void)state;
 	for (unsigned int i = 0; i < UNIT_LENGTH(shares); i++) {
-		tgt_share_init(&shares[i], &turn, &hosts[0]);
+		tgt_share_init(&shares[i], &loop, &hosts[0]);
 		let += !tgt_share_over_budget(&shares[i], TGT_DIRECT_BYTES / 2);
 	}
 	assert_int_equal(let, 2 + TGT_DIRECT_EXTRA);
-	tgt_share_init(&other, &turn, &hosts[1]);
+	tgt_share_init(&other, &loop, &hosts[1]);
 	assert_false(tgt_share_over_budget(&other, 1));
 	assert_true(tgt_share_over_budget(&other, 1));
-	turn.now_ns++;
+	loop.now_ns++;
 	assert_false(tgt_share_over_budget(&shares[1], 1));
 }
 
 /* ABORT ends a command that was put off, because it has not begun. */
 static void what_is_put_off_can_be_aborted(void **state)
 {
-	struct tgt_turn turn = { .now_ns = 1 };
-	struct tgt_lane lane = { .turn = &turn, .open = true };
-	struct tgt_request request = { .lane = &lane, .opcode = RBLK_OP_WRITE_ZEROES,
-				       .state = TGT_REQUEST_RECEIVED };
+	struct tgt_loop loop = {.now_ns = 1};
+	struct tgt_io_queue io_queue = {.loop = &loop, .open = true};
+	struct tgt_request request = {
+		.io_queue = &io_queue, .opcode = RBLK_OP_WRITE_ZEROES, .state = TGT_REQUEST_RECEIVED};
 
 	(void)state;
-	tgt_work_init(&turn);
-	TAILQ_INIT(&lane.done);
+	tgt_work_init(&loop);
+	TAILQ_INIT(&io_queue.done);
 	tgt_request_put_off(&request);
 	assert_true(tgt_request_end_early(&request, RBLK_E_ABORTED));
-	assert_int_equal(tgt_work_resume(&turn), 0);
+	assert_int_equal(tgt_work_resume(&loop), 0);
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
 	assert_int_equal(request.status, RBLK_E_ABORTED);
 }
 
-static void no_close(struct tgt_lane *lane, const char *reason)
+static void no_close(struct tgt_io_queue *io_queue, const char *reason)
 {
 	fail_msg("the connection was closed: %s", reason);
 }
@@ -300,8 +305,8 @@ static void no_close(struct tgt_lane *lane, const char *reason)
 /* A READ with a digest needs memory, also of a volume in memory; when its turn comes, there may be none. */
 static void what_is_put_off_may_wait_for_memory(void **state)
 {
-	static const struct tgt_lane_ops ops = { .close = no_close };
-	struct tgt_turn turn = { .now_ns = 1, .short_of_memory = true };
+	static const struct tgt_io_queue_ops ops = {.close = no_close};
+	struct tgt_loop loop = {.now_ns = 1, .short_of_memory = true};
 	char memory[4096];
 	struct tgt_store store = { .ops = &fake_ops, .info.direct = memory };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512, .blocks = 8 };
@@ -310,25 +315,29 @@ static void what_is_put_off_may_wait_for_memory(void **state)
 	struct tgt_access access = { .port = &port, .portion = &portion, .users = 1, .counts = &counts };
 	struct tgt_host_share host = {0};
 	struct tgt_share share = {0};
-	struct tgt_lane lane = { .turn = &turn, .share = &share, .open = true, .ops = &ops };
-	struct tgt_request request = { .lane = &lane, .access = &access, .opcode = RBLK_OP_READ,
-				       .flags = RBLK_CMD_DIGEST, .blocks = 8, .length = sizeof(memory),
-				       .state = TGT_REQUEST_RECEIVED };
+	struct tgt_io_queue io_queue = {.loop = &loop, .share = &share, .open = true, .ops = &ops};
+	struct tgt_request request = {.io_queue = &io_queue,
+				      .access = &access,
+				      .opcode = RBLK_OP_READ,
+				      .flags = RBLK_CMD_DIGEST,
+				      .blocks = 8,
+				      .length = sizeof(memory),
+				      .state = TGT_REQUEST_RECEIVED};
 
 	(void)state;
-	tgt_work_init(&turn);
-	tgt_share_init(&share, &turn, &host);
-	tgt_portion_init(&portion, &turn);
-	turn.pool = tgt_pool_create(memory, sizeof(memory), sizeof(memory));
-	TAILQ_INIT(&lane.waiting);
-	TAILQ_INIT(&lane.done);
+	tgt_work_init(&loop);
+	tgt_share_init(&share, &loop, &host);
+	tgt_portion_init(&portion, &loop);
+	loop.pool = tgt_pool_create(memory, sizeof(memory), sizeof(memory));
+	TAILQ_INIT(&io_queue.waiting);
+	TAILQ_INIT(&io_queue.done);
 	tgt_request_put_off(&request);
-	assert_int_equal(tgt_work_resume(&turn), 1);
+	assert_int_equal(tgt_work_resume(&loop), 1);
 	assert_int_equal(request.state, TGT_REQUEST_WAITING);
-	assert_ptr_equal(TAILQ_FIRST(&lane.waiting), &request);
+	assert_ptr_equal(TAILQ_FIRST(&io_queue.waiting), &request);
 	assert_true(tgt_request_end_early(&request, RBLK_E_ABORTED));
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
-	tgt_pool_destroy(turn.pool);
+	tgt_pool_destroy(loop.pool);
 }
 
 int main(void)

@@ -26,10 +26,10 @@ static struct rig {
 	bool aborts;
 } *rig;
 
-bool __wrap_tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts);
-bool __wrap_tgt_lane_revoke(struct tgt_lane *lane, struct tgt_access *access, bool aborts)
+bool __wrap_tgt_io_queue_revoke(struct tgt_io_queue *io_queue, struct tgt_access *access, bool aborts);
+bool __wrap_tgt_io_queue_revoke(struct tgt_io_queue *io_queue, struct tgt_access *access, bool aborts)
 {
-	assert_ptr_equal(lane, &rig->queue.lane);
+	assert_ptr_equal(io_queue, &rig->queue.io_queue);
 	assert_ptr_equal(access, &rig->handle.access);
 	rig->revoked++;
 	memcpy(rig->name, rig->session.initiator, sizeof(rig->name));
@@ -75,13 +75,13 @@ static int begin(void **state)
 	(void)state;
 	rig = calloc(1, sizeof(*rig));
 	assert_non_null(rig);
-	tgt_work_init(&rig->reactor.turn);
+	tgt_work_init(&rig->reactor.loop);
 	TAILQ_INIT(&rig->reactor.sessions);
 	TAILQ_INSERT_TAIL(&rig->reactor.sessions, &rig->session, link);
 	rig->reactor.ports[0] = &rig->port;
 	rig->port.volume = &rig->volume;
 	assert_int_equal(tgt_reservations_init(&rig->volume.reservations, NULL, uuid, error), 0);
-	tgt_reservations_join(&rig->volume.reservations, &rig->port.seat, &rig->reactor);
+	tgt_reservations_join(&rig->volume.reservations, &rig->port.subscriber, &rig->reactor);
 	rig->session.reactor = &rig->reactor;
 	rig->session.handles = rig->handles;
 	rig->session.handle_slots = 1;
@@ -101,7 +101,7 @@ static int end(void **state)
 {
 	(void)state;
 	pthread_mutex_destroy(&rig->session.lock);
-	tgt_reservations_leave(&rig->volume.reservations, &rig->port.seat);
+	tgt_reservations_leave(&rig->volume.reservations, &rig->port.subscriber);
 	tgt_reservations_fini(&rig->volume.reservations);
 	free(rig);
 	return 0;
@@ -119,7 +119,7 @@ static void what_the_old_name_has_lost_is_taken_first(void **state)
 	/* Whoever has the name has its rights. */
 	assert_int_equal(rig->handle.access.refused, 0);
 	assert_string_equal(rig->session.initiator, "b");
-	assert_true(tgt_reservations_seen(&rig->volume.reservations, &rig->port.seat));
+	assert_true(tgt_reservations_seen(&rig->volume.reservations, &rig->port.subscriber));
 }
 
 /* Its commands end, too. */

@@ -2,7 +2,7 @@
 /*
  * Goal: a host has one share of the memory, however many sessions it has; a session leaves some to
  * the others of its host; and memory is kept free for a command that finds none, but only for a
- * bounded time. Method: shares and lanes made by the test, on a small pool.
+ * bounded time. Method: shares and I/O queues made by the test, on a small pool.
  */
 #include "tests/unit/unit.h"
 #include <stdlib.h>
@@ -16,11 +16,11 @@
 #define SESSIONS 80u
 
 struct world {
-	struct tgt_turn turn;
+	struct tgt_loop loop;
 	void *memory;
 	struct tgt_host_share greedy, other;
 	struct tgt_share shares[SESSIONS];
-	struct tgt_lane lanes[SESSIONS];
+	struct tgt_io_queue io_queues[SESSIONS];
 	struct tgt_portion portions[SESSIONS]; /* of a volume; `accesses` have it open */
 	struct tgt_access accesses[SESSIONS];
 	struct tgt_port port; /* no write claims anything there */
@@ -29,24 +29,24 @@ struct world {
 
 static void *take(struct world *world, unsigned int session, uint32_t bytes)
 {
-	return tgt_share_alloc(&world->lanes[session], &world->portions[session], bytes);
+	return tgt_share_alloc(&world->io_queues[session], &world->portions[session], bytes);
 }
 
-static void lane_begin(struct world *world, unsigned int i, struct tgt_host_share *host)
+static void io_queue_begin(struct world *world, unsigned int i, struct tgt_host_share *host)
 {
-	struct tgt_lane *lane = &world->lanes[i];
+	struct tgt_io_queue *io_queue = &world->io_queues[i];
 
-	tgt_share_init(&world->shares[i], &world->turn, host);
-	lane->turn = &world->turn;
-	lane->share = &world->shares[i];
-	lane->open = true;
-	TAILQ_INIT(&lane->waiting);
-	TAILQ_INIT(&lane->fetching);
-	TAILQ_INIT(&lane->done);
-	tgt_portion_init(&world->portions[i], &world->turn);
+	tgt_share_init(&world->shares[i], &world->loop, host);
+	io_queue->loop = &world->loop;
+	io_queue->share = &world->shares[i];
+	io_queue->open = true;
+	TAILQ_INIT(&io_queue->waiting);
+	TAILQ_INIT(&io_queue->fetching);
+	TAILQ_INIT(&io_queue->done);
+	tgt_portion_init(&world->portions[i], &world->loop);
 	world->accesses[i].portion = &world->portions[i];
 	world->accesses[i].port = &world->port;
-	world->requests[i].lane = lane;
+	world->requests[i].io_queue = io_queue;
 	world->requests[i].access = &world->accesses[i];
 }
 
@@ -58,20 +58,20 @@ static struct world *world_create(void)
 	assert_non_null(world);
 	world->memory = aligned_alloc(TGT_POOL_PAGE, PAGES * TGT_POOL_PAGE);
 	assert_non_null(world->memory);
-	tgt_work_init(&world->turn);
-	world->turn.now_ns = 100 * TGT_GATHER_PERIOD_NS;
-	world->turn.pool = tgt_pool_create(world->memory, PAGES * TGT_POOL_PAGE,
+	tgt_work_init(&world->loop);
+	world->loop.now_ns = 100 * TGT_GATHER_PERIOD_NS;
+	world->loop.pool = tgt_pool_create(world->memory, PAGES * TGT_POOL_PAGE,
 					   PAGES * TGT_POOL_PAGE);
-	assert_non_null(world->turn.pool);
-	world->turn.reports = world->turn.pool;
+	assert_non_null(world->loop.pool);
+	world->loop.reports = world->loop.pool;
 	for (unsigned int i = 0; i < SESSIONS; i++)
-		lane_begin(world, i, i == SESSIONS - 1 ? &world->other : &world->greedy);
+		io_queue_begin(world, i, i == SESSIONS - 1 ? &world->other : &world->greedy);
 	return world;
 }
 
 static void world_free(struct world *world)
 {
-	tgt_pool_destroy(world->turn.pool);
+	tgt_pool_destroy(world->loop.pool);
 	free(world->memory);
 	free(world);
 }
@@ -96,9 +96,9 @@ static void reports_are_shared_likewise(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < SESSIONS - 1; i++)
-		reports += tgt_share_alloc_report(&world->lanes[i], TGT_POOL_PAGE) != NULL;
+		reports += tgt_share_alloc_report(&world->io_queues[i], TGT_POOL_PAGE) != NULL;
 	assert_int_equal(reports, PAGES * TGT_SHARE_OF_FREE / (TGT_SHARE_OF_FREE + 1));
-	assert_non_null(tgt_share_alloc_report(&world->lanes[SESSIONS - 1], TGT_POOL_PAGE));
+	assert_non_null(tgt_share_alloc_report(&world->io_queues[SESSIONS - 1], TGT_POOL_PAGE));
 	world_free(world);
 }
 
@@ -111,7 +111,7 @@ static void a_session_leaves_something_to_others_of_its_host(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		/* Each for a volume of its own, so that only the session's share counts. */
-		for (pages = 0; tgt_share_alloc(&world->lanes[i], &portions[all + pages], TGT_POOL_PAGE); pages++)
+		for (pages = 0; tgt_share_alloc(&world->io_queues[i], &portions[all + pages], TGT_POOL_PAGE); pages++)
 			;
 		all += pages;
 		assert_true(pages > 0);
@@ -130,10 +130,10 @@ static void what_is_given_back_is_there_again(void **state)
 	(void)state;
 	assert_int_equal(world->shares[0].data_bytes, TGT_POOL_PAGE);
 	tgt_portion_give(&world->portions[0], TGT_POOL_PAGE);
-	tgt_share_free(&world->lanes[0], block, TGT_POOL_PAGE, false);
+	tgt_share_free(&world->io_queues[0], block, TGT_POOL_PAGE, false);
 	assert_int_equal(world->shares[0].data_bytes, 0);
 	assert_int_equal(world->greedy.data_bytes, 0);
-	assert_true(world->turn.memory_freed);
+	assert_true(world->loop.memory_freed);
 	world_free(world);
 }
 
@@ -151,31 +151,31 @@ static void large_read_waits(struct world *world)
 static void memory_is_gathered_for_a_bounded_time(void **state)
 {
 	struct world *world = world_create();
-	struct tgt_turn *turn = &world->turn;
+	struct tgt_loop *loop = &world->loop;
 
 	(void)state;
 	for (unsigned int i = 0; i < PAGES * 3 / 4; i++)
 		assert_non_null(take(world, i, TGT_POOL_PAGE));
 	large_read_waits(world);
-	assert_true(turn->short_of_memory);
-	turn->now_ns += TGT_GATHER_NS - 1;
-	tgt_work_expire(turn);
-	assert_true(turn->short_of_memory);
-	turn->now_ns++;
-	tgt_work_expire(turn);
+	assert_true(loop->short_of_memory);
+	loop->now_ns += TGT_GATHER_NS - 1;
+	tgt_work_expire(loop);
+	assert_true(loop->short_of_memory);
+	loop->now_ns++;
+	tgt_work_expire(loop);
 	/* Other commands are served again, and it goes on waiting. */
-	assert_false(turn->short_of_memory);
-	assert_true(turn->memory_freed);
-	tgt_work_feed(turn);
-	assert_false(turn->short_of_memory);
+	assert_false(loop->short_of_memory);
+	assert_true(loop->memory_freed);
+	tgt_work_feed(loop);
+	assert_false(loop->short_of_memory);
 	assert_int_equal(world->requests[SESSIONS - 1].state, TGT_REQUEST_WAITING);
 	/* In the next period memory is kept free again. */
-	turn->now_ns += TGT_GATHER_PERIOD_NS - TGT_GATHER_NS;
-	turn->memory_freed = true;
-	tgt_work_feed(turn);
-	assert_true(turn->short_of_memory);
+	loop->now_ns += TGT_GATHER_PERIOD_NS - TGT_GATHER_NS;
+	loop->memory_freed = true;
+	tgt_work_feed(loop);
+	assert_true(loop->short_of_memory);
 	assert_true(world->requests[SESSIONS - 1].leave(&world->requests[SESSIONS - 1]));
-	tgt_share_leave(&world->lanes[SESSIONS - 1]);
+	tgt_share_leave(&world->io_queues[SESSIONS - 1]);
 	world_free(world);
 }
 
@@ -192,9 +192,9 @@ static void a_share_that_is_used_up_gathers_nothing(void **state)
 	request->state = TGT_REQUEST_RECEIVED;
 	tgt_request_get_memory(request, TGT_POOL_PAGE);
 	assert_int_equal(request->state, TGT_REQUEST_WAITING);
-	assert_false(world->turn.short_of_memory);
+	assert_false(world->loop.short_of_memory);
 	assert_true(request->leave(request));
-	tgt_share_leave(&world->lanes[SESSIONS - 2]);
+	tgt_share_leave(&world->io_queues[SESSIONS - 2]);
 	world_free(world);
 }
 
@@ -219,7 +219,7 @@ static struct tgt_request *write_page(struct writes *writes, struct tgt_access *
 
 	access->idle = never_idle;
 	tgt_access_get(access);
-	request->lane = &writes->world->lanes[0];
+	request->io_queue = &writes->world->io_queues[0];
 	request->access = access;
 	request->opcode = RBLK_OP_WRITE;
 	request->state = TGT_REQUEST_RECEIVED;
@@ -234,7 +234,7 @@ static struct tgt_request *writes_begin(struct writes *writes)
 
 	memset(writes, 0, sizeof(*writes));
 	writes->world = world_create();
-	tgt_portion_init(&writes->other_portion, &writes->world->turn);
+	tgt_portion_init(&writes->other_portion, &writes->world->loop);
 	writes->other.portion = &writes->other_portion;
 	writes->other.port = &writes->world->port;
 	do
@@ -246,15 +246,15 @@ static struct tgt_request *writes_begin(struct writes *writes)
 
 static void writes_end(struct writes *writes)
 {
-	assert_true(TAILQ_EMPTY(&writes->world->turn.bounded));
-	assert_true(TAILQ_EMPTY(&writes->world->lanes[0].waiting));
-	tgt_share_leave(&writes->world->lanes[0]);
+	assert_true(TAILQ_EMPTY(&writes->world->loop.bounded));
+	assert_true(TAILQ_EMPTY(&writes->world->io_queues[0].waiting));
+	tgt_share_leave(&writes->world->io_queues[0]);
 	world_free(writes->world);
 }
 
 static void done(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->lane->fetching, request, link);
+	TAILQ_REMOVE(&request->io_queue->fetching, request, link);
 	tgt_request_free_data(request);
 }
 
@@ -273,12 +273,12 @@ static void a_volume_leaves_memory_to_others_of_its_session(void **state)
 	last = &writes.requests[writes.count - 1];
 	/* Memory of the other volume does not let it go on, that of its own does, in their order. */
 	done(last);
-	tgt_work_feed(&writes.world->turn);
+	tgt_work_feed(&writes.world->loop);
 	assert_int_equal(first->state, TGT_REQUEST_WAITING);
 	for (unsigned int i = 0; first->state == TGT_REQUEST_WAITING; i++) {
 		done(&writes.requests[i]);
-		assert_true(tgt_work_has_more(&writes.world->turn));
-		tgt_work_feed(&writes.world->turn);
+		assert_true(tgt_work_has_more(&writes.world->loop));
+		tgt_work_feed(&writes.world->loop);
 	}
 	assert_int_equal(second->state, TGT_REQUEST_WAITING);
 	assert_true(second->leave(second));
@@ -287,7 +287,7 @@ static void a_volume_leaves_memory_to_others_of_its_session(void **state)
 }
 
 /* For a session that has no memory at all they wait in their order; its turn then finds which of them may go on. */
-static void who_waits_for_its_volume_keeps_no_lane_waiting(void **state)
+static void who_waits_for_its_volume_keeps_no_queue_waiting(void **state)
 {
 	struct writes writes;
 	struct tgt_request *slow = writes_begin(&writes), *good, *again;
@@ -299,15 +299,15 @@ static void who_waits_for_its_volume_keeps_no_lane_waiting(void **state)
 	/* Both volumes have their shares now, and wait for them. */
 	assert_ptr_equal(TAILQ_FIRST(&writes.world->portions[0].waiting), slow);
 	assert_ptr_equal(TAILQ_FIRST(&writes.other_portion.waiting), good);
-	writes.world->turn.short_of_memory = true;
-	tgt_share_gather(&writes.world->turn, true);
+	writes.world->loop.short_of_memory = true;
+	tgt_share_gather(&writes.world->loop, true);
 	again = write_page(&writes, &writes.other);
 	assert_int_equal(again->state, TGT_REQUEST_WAITING);
-	writes.world->turn.short_of_memory = false;
+	writes.world->loop.short_of_memory = false;
 	for (unsigned int i = 0; i < writes.count; i++)
 		if (writes.requests[i].state == TGT_REQUEST_DATA_IN && writes.requests[i].access == &writes.other)
 			done(&writes.requests[i]);
-	tgt_work_feed(&writes.world->turn);
+	tgt_work_feed(&writes.world->loop);
 	assert_int_equal(good->state, TGT_REQUEST_DATA_IN);
 	assert_int_equal(again->state, TGT_REQUEST_DATA_IN);
 	assert_int_equal(slow->state, TGT_REQUEST_WAITING);
@@ -325,12 +325,12 @@ static void who_waits_for_its_volume_is_busy_in_time(void **state)
 
 	(void)state;
 	writes.world->accesses[0].counts = &counts;
-	slow->received_ns = writes.world->turn.now_ns - TGT_MEMORY_WAIT_NS;
-	writes.world->turn.now_ns += TGT_MEMORY_WAIT_NS - 1;
-	tgt_work_expire(&writes.world->turn);
+	slow->received_ns = writes.world->loop.now_ns - TGT_MEMORY_WAIT_NS;
+	writes.world->loop.now_ns += TGT_MEMORY_WAIT_NS - 1;
+	tgt_work_expire(&writes.world->loop);
 	assert_int_equal(slow->state, TGT_REQUEST_WAITING);
-	writes.world->turn.now_ns++;
-	tgt_work_expire(&writes.world->turn);
+	writes.world->loop.now_ns++;
+	tgt_work_expire(&writes.world->loop);
 	assert_int_equal(slow->state, TGT_REQUEST_REPLYING);
 	assert_int_equal(slow->status, RBLK_E_BUSY);
 	writes_end(&writes);
@@ -346,7 +346,7 @@ int main(void)
 		cmocka_unit_test(memory_is_gathered_for_a_bounded_time),
 		cmocka_unit_test(a_share_that_is_used_up_gathers_nothing),
 		cmocka_unit_test(a_volume_leaves_memory_to_others_of_its_session),
-		cmocka_unit_test(who_waits_for_its_volume_keeps_no_lane_waiting),
+		cmocka_unit_test(who_waits_for_its_volume_keeps_no_queue_waiting),
 		cmocka_unit_test(who_waits_for_its_volume_is_busy_in_time),
 	};
 

@@ -51,23 +51,23 @@ static struct queue_rig *rig_create(void)
 
 	tgt_log_set_level(TGT_LOG_ERROR);
 	memset(&seen, 0, sizeof(seen));
-	rig->lane.reply_batch = 1; /* each completion is a message of its own */
-	rig->lane.send_depth = SLOTS;
-	rig->lane.max_msg_bytes = 1 << 20;
+	rig->io_queue.reply_batch = 1; /* each completion is a message of its own */
+	rig->io_queue.send_depth = SLOTS;
+	rig->io_queue.max_msg_bytes = 1 << 20;
 	return rig;
 }
 
 /* Every command of the queue is done and waits for its reply to be sent. */
-static void all_done(struct tgt_lane *lane)
+static void all_done(struct tgt_io_queue *io_queue)
 {
 	for (uint16_t tag = 0; tag < TAGS; tag++) {
-		struct tgt_request *request = &lane->requests[tag];
+		struct tgt_request *request = &io_queue->requests[tag];
 
 		request->opcode = RBLK_OP_PING;
 		request->state = TGT_REQUEST_REPLYING;
-		TAILQ_INSERT_TAIL(&lane->done, request, link);
-		lane->done_count++;
-		lane->active++;
+		TAILQ_INSERT_TAIL(&io_queue->done, request, link);
+		io_queue->done_count++;
+		io_queue->active++;
 	}
 }
 
@@ -75,14 +75,14 @@ static void chains_are_posted_one_by_one(void **state)
 {
 	struct queue_rig *rig = rig_create();
 
-	all_done(&rig->lane);
-	tgt_transfer_flush(&rig->lane);
+	all_done(&rig->io_queue);
+	tgt_transfer_flush(&rig->io_queue);
 	assert_int_equal(seen.calls, 3);
 	assert_int_equal(seen.posted, TAGS);
-	assert_int_equal(rig->lane.sent_head - rig->lane.sent_tail, TAGS);
-	tgt_transfer_completed(&rig->lane, TAGS - 1);
-	assert_int_equal(rig->lane.sent_head - rig->lane.sent_tail, 0);
-	assert_int_equal(rig->lane.reply_head, rig->lane.reply_tail);
+	assert_int_equal(rig->io_queue.sent_head - rig->io_queue.sent_tail, TAGS);
+	tgt_transfer_completed(&rig->io_queue, TAGS - 1);
+	assert_int_equal(rig->io_queue.sent_head - rig->io_queue.sent_tail, 0);
+	assert_int_equal(rig->io_queue.reply_head, rig->io_queue.reply_tail);
 	queue_rig_free(rig);
 }
 
@@ -90,20 +90,20 @@ static void chains_are_posted_one_by_one(void **state)
 static void a_refused_post_ends_the_queue(void **state)
 {
 	struct queue_rig *rig = rig_create();
-	struct tgt_lane *lane = &rig->lane;
+	struct tgt_io_queue *io_queue = &rig->io_queue;
 
 	seen.refuse_call = 1;
-	all_done(lane);
-	tgt_transfer_flush(lane);
+	all_done(io_queue);
+	tgt_transfer_flush(io_queue);
 	assert_int_equal(seen.calls, 1);
 	assert_int_equal(seen.posted, 0);
 	assert_int_equal(seen.closed, 1);
-	assert_false(lane->open);
-	assert_true(rig->turn.chain.count <= TGT_CHAIN_MAX);
-	assert_int_equal(lane->active, 0);
-	tgt_lane_drained(lane);
-	assert_int_equal(lane->sent_head, lane->sent_tail);
-	assert_int_equal(lane->reply_head, lane->reply_tail);
+	assert_false(io_queue->open);
+	assert_true(rig->loop.chain.count <= TGT_CHAIN_MAX);
+	assert_int_equal(io_queue->active, 0);
+	tgt_io_queue_drained(io_queue);
+	assert_int_equal(io_queue->sent_head, io_queue->sent_tail);
+	assert_int_equal(io_queue->reply_head, io_queue->reply_tail);
 	queue_rig_free(rig);
 }
 
@@ -111,19 +111,19 @@ static void a_refused_post_ends_the_queue(void **state)
 static void a_probe_needs_room(void **state)
 {
 	struct queue_rig *rig = rig_create();
-	struct tgt_lane *lane = &rig->lane;
+	struct tgt_io_queue *io_queue = &rig->io_queue;
 
-	lane->sent_head = lane->send_depth;
-	tgt_transfer_probe(lane);
+	io_queue->sent_head = io_queue->send_depth;
+	tgt_transfer_probe(io_queue);
 	assert_int_equal(seen.calls, 0);
-	lane->sent_tail = lane->sent_head;
-	tgt_transfer_probe(lane);
+	io_queue->sent_tail = io_queue->sent_head;
+	tgt_transfer_probe(io_queue);
 	assert_int_equal(seen.posted, 1);
 	assert_int_equal(seen.opcode, IBV_WR_RDMA_WRITE);
 	assert_int_equal(seen.segments, 0);
-	lane->suspect_ns = 1;
-	tgt_transfer_completed(lane, lane->sent_head - 1);
-	assert_int_equal(lane->suspect_ns, 0);
+	io_queue->suspect_ns = 1;
+	tgt_transfer_completed(io_queue, io_queue->sent_head - 1);
+	assert_int_equal(io_queue->suspect_ns, 0);
 	queue_rig_free(rig);
 }
 
@@ -131,27 +131,27 @@ static void a_probe_needs_room(void **state)
 static void a_peer_that_takes_nothing_is_let_go(void **state)
 {
 	struct queue_rig *rig = rig_create();
-	struct tgt_lane *lane = &rig->lane;
+	struct tgt_io_queue *io_queue = &rig->io_queue;
 
-	rig->turn.now_ns = 1000 * TGT_TAKE_NS;
-	assert_int_equal(tgt_work_check_taken(&rig->turn), UINT64_MAX);
-	all_done(lane);
-	tgt_transfer_flush(lane);
-	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + TGT_TAKE_NS);
-	rig->turn.now_ns += TGT_TAKE_NS - 1;
-	tgt_transfer_completed(lane, 0);
-	rig->turn.now_ns += TGT_TAKE_NS - 1;
-	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + 1);
-	assert_true(lane->open);
+	rig->loop.now_ns = 1000 * TGT_TAKE_NS;
+	assert_int_equal(tgt_work_check_taken(&rig->loop), UINT64_MAX);
+	all_done(io_queue);
+	tgt_transfer_flush(io_queue);
+	assert_int_equal(tgt_work_check_taken(&rig->loop), rig->loop.now_ns + TGT_TAKE_NS);
+	rig->loop.now_ns += TGT_TAKE_NS - 1;
+	tgt_transfer_completed(io_queue, 0);
+	rig->loop.now_ns += TGT_TAKE_NS - 1;
+	assert_int_equal(tgt_work_check_taken(&rig->loop), rig->loop.now_ns + 1);
+	assert_true(io_queue->open);
 	/* This end may not have run for a while: it checks once more, a little later. */
-	rig->turn.now_ns++;
-	assert_int_equal(tgt_work_check_taken(&rig->turn), rig->turn.now_ns + TGT_LATE_NS);
-	assert_true(lane->open);
-	rig->turn.now_ns += TGT_LATE_NS;
-	assert_int_equal(tgt_work_check_taken(&rig->turn), UINT64_MAX);
-	assert_false(lane->open);
+	rig->loop.now_ns++;
+	assert_int_equal(tgt_work_check_taken(&rig->loop), rig->loop.now_ns + TGT_LATE_NS);
+	assert_true(io_queue->open);
+	rig->loop.now_ns += TGT_LATE_NS;
+	assert_int_equal(tgt_work_check_taken(&rig->loop), UINT64_MAX);
+	assert_false(io_queue->open);
 	assert_int_equal(seen.closed, 1);
-	tgt_lane_drained(lane);
+	tgt_io_queue_drained(io_queue);
 	queue_rig_free(rig);
 }
 

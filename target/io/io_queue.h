@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A lane: the half of a queue that moves I/O. It has the command slots (a request each), the lists
+ * An I/O queue: the half of a queue that moves I/O. It has the command slots (a request each), the lists
  * of requests, the accounts of the send queue, the ring of replies. The other half (login,
- * incarnation, the end) is serve/queue.h, which embeds a lane, creates and ends it. Calls to the
- * upper room go through struct tgt_lane_ops. The reactor's thread only.
+ * incarnation, the end) is serve/queue.h, which embeds an I/O queue, creates and ends it. Calls to the
+ * upper room go through struct tgt_io_queue_ops. The reactor's thread only.
  */
-#ifndef RBLK_TARGET_LANE_H
-#define RBLK_TARGET_LANE_H
+#ifndef RBLK_TARGET_IO_QUEUE_H
+#define RBLK_TARGET_IO_QUEUE_H
 
 #include <sys/queue.h>
 #include "proto/fabric/fabric.h"
 #include "proto/wire/wire.h"
 #include "target/io/access.h"
 #include "target/io/receive.h"
-#include "target/io/turn.h"
+#include "target/io/loop.h"
 #include "target/store/store.h"
 
 /* In-capsule data of one message, and the longest message: four pages and 64 descriptors. */
@@ -21,7 +21,7 @@
 #define TGT_COMMAND_BYTES (TGT_CAPSULE_BYTES + 4096u)
 /* Send-side work requests per tag: a READ or WRITE of data, and the reply. Splits wait for room. */
 #define TGT_SENDS_PER_TAG 2u
-/* Outstanding reports of one lane: an initiator that accepts none cannot hold all of them. */
+/* Outstanding reports of one I/O queue: an initiator that accepts none cannot hold all of them. */
 #define TGT_REPORTS_MAX (2u * RBLK_RESERVED_TAGS)
 
 /* -- requests: a slot for each tag, allocated at login ----------------------------------------- */
@@ -29,22 +29,22 @@
 enum tgt_request_state {
 	TGT_REQUEST_FREE = 0, /* unused; the tag may be used */
 	TGT_REQUEST_RECEIVED, /* being checked: this turn's call chain owns it */
-	TGT_REQUEST_WAITING,  /* for data memory; in lane->waiting, or in its portion's */
-	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in lane->fetching) or posted (owned by the
+	TGT_REQUEST_WAITING,  /* for data memory; in io_queue->waiting, or in its portion's */
+	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in io_queue->fetching) or posted (owned by the
 				 fabric) */
-	TGT_REQUEST_STORING,  /* the store owns io and data; or, put off, in turn->resumed */
+	TGT_REQUEST_STORING,  /* the store owns io and data; or, put off, in loop->resumed */
 	TGT_REQUEST_HELD,     /* a session command: the upper room holds it until something ends */
-	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in lane->done */
-	TGT_REQUEST_REPLYING, /* the completion to post; in lane->done, or lane->chained (F2) */
-	TGT_REQUEST_LIMITED,  /* checked, or a CHECKSUM between its pieces; waits for its limit; in turn->limited */
+	TGT_REQUEST_DATA_OUT, /* RDMA WRITEs to post, then the completion; in io_queue->done */
+	TGT_REQUEST_REPLYING, /* the completion to post; in io_queue->done, or io_queue->chained (F2) */
+	TGT_REQUEST_LIMITED,  /* checked, or a CHECKSUM between its pieces; waits for its limit; in loop->limited */
 	TGT_REQUEST_STATES
 };
 
 /* Where the data is. */
 enum tgt_home {
 	TGT_HOME_NONE,
-	TGT_HOME_POOL,	  /* a block of turn->pool, ours */
-	TGT_HOME_REPORT,  /* a block of turn->reports, ours */
+	TGT_HOME_POOL,	  /* a block of loop->pool, ours */
+	TGT_HOME_REPORT,  /* a block of loop->reports, ours */
 	TGT_HOME_CAPSULE, /* in the receive buffer, which is held */
 	TGT_HOME_DIRECT,  /* the store's own memory */
 };
@@ -52,7 +52,7 @@ enum tgt_home {
 struct tgt_request {
 	struct tgt_io io;	       /* first, so that the store's io leads back here */
 	TAILQ_ENTRY(tgt_request) link; /* in the one list that its state says */
-	struct tgt_lane *lane;	       /* fixed */
+	struct tgt_io_queue *io_queue; /* fixed */
 	uint16_t tag;		       /* fixed: its slot */
 	uint8_t state;		       /* enum tgt_request_state */
 	uint8_t opcode;
@@ -62,7 +62,7 @@ struct tgt_request {
 	bool aborted;	    /* ABORT has come: stop at the next piece */
 	bool holds_capsule; /* a receive buffer is held for it */
 	uint8_t orphan;	    /* STORING, and counted as the volume's; or 0 */
-	bool numbered;	    /* F8: its operation number is under way in lane->answers */
+	bool numbered;	    /* F8: its operation number is under way in io_queue->answers */
 
 	/*
 	 * Set by whoever lists it or holds it, NULL from the next state on: takes it out of there. True: nothing else has it.
@@ -101,7 +101,7 @@ struct tgt_request {
 
 struct tgt_answers; /* answers.h */
 
-/* -- lanes ------------------------------------------------------------------------------------- */
+/* -- I/O queues -------------------------------------------------------------------------------- */
 
 /*
  * The memory that a posted work request uses until it has completed. Completions of a send queue
@@ -110,7 +110,7 @@ struct tgt_answers; /* answers.h */
 struct tgt_sent {
 	struct tgt_request *reads; /* an RDMA READ of this request */
 	struct tgt_access *access; /* the store's memory is the source or target */
-	void *block;		   /* to be freed, of turn->pool or of turn->reports */
+	void *block;		   /* to be freed, of loop->pool or of loop->reports */
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
 	uint8_t orphan;	  /* counted as the volume's; or 0 */
@@ -119,27 +119,27 @@ struct tgt_sent {
 	bool report;
 };
 
-/* The calls by which the upper room serves a lane. One table for each kind of queue. */
-struct tgt_lane_ops {
+/* The calls by which the upper room serves an I/O queue. One table for each kind of queue. */
+struct tgt_io_queue_ops {
 	/* A command that is not block I/O. The request is RECEIVED; it is answered or held.
 	 * capsule: its payload, or NULL. volume: the command's handle. */
 	void (*begin)(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
 		      uint32_t volume);
 	/* The open volume that a command names. Otherwise NULL and why not. */
-	struct tgt_access *(*find)(struct tgt_lane *lane, uint32_t handle,
+	struct tgt_access *(*find)(struct tgt_io_queue *io_queue, uint32_t handle,
 				   enum rblk_status *status);
-	/* The next event, into a reply; lane->event_due says that there is one. */
-	void (*event)(struct tgt_lane *lane, struct rblk_wire_completion *event);
+	/* The next event, into a reply; io_queue->event_due says that there is one. */
+	void (*event)(struct tgt_io_queue *io_queue, struct rblk_wire_completion *event);
 	/* Begin to end the connection. reason: for the log; NULL: it was logged. */
-	void (*close)(struct tgt_lane *lane, const char *reason);
-	/* A closed lane's last request has become free: the queue may be over. */
-	void (*over)(struct tgt_lane *lane);
+	void (*close)(struct tgt_io_queue *io_queue, const char *reason);
+	/* A closed I/O queue's last request has become free: the queue may be over. */
+	void (*over)(struct tgt_io_queue *io_queue);
 };
 
-struct tgt_lane {
+struct tgt_io_queue {
 	/* Fixed after creation. */
-	const struct tgt_lane_ops *ops;
-	struct tgt_turn *turn;
+	const struct tgt_io_queue_ops *ops;
+	struct tgt_loop *loop;
 	struct tgt_share *share; /* the session's */
 	struct tgt_answers *answers; /* likewise (F8) */
 	struct tgt_receives *receives;
@@ -158,7 +158,7 @@ struct tgt_lane {
 	bool open; /* false: closing; nothing is accepted from the peer, nothing is posted */
 	uint8_t end; /* enum tgt_end: why it closes, set before it does */
 	bool is_dirty, is_starving;
-	TAILQ_ENTRY(tgt_lane) alive_link, dirty_link, starving_link;
+	TAILQ_ENTRY(tgt_io_queue) alive_link, dirty_link, starving_link;
 
 	struct tgt_request *requests;	  /* by tag */
 	unsigned int active;		  /* not FREE */
@@ -177,7 +177,7 @@ struct tgt_lane {
 	uint64_t taken_ns; /* when one of them completed last, or the first was posted */
 	bool is_late;	   /* C8: nothing was accepted in time; it has one more second */
 	uint32_t reads_out;   /* RDMA READs outstanding */
-	uint32_t reports_out; /* blocks of turn->reports, TGT_REPORTS_MAX at most */
+	uint32_t reports_out; /* blocks of loop->reports, TGT_REPORTS_MAX at most */
 	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */
 	struct rblk_wire_completion *replies;
 	uint32_t reply_mask, reply_head, reply_tail;
@@ -188,57 +188,57 @@ struct tgt_lane {
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 };
 
-/* The terms that the login agreed, for the lane. */
-struct tgt_lane_terms {
+/* The terms that the login agreed, for the I/O queue. */
+struct tgt_io_queue_terms {
 	uint16_t index, credits;
 	uint32_t features;
 	uint32_t command_bytes, reply_bytes; /* the longest message, each way */
 };
 
-/* Bytes of the reply ring of a queue with so many credits: for tgt_lane_init(). */
-size_t tgt_lane_ring_bytes(uint16_t credits);
+/* Bytes of the reply ring of a queue with so many credits: for tgt_io_queue_init(). */
+size_t tgt_io_queue_ring_bytes(uint16_t credits);
 /*
  * `credits`, or fewer, so that `pool` has memory for their reply ring now, and after that still a
  * page for each of `others` more queues. At least RBLK_CREDITS_MIN, even if memory is short.
  */
-uint16_t tgt_lane_ring_credits(struct tgt_pool *pool, uint16_t credits, unsigned int others);
+uint16_t tgt_io_queue_ring_credits(struct tgt_pool *pool, uint16_t credits, unsigned int others);
 
 /*
- * Slots and accounts. `ring`: tgt_lane_ring_bytes() of registered memory, the caller's. conn,
+ * Slots and accounts. `ring`: tgt_io_queue_ring_bytes() of registered memory, the caller's. conn,
  * receives, lkey and the like are for the caller to set before the first message.
  * 0 or -ENOMEM.
  */
-int tgt_lane_init(struct tgt_lane *lane, struct tgt_turn *turn, struct tgt_share *share,
-		  const struct tgt_lane_ops *ops, const struct tgt_lane_terms *terms, void *ring);
-void tgt_lane_fini(struct tgt_lane *lane); /* closed, drained and without a request; or never open */
+int tgt_io_queue_init(struct tgt_io_queue *io_queue, struct tgt_loop *loop, struct tgt_share *share,
+		      const struct tgt_io_queue_ops *ops, const struct tgt_io_queue_terms *terms, void *ring);
+void tgt_io_queue_fini(struct tgt_io_queue *io_queue); /* closed, drained and without a request; or never open */
 
 /* It takes commands from now on. */
-void tgt_lane_open(struct tgt_lane *lane);
+void tgt_io_queue_open(struct tgt_io_queue *io_queue);
 /* The peer broke a rule of the specification: one line in the log, then close. */
-void tgt_lane_violation(struct tgt_lane *lane, const char *rule);
+void tgt_io_queue_violation(struct tgt_io_queue *io_queue, const char *rule);
 
-static inline void tgt_lane_mark_dirty(struct tgt_lane *lane)
+static inline void tgt_io_queue_mark_dirty(struct tgt_io_queue *io_queue)
 {
-	if (!lane->is_dirty) {
-		lane->is_dirty = true;
-		TAILQ_INSERT_TAIL(&lane->turn->dirty, lane, dirty_link);
+	if (!io_queue->is_dirty) {
+		io_queue->is_dirty = true;
+		TAILQ_INSERT_TAIL(&io_queue->loop->dirty, io_queue, dirty_link);
 	}
 }
 
 /* Put an event into the next reply, if the connecting side, which sends first, has sent. */
-static inline bool tgt_lane_event_due(const struct tgt_lane *lane)
+static inline bool tgt_io_queue_event_due(const struct tgt_io_queue *io_queue)
 {
-	return lane->event_due && lane->messages_in;
+	return io_queue->event_due && io_queue->messages_in;
 }
 
 /* The peer was heard. */
-static inline void tgt_lane_heard(struct tgt_lane *lane)
+static inline void tgt_io_queue_heard(struct tgt_io_queue *io_queue)
 {
-	lane->heard_ns = lane->turn->now_ns;
-	lane->suspect_ns = 0;
-	if (lane->open && TAILQ_NEXT(lane, alive_link)) {
-		TAILQ_REMOVE(&lane->turn->alive, lane, alive_link);
-		TAILQ_INSERT_TAIL(&lane->turn->alive, lane, alive_link);
+	io_queue->heard_ns = io_queue->loop->now_ns;
+	io_queue->suspect_ns = 0;
+	if (io_queue->open && TAILQ_NEXT(io_queue, alive_link)) {
+		TAILQ_REMOVE(&io_queue->loop->alive, io_queue, alive_link);
+		TAILQ_INSERT_TAIL(&io_queue->loop->alive, io_queue, alive_link);
 	}
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A reactor's turn as its commands see it: the clock of the turn, the memory for data, and the
- * lanes and requests that have something to do in this turn or the next. serve/ embeds one in each
+ * I/O queues and requests that have something to do in this turn or the next. serve/ embeds one in each
  * reactor; what is done with the lists is work.c's. The reactor's thread only.
  */
-#ifndef RBLK_TARGET_TURN_H
-#define RBLK_TARGET_TURN_H
+#ifndef RBLK_TARGET_LOOP_H
+#define RBLK_TARGET_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,25 +41,25 @@ enum tgt_end {
 	TGT_ENDS
 };
 
-struct tgt_lane;
+struct tgt_io_queue;
 struct tgt_request;
 struct tgt_share;
 struct tgt_portion;
 
-TAILQ_HEAD(tgt_lane_list, tgt_lane);
+TAILQ_HEAD(tgt_io_queue_list, tgt_io_queue);
 TAILQ_HEAD(tgt_request_list, tgt_request);
 TAILQ_HEAD(tgt_share_list, tgt_share);
 TAILQ_HEAD(tgt_portion_list, tgt_portion);
 
-/* Work requests gathered for one lane in one turn. A reactor has one, and reuses it. */
+/* Work requests gathered for one I/O queue in one turn. A reactor has one, and reuses it. */
 struct tgt_chain {
 	struct ibv_send_wr wr[TGT_CHAIN_MAX];
 	struct ibv_sge sge[TGT_CHAIN_MAX];
 	unsigned int count;
-	bool failed; /* a post was refused: nothing more is posted, the lane is closed at the end */
+	bool failed; /* a post was refused: nothing more is posted, the I/O queue is closed at the end */
 };
 
-struct tgt_turn {
+struct tgt_loop {
 	/* Fixed after creation. */
 	const struct tgt_region *region; /* that the pools lie in */
 	struct tgt_pool *pool;		 /* data */
@@ -67,11 +67,11 @@ struct tgt_turn {
 	uint32_t max_io_bytes;		 /* of one command */
 
 	uint64_t now_ns;   /* read once a turn */
-	uint64_t timer_ns; /* when to look at the timers again; see tgt_turn_timer() */
+	uint64_t timer_ns; /* when to look at the timers again; see tgt_loop_timer() */
 	bool draining;	   /* new commands are answered DRAINING */
 
-	struct tgt_lane_list alive;	 /* open lanes, least recently heard first */
-	struct tgt_lane_list dirty;	 /* has something to post in this turn */
+	struct tgt_io_queue_list alive;	 /* open I/O queues, least recently heard first */
+	struct tgt_io_queue_list dirty;	 /* has something to post in this turn */
 	struct tgt_share_list starving;	 /* sessions with commands that wait for memory, in turn */
 	struct tgt_portion_list bounded; /* volumes of sessions with commands that wait for the volume's share */
 	bool memory_freed;		 /* since they were last looked at */
@@ -82,7 +82,7 @@ struct tgt_turn {
 	struct tgt_request_list resumed; /* continue in the next turn: work in stores' memory */
 	struct tgt_request_list limited; /* wait for a limit (limited.c), in the order they came */
 	uint64_t limited_ns;		 /* when to look at them again */
-	struct tgt_seat_list seats;	 /* at limits */
+	struct tgt_token_bucket_list buckets; /* at limits */
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */
 	struct tgt_receives_list idle;	 /* has receive buffers to post */
 	struct tgt_chain chain;
@@ -94,10 +94,10 @@ struct tgt_turn {
 
 /* Something is due at due_ns: the timers are looked at by then. Call it when something with a
  * deadline begins; each check finds the next deadline by itself. */
-static inline void tgt_turn_timer(struct tgt_turn *turn, uint64_t due_ns)
+static inline void tgt_loop_timer(struct tgt_loop *loop, uint64_t due_ns)
 {
-	if (turn->timer_ns > due_ns)
-		turn->timer_ns = due_ns;
+	if (loop->timer_ns > due_ns)
+		loop->timer_ns = due_ns;
 }
 
 #endif
