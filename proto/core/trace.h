@@ -29,8 +29,9 @@
 #define rblk_trace_look_end(over) ((void)0)
 /* what the reply cache says of a numbered operation */
 #define rblk_trace_operation(operation, retry, answer) ((void)0)
-/* a claim is about to end; a request, before it is free; memory of the pool that is given out, and that comes back */
-#define rblk_trace_claim_end(claim) ((void)0)
+/* a range lock is about to end; a request, before it is free; memory of the pool that is given out, and that comes
+ * back */
+#define rblk_trace_range_lock_end(range_lock) ((void)0)
 #define rblk_trace_finish(request) ((void)0)
 #define rblk_trace_pool_alloc(block, bytes) ((void)0)
 #define rblk_trace_pool_free(block, bytes) ((void)0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A command needs this of an open volume: the port to it, and a count of its users. serve/ embeds
+ * A command needs this of an open volume: the channel to it, and a count of its users. serve/ embeds
  * one in each handle and ends the handle when the last user has ended. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_ACCESS_H
@@ -11,13 +11,13 @@
 #include "proto/wire/message.h"
 #include "target/io/counts.h"
 #include "target/io/limit.h"
-#include "target/store/port.h"
+#include "target/store/channel.h"
 
 /* Limits that an open volume can have: the volume's, and the initiator's. */
 #define TGT_ACCESS_BUCKETS 2u
 
 struct tgt_access {
-	struct tgt_port *port; /* NULL: the volume was removed and its users have ended */
+	struct tgt_channel *channel; /* NULL: the volume was removed and its users have ended */
 	struct tgt_counts *counts; /* never NULL: of its commands, or shared with others */
 	struct tgt_portion *portion; /* of its session's memory for data, with all handles of this volume (share.h) */
 	bool read_only;	       /* opened so, or the volume is */

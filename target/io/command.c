@@ -21,8 +21,8 @@ static void command_use_direct(struct tgt_request *request, char *direct)
 	request->home = TGT_HOME_DIRECT;
 	request->data = direct + tgt_request_offset(request);
 	request->data_bytes = request->length;
-	request->lkey = tgt_port_lkey(request->access->port, request->io_queue->fabric,
-				      fab_conn_device(request->io_queue->conn));
+	request->lkey = tgt_channel_lkey(request->access->channel, request->io_queue->fabric,
+					 fab_conn_device(request->io_queue->conn));
 }
 
 static void read_begin(struct tgt_request *request)
@@ -58,12 +58,12 @@ static void read_stored(struct tgt_request *request, int error)
 
 /*
  * The data goes directly into the store's own memory, without the store. That is not possible while
- * the volume has a claim, which might have to block it. It is in flight from now on.
+ * the volume has a range lock, which might have to block it. It is in flight from now on.
  */
 static bool write_begin_direct(struct tgt_request *request)
 {
-	return tgt_write_begin_now(&request->access->port->claims, &request->io.write, tgt_request_offset(request),
-				   request->length);
+	return tgt_write_begin_now(&request->access->channel->range_locks, &request->io.write,
+				   tgt_request_offset(request), request->length);
 }
 
 static void write_begin_capsule(struct tgt_request *request)
@@ -74,7 +74,7 @@ static void write_begin_capsule(struct tgt_request *request)
 		tgt_request_complete(request, RBLK_E_DIGEST);
 		return;
 	}
-	if (info->direct && !tgt_claims_any(&request->access->port->claims)) {
+	if (info->direct && !tgt_range_locks_any(&request->access->channel->range_locks)) {
 		memcpy((char *)info->direct + tgt_request_offset(request), request->data, request->length);
 		tgt_request_complete(request, RBLK_OK);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The engine of COMPARE_AND_WRITE: claim, read in pieces, compare, write. */
+/* The engine of COMPARE_AND_WRITE: range lock, read in pieces, compare, write. */
 #include "target/io/compare.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "target/base/quota.h"
 #include "target/io/io_queue.h"
 #include "target/io/share.h"
-#include "target/store/claim.h"
+#include "target/store/range_lock.h"
 #include "target/store/pool.h"
 #include "target/store/submit.h"
 
@@ -21,7 +21,7 @@
 /* Exists from the data's arrival to the answer. Each has its own allocation: there are few (F8
  * bounds them per session), and other requests need not carry these fields. */
 struct tgt_compare {
-	struct tgt_claim claim; /* first: leads back here */
+	struct tgt_range_lock range_lock; /* first: leads back here */
 	struct tgt_request *request;
 	char *piece; /* of the session's memory; NULL: the store's own memory is compared */
 	uint32_t piece_bytes;
@@ -43,8 +43,8 @@ void tgt_compare_release(struct tgt_request *request)
 	struct tgt_compare *compare = request->compare;
 
 	request->compare = NULL;
-	if (compare->claim.port)
-		tgt_claim_end(&compare->claim);
+	if (compare->range_lock.channel)
+		tgt_range_lock_end(&compare->range_lock);
 	if (compare->spare)
 		free(compare->piece);
 	else if (compare->piece)
@@ -82,11 +82,11 @@ void tgt_compare_with_memory(struct tgt_request *request)
 		tgt_request_fetch(request);
 }
 
-static void compare_granted(struct tgt_claim *claim);
+static void compare_granted(struct tgt_range_lock *range_lock);
 
 /*
- * Each session may have so many, from their claim on; one more is answered BUSY. So one session cannot take all claims of a
- * volume.
+ * Each session may have so many, from their range lock on; one more is answered BUSY. So one session cannot take all
+ * range locks of a volume.
  */
 static const struct tgt_quota compares_quota = {.each = 16};
 
@@ -109,7 +109,7 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 	share->compares++;
 	request->compare = compare;
 	compare->request = request;
-	compare->claim.grant = compare_granted;
+	compare->range_lock.grant = compare_granted;
 	if (tgt_request_volume(request)->store->info.direct)
 		return compare;
 	compare->piece_bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
@@ -141,7 +141,7 @@ static void compare_submit(struct tgt_request *request, enum tgt_io_kind kind, u
 
 static void compare_write(struct tgt_request *request)
 {
-	uint32_t flags = TGT_IO_CLAIMED | (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0);
+	uint32_t flags = TGT_IO_LOCKED | (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0);
 	uint32_t alignment = tgt_request_volume(request)->store->info.alignment;
 	uint32_t bytes = (uint32_t)tgt_request_bytes(request);
 	char *data = request->data + bytes;
@@ -189,13 +189,13 @@ static void compare_next(struct tgt_request *request)
 	compare_submit(request, TGT_IO_READ, 0, compare->compared, left, compare->piece);
 }
 
-static void compare_granted(struct tgt_claim *claim)
+static void compare_granted(struct tgt_range_lock *range_lock)
 {
-	compare_next(((struct tgt_compare *)claim)->request);
+	compare_next(((struct tgt_compare *)range_lock)->request);
 }
 
-/* It waits for its claim, which ends when the request is answered or released. */
-static bool claim_leave(struct tgt_request *request)
+/* It waits for its range lock, which ends when the request is answered or released. */
+static bool range_lock_leave(struct tgt_request *request)
 {
 	return true;
 }
@@ -207,10 +207,10 @@ void tgt_compare_data_in(struct tgt_request *request)
 
 	if (!compare || !tgt_request_begin_storing(request))
 		return;
-	request->leave = claim_leave;
-	held = tgt_claim_begin(&request->access->port->claims, &compare->claim,
-			       request->io_queue->share->host->number, tgt_request_offset(request),
-			       (uint32_t)tgt_request_bytes(request));
+	request->leave = range_lock_leave;
+	held = tgt_range_lock_begin(&request->access->channel->range_locks, &compare->range_lock,
+				    request->io_queue->share->host->number, tgt_request_offset(request),
+				    (uint32_t)tgt_request_bytes(request));
 	if (held < 0)
 		compare_finish(request, RBLK_E_BUSY);
 	else if (held)

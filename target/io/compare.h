@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * COMPARE_AND_WRITE. It gets all of its data from the initiator first, then claims its range
- * (store/claim.h), reads, compares, and writes. The claim makes that one step: no other writing
+ * COMPARE_AND_WRITE. It gets all of its data from the initiator first, then locks its range
+ * (store/range_lock.h), reads, compares, and writes. The range lock makes that one step: no other writing
  * command of the volume runs on that range meanwhile, of any session, on any reactor. command.c
  * names it; the reactor's thread only.
  */

@@ -81,7 +81,7 @@ struct tgt_request {
 	uint32_t digest; /* told; then: of the data read */
 
 	struct tgt_access *access; /* counted */
-	struct tgt_compare *compare; /* COMPARE_AND_WRITE, from its claim on; compare.c's */
+	struct tgt_compare *compare; /* COMPARE_AND_WRITE, from its range lock on; compare.c's */
 	union {
 		void *held;	     /* a session command that is HELD: the upper room's own state */
 		uint64_t limited_ns; /* a block command: when its last wait for a limit began; 0: none has */
@@ -146,7 +146,7 @@ struct tgt_io_queue {
 	struct fab_conn *conn;
 	unsigned int fabric;  /* index of the fabric among the reactor's */
 	unsigned int session_number; /* for log lines */
-	uint64_t owner; /* the session, for stores that are full: tgt_window_owner() */
+	uint64_t owner;		     /* the session, for stores that are full: tgt_inflight_owner() */
 	uint16_t index;	      /* the queue's in its session */
 	uint16_t credits, tags;
 	uint16_t reply_batch; /* completions in one reply message */

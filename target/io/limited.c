@@ -11,7 +11,7 @@
 static struct tgt_token_bucket *request_blocker(const struct tgt_request *request)
 {
 	/* Those that were accepted before it delay no end: neither the daemon's, nor a volume's whose path is wanted. */
-	if (request->io_queue->loop->draining || atomic_load(&request->access->port->volume->removed))
+	if (request->io_queue->loop->draining || atomic_load(&request->access->channel->volume->removed))
 		return NULL;
 	for (unsigned int i = 0; i < TGT_ACCESS_BUCKETS; i++) {
 		struct tgt_token_bucket *bucket = request->access->buckets[i];

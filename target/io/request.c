@@ -181,7 +181,7 @@ bool tgt_request_withdraw(struct tgt_request *request)
 
 void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)(struct tgt_request *request))
 {
-	struct tgt_port *port = request->access->port;
+	struct tgt_channel *channel = request->access->channel;
 	struct tgt_io *io = &request->io;
 	int result;
 
@@ -191,7 +191,7 @@ void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)
 	io->progress = 0;
 	io->ended = request_io_done;
 	io->waiter.owner = request->io_queue->owner;
-	result = tgt_volume_submit(port->volume, port, io);
+	result = tgt_volume_submit(channel->volume, channel, io);
 	if (result)
 		request_stored(request, result > 0 ? 0 : result);
 }

@@ -19,7 +19,7 @@ static inline const struct tgt_command *tgt_command_of(const struct tgt_request 
 
 static inline const struct tgt_volume *tgt_request_volume(const struct tgt_request *request)
 {
-	return request->access->port->volume;
+	return request->access->channel->volume;
 }
 
 /* Its range in the volume. */

@@ -66,7 +66,7 @@ enum rblk_status tgt_request_find(struct tgt_request *request, uint32_t handle)
 	access = request->io_queue->ops->find(request->io_queue, handle, &status);
 	if (!access)
 		return status;
-	if (access->port && !atomic_load_explicit(&access->port->volume->removed, memory_order_relaxed)) {
+	if (access->channel && !atomic_load_explicit(&access->channel->volume->removed, memory_order_relaxed)) {
 		request->access = access;
 		tgt_access_get(access);
 	}

@@ -111,7 +111,7 @@ static void request_account(struct tgt_request *request)
 
 static void request_end_orphan(struct tgt_request *request)
 {
-	tgt_orphans_end(&request->access->port->volume->orphans, request->orphan);
+	tgt_orphans_end(&request->access->channel->volume->orphans, request->orphan);
 	request->orphan = 0;
 }
 
@@ -158,7 +158,7 @@ void tgt_request_finish(struct tgt_request *request)
 		return;
 	tgt_compare_free(request);
 	if (access)
-		tgt_write_end(&access->port->claims, &request->io.write);
+		tgt_write_end(&access->channel->range_locks, &request->io.write);
 	/* Its connection was lost before it was answered. */
 	tgt_request_end_operation(request, RBLK_E_FENCED);
 	tgt_request_release_capsule(request);
@@ -219,7 +219,7 @@ static bool request_cut_short(struct tgt_request *request)
 static void request_orphan(struct tgt_request *request)
 {
 	if (!request->orphan)
-		request->orphan = tgt_orphans_begin(&request->access->port->volume->orphans);
+		request->orphan = tgt_orphans_begin(&request->access->channel->volume->orphans);
 }
 
 static void request_revoke(struct tgt_request *request, bool aborts)

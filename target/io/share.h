@@ -49,7 +49,7 @@ struct tgt_share {
 	uint64_t direct_ns;    /* the turn in which it last worked in a store's own memory */
 	uint32_t credits;      /* receive buffers that are promised to its queues */
 	unsigned int extents;  /* EXTENTS that the stores have, of its queues on this reactor */
-	unsigned int compares; /* COMPARE_AND_WRITEs from their claim on */
+	unsigned int compares; /* COMPARE_AND_WRITEs from their range lock on */
 };
 
 /*

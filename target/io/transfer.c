@@ -13,15 +13,15 @@
 
 /*
  * The request ends before its READs into the store's own memory do, so each READ is a write of its
- * own. A claim that came meanwhile waits for them, because they came first.
+ * own. A range lock that came meanwhile waits for them, because they came first.
  */
 static void transfer_write_begin(struct tgt_request *request, struct tgt_sent *sent,
 				 const struct ibv_sge *sge)
 {
-	struct tgt_port *port = request->access->port;
-	const char *direct = port->store->info.direct;
+	struct tgt_channel *channel = request->access->channel;
+	const char *direct = channel->store->info.direct;
 
-	tgt_write_goes_on(&port->claims, &sent->write, (uint64_t)((const char *)(uintptr_t)sge->addr - direct),
+	tgt_write_goes_on(&channel->range_locks, &sent->write, (uint64_t)((const char *)(uintptr_t)sge->addr - direct),
 			  sge->length);
 }
 
@@ -84,9 +84,9 @@ static void transfer_release(struct tgt_io_queue *io_queue, struct tgt_sent *sen
 	if (sent->block)
 		tgt_share_free(io_queue, sent->block, sent->block_bytes, sent->report);
 	if (sent->orphan)
-		tgt_orphans_end(&sent->access->port->volume->orphans, sent->orphan);
+		tgt_orphans_end(&sent->access->channel->volume->orphans, sent->orphan);
 	if (sent->access) {
-		tgt_write_end(&sent->access->port->claims, &sent->write);
+		tgt_write_end(&sent->access->channel->range_locks, &sent->write);
 		tgt_access_put(sent->access);
 	}
 	io_queue->reply_tail += sent->replies;
@@ -124,7 +124,7 @@ bool tgt_transfer_orphan(struct tgt_io_queue *io_queue, const struct tgt_access 
 			continue;
 		any = true;
 		if (!sent->orphan)
-			sent->orphan = tgt_orphans_begin(&sent->access->port->volume->orphans);
+			sent->orphan = tgt_orphans_begin(&sent->access->channel->volume->orphans);
 	}
 	return any;
 }

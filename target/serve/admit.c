@@ -119,9 +119,9 @@ static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 		const struct tgt_handle *handle = session->handles[i];
 		const struct tgt_volume *volume;
 
-		if (!handle || !handle->access.port)
+		if (!handle || !handle->access.channel)
 			continue;
-		volume = handle->access.port->volume;
+		volume = handle->access.channel->volume;
 		if (admission_right(&admission, volume->config.name, &why) < handle_need(handle))
 			return volume;
 	}
@@ -277,9 +277,9 @@ static void admit_look_all(struct tgt_session *session, const struct tgt_rules *
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
 		struct tgt_handle *handle = session->handles[i];
 
-		if (handle && handle->restricted && handle->access.port && !handle->closing)
+		if (handle && handle->restricted && handle->access.channel && !handle->closing)
 			tgt_admit_look(handle,
-				       admission_right(&admission, handle->access.port->volume->config.name, &why));
+				       admission_right(&admission, handle->access.channel->volume->config.name, &why));
 	}
 }
 

@@ -240,16 +240,16 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, u
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
-	if (volume && (!handle || !handle->access.port)) {
+	if (volume && (!handle || !handle->access.channel)) {
 		tgt_request_complete(request, handle ? RBLK_E_GONE : status);
 		return;
 	}
 	if (session->home)
 		ask_begin(session, request,
-			  handle ? tgt_volume_ref(handle->access.port->volume) : NULL);
+			  handle ? tgt_volume_ref(handle->access.channel->volume) : NULL);
 	else
 		fence_here(session, request,
-			   handle ? tgt_volume_ref(handle->access.port->volume) : NULL);
+			   handle ? tgt_volume_ref(handle->access.channel->volume) : NULL);
 }
 
 void tgt_fence_done(struct tgt_place *place)

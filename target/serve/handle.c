@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Volume handles and the ports behind them. A handle's number is its place and a generation, so
+ * Volume handles and the channels behind them. A handle's number is its place and a generation, so
  * that a stale one is not found.
  */
 #include "target/serve/handle.h"
@@ -23,63 +23,63 @@ static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its b
 /* proto/README.md, 6, CLOSE: no number comes again within a million OPENs of its session. */
 static_assert(1ull << (32 - INDEX_BITS) > 1000000, "a handle's number does not come again soon");
 
-/* -- ports ------------------------------------------------------------------------------------- */
+/* -- channels ---------------------------------------------------------------------------------- */
 
-static void port_end(struct tgt_reactor *reactor, struct tgt_port *port)
+static void channel_end(struct tgt_reactor *reactor, struct tgt_channel *channel)
 {
-	reactor->ports[port->volume->slot] = NULL;
-	tgt_reservations_leave(&port->volume->reservations, &port->subscriber);
-	tgt_port_close(port);
+	reactor->channels[channel->volume->slot] = NULL;
+	tgt_reservations_leave(&channel->volume->reservations, &channel->subscriber);
+	tgt_channel_close(channel);
 }
 
 /* The OPENs that waited may have ended; open.c continues the others at the end of this turn. */
-static void port_opened(struct tgt_port *port, void *context)
+static void channel_opened(struct tgt_channel *channel, void *context)
 {
 	struct tgt_reactor *reactor = context;
 
-	if (port->handles)
+	if (channel->handles)
 		return;
-	port_end(reactor, port);
+	channel_end(reactor, channel);
 }
 
-struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
+struct tgt_channel *tgt_handle_channel_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	const struct tgt_port_owner owner = {
-		.opened = port_opened, .context = reactor, .log_limit = &reactor->loop.log_limit};
-	struct tgt_port *port = reactor->ports[volume->slot];
+	const struct tgt_channel_owner owner = {
+		.opened = channel_opened, .context = reactor, .log_limit = &reactor->loop.log_limit};
+	struct tgt_channel *channel = reactor->channels[volume->slot];
 	struct fab *fabs[TGT_FABRICS_MAX];
 
-	if (port) {
+	if (channel) {
 		tgt_volume_put(volume);
-		port->handles++;
-		return port;
+		channel->handles++;
+		return channel;
 	}
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		fabs[i] = reactor->fabrics[i].fab;
-	if (tgt_port_open(volume, reactor->ring, fabs, reactor->fabric_count, &owner, &port))
+	if (tgt_channel_open(volume, reactor->ring, fabs, reactor->fabric_count, &owner, &channel))
 		return NULL;
-	reactor->ports[volume->slot] = port;
-	port->handles = 1;
-	tgt_reservations_join(&volume->reservations, &port->subscriber, reactor);
-	return port;
+	reactor->channels[volume->slot] = channel;
+	channel->handles = 1;
+	tgt_reservations_join(&volume->reservations, &channel->subscriber, reactor);
+	return channel;
 }
 
-void tgt_handle_port_put(struct tgt_reactor *reactor, struct tgt_port *port)
+void tgt_handle_channel_put(struct tgt_reactor *reactor, struct tgt_channel *channel)
 {
-	if (--port->handles || port->state == TGT_PORT_OPENING)
+	if (--channel->handles || channel->state == TGT_CHANNEL_OPENING)
 		return;
-	port_end(reactor, port);
+	channel_end(reactor, channel);
 }
 
 /* -- portions ---------------------------------------------------------------------------------- */
 
 /* The account of the session's memory for the volume, which all its handles of it share. NULL: no memory. */
-static struct tgt_portion *portion_get(const struct tgt_session *session, const struct tgt_port *port)
+static struct tgt_portion *portion_get(const struct tgt_session *session, const struct tgt_channel *channel)
 {
 	struct tgt_portion *portion = NULL;
 
 	for (uint32_t i = 0; i < session->handle_slots && !portion; i++)
-		if (session->handles[i] && session->handles[i]->access.port == port)
+		if (session->handles[i] && session->handles[i]->access.channel == channel)
 			portion = session->handles[i]->access.portion;
 	if (!portion) {
 		portion = malloc(sizeof(*portion));
@@ -111,20 +111,20 @@ struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t i
 	return handle && handle->id == id && !handle->closing ? handle : NULL;
 }
 
-static void handle_release_port(struct tgt_handle *handle)
+static void handle_release_channel(struct tgt_handle *handle)
 {
-	struct tgt_port *port = handle->access.port;
+	struct tgt_channel *channel = handle->access.channel;
 
-	if (!port)
+	if (!channel)
 		return;
 	tgt_tally_close(handle);
 	tgt_limits_closed(handle);
 	portion_put(handle->access.portion);
 	handle->access.portion = NULL;
 	pthread_mutex_lock(&handle->session->lock);
-	handle->access.port = NULL;
+	handle->access.channel = NULL;
 	pthread_mutex_unlock(&handle->session->lock);
-	tgt_handle_port_put(handle->session->reactor, port);
+	tgt_handle_channel_put(handle->session->reactor, channel);
 }
 
 /* Tells a part that a handle is closed; comes back when it has ended there. */
@@ -146,7 +146,7 @@ static void handle_free(struct tgt_handle *handle)
 	tgt_event_forget(handle);
 	if (handle->told)
 		tgt_session_answer(handle->told, told_back);
-	handle_release_port(handle);
+	handle_release_channel(handle);
 	free(handle);
 	session->handles_open--;
 	if (closer)
@@ -169,8 +169,8 @@ static void handle_idle(struct tgt_access *access)
 
 	if (handle->closing || tgt_session_only_lingers(handle->session))
 		handle_check_end(handle);
-	else if (access->port && atomic_load(&access->port->volume->removed))
-		handle_release_port(handle);
+	else if (access->channel && atomic_load(&access->channel->volume->removed))
+		handle_release_channel(handle);
 }
 
 /* Room for `slots` handles. 0 or -ENOMEM. */
@@ -245,16 +245,16 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	handle->access.read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only ||
 			    volume->store->info.read_only;
 	handle->access.idle = handle_idle;
-	handle->access.port = tgt_handle_port_get(session->reactor, volume);
-	if (!handle->access.port) {
+	handle->access.channel = tgt_handle_channel_get(session->reactor, volume);
+	if (!handle->access.channel) {
 		free(handle);
 		return RBLK_E_NO_RESOURCES;
 	}
 	/* open.c has waited for one that is OPENING. */
-	if (handle->access.port->state == TGT_PORT_READY)
-		handle->access.portion = portion_get(session, handle->access.port);
+	if (handle->access.channel->state == TGT_CHANNEL_READY)
+		handle->access.portion = portion_get(session, handle->access.channel);
 	if (!handle->access.portion) {
-		tgt_handle_port_put(session->reactor, handle->access.port);
+		tgt_handle_channel_put(session->reactor, handle->access.channel);
 		free(handle);
 		return RBLK_E_NO_RESOURCES;
 	}
@@ -333,8 +333,8 @@ static bool home_find(struct tgt_session *part, uint32_t id, struct tgt_volume *
 	*volume = NULL;
 	pthread_mutex_lock(&home->lock);
 	handle = tgt_handle_find(home, id);
-	if (handle && handle->access.port && !atomic_load(&handle->access.port->volume->removed))
-		*volume = tgt_volume_ref(handle->access.port->volume);
+	if (handle && handle->access.channel && !atomic_load(&handle->access.channel->volume->removed))
+		*volume = tgt_volume_ref(handle->access.channel->volume);
 	if (handle)
 		*read_only = handle->access.read_only;
 	if (home->named && !part->named) {
@@ -376,19 +376,19 @@ static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
 	handle->access.read_only = read_only;
 	handle->access.idle = handle_idle;
 	if (volume) {
-		handle->access.port = tgt_handle_port_get(part->reactor, volume);
-		if (handle->access.port)
-			handle->access.portion = portion_get(part, handle->access.port);
+		handle->access.channel = tgt_handle_channel_get(part->reactor, volume);
+		if (handle->access.channel)
+			handle->access.portion = portion_get(part, handle->access.channel);
 		if (!handle->access.portion) {
-			if (handle->access.port)
-				tgt_handle_port_put(part->reactor, handle->access.port);
+			if (handle->access.channel)
+				tgt_handle_channel_put(part->reactor, handle->access.channel);
 			free(handle);
 			return NULL;
 		}
 		tgt_tally_open(handle);
 	}
 	handle_publish(part, handle);
-	if (handle->access.port) {
+	if (handle->access.channel) {
 		tgt_rights_opened(handle);
 		tgt_limits_opened(handle);
 	}
@@ -406,12 +406,12 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 		handle = part_open(session, id, status);
 	else if (!handle)
 		*status = RBLK_E_NO_VOLUME;
-	if (!handle || !session->home || !handle->access.port)
+	if (!handle || !session->home || !handle->access.channel)
 		return handle;
 	/* Large memory is registered with this reactor's devices by a thread. */
-	if (handle->access.port->state == TGT_PORT_OPENING)
+	if (handle->access.channel->state == TGT_CHANNEL_OPENING)
 		*status = RBLK_E_BUSY;
-	else if (handle->access.port->state == TGT_PORT_FAILED)
+	else if (handle->access.channel->state == TGT_CHANNEL_FAILED)
 		*status = RBLK_E_NO_RESOURCES;
 	return *status == RBLK_OK ? handle : NULL;
 }
@@ -442,7 +442,7 @@ bool tgt_handle_session_uses(const struct tgt_session *session, const struct tgt
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
 		const struct tgt_handle *handle = session->handles[i];
 
-		if (handle && handle->access.port && handle->access.port->volume == volume)
+		if (handle && handle->access.channel && handle->access.channel->volume == volume)
 			return true;
 	}
 	return false;
@@ -476,14 +476,14 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 		for (uint32_t i = 0; i < session->handle_slots; i++) {
 			struct tgt_handle *handle = session->handles[i];
 
-			if (!handle || !handle->access.port ||
-			    handle->access.port->volume != volume)
+			if (!handle || !handle->access.channel ||
+			    handle->access.channel->volume != volume)
 				continue;
 			if (!session->home)
 				tgt_event_volume(handle, removed);
 			/* Commands in flight finish first: then handle_idle() releases it. */
 			if (removed && !handle->access.users)
-				handle_release_port(handle);
+				handle_release_channel(handle);
 		}
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Volume handles of a session, and the reactor's ports behind them. The reactor's thread only.
+ * Volume handles of a session, and the reactor's channels behind them. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_HANDLE_H
 #define RBLK_TARGET_HANDLE_H
@@ -36,9 +36,9 @@ bool tgt_handle_session_uses(const struct tgt_session *session, const struct tgt
 void tgt_handle_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 void tgt_handle_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);
 
-/* The reactor's port to the volume, for one user more; it may be OPENING. Consumes the reference.
+/* The reactor's channel to the volume, for one user more; it may be OPENING. Consumes the reference.
  * NULL: logged. */
-struct tgt_port *tgt_handle_port_get(struct tgt_reactor *reactor, struct tgt_volume *volume);
-void tgt_handle_port_put(struct tgt_reactor *reactor, struct tgt_port *port);
+struct tgt_channel *tgt_handle_channel_get(struct tgt_reactor *reactor, struct tgt_volume *volume);
+void tgt_handle_channel_put(struct tgt_reactor *reactor, struct tgt_channel *channel);
 
 #endif

@@ -63,8 +63,8 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 /* `initiator`: its session's limit. */
 static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules, struct tgt_limit *initiator)
 {
-	if (handle->access.port)
-		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.port->volume->config.name), initiator);
+	if (handle->access.channel)
+		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.channel->volume->config.name), initiator);
 }
 
 static struct tgt_limit *session_limit(const struct tgt_session *session, const struct tgt_rules *rules)
@@ -82,7 +82,7 @@ static void session_weigh(struct tgt_session *session, const struct tgt_rules *r
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->places[i].queue)
 			session->places[i].queue->io_queue.owner =
-				tgt_window_owner(session->number, session->weight);
+				tgt_inflight_owner(session->number, session->weight);
 }
 
 void tgt_limits_opened(struct tgt_handle *handle)

@@ -28,7 +28,7 @@ struct tgt_open {
 	struct tgt_look *look;	   /* at connections that have ended; NULL: over, or not needed */
 	uint64_t since_ns;	   /* when its wait for what follows the look began */
 	uint64_t orphans;	   /* of the volume, that were there then */
-	struct tgt_port *port;	   /* that is being opened for it; NULL: not yet, or not needed */
+	struct tgt_channel *channel; /* that is being opened for it; NULL: not yet, or not needed */
 };
 
 /* -- the size ------------------------------------------------------------------------------------ */
@@ -86,11 +86,11 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	handle->restricted = restricted;
 	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
 	tgt_admit_look(handle, right);
-	tgt_volume_describe(handle->access.port->volume, request->io_queue->loop->max_io_bytes,
+	tgt_volume_describe(handle->access.channel->volume, request->io_queue->loop->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
 	report->handle = rblk_to_le32(handle->id);
 	if (request->io_queue->features & RBLK_FEATURE_FENCE_DOMAIN)
-		tgt_volume_fence_domain(handle->access.port->volume, report->fence_domain);
+		tgt_volume_fence_domain(handle->access.channel->volume, report->fence_domain);
 	request->result = handle->id;
 	if (handle->access.read_only)
 		report->flags |= rblk_to_le32(RBLK_VOLUME_READ_ONLY);
@@ -134,11 +134,11 @@ static bool open_pages(struct tgt_reactor *reactor, struct tgt_volume *volume)
 /* Nothing has to be waited for but orphans. */
 static bool open_prepared(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	const struct tgt_port *port = reactor->ports[volume->slot];
+	const struct tgt_channel *channel = reactor->channels[volume->slot];
 
 	if (!volume->store->info.direct)
 		return true;
-	return open_pages(reactor, volume) && port && port->state == TGT_PORT_READY;
+	return open_pages(reactor, volume) && channel && channel->state == TGT_CHANNEL_READY;
 }
 
 /* Continues the preparation. RBLK_E_BUSY: it has to be waited for. */
@@ -148,11 +148,11 @@ static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_ope
 		return RBLK_OK;
 	if (!open_pages(reactor, open->volume))
 		return RBLK_E_BUSY;
-	if (!open->port)
-		open->port = tgt_handle_port_get(reactor, tgt_volume_ref(open->volume));
-	if (!open->port)
+	if (!open->channel)
+		open->channel = tgt_handle_channel_get(reactor, tgt_volume_ref(open->volume));
+	if (!open->channel)
 		return RBLK_E_NO_RESOURCES;
-	return open->port->state == TGT_PORT_OPENING ? RBLK_E_BUSY : RBLK_OK;
+	return open->channel->state == TGT_CHANNEL_OPENING ? RBLK_E_BUSY : RBLK_OK;
 }
 
 static void open_free(struct tgt_open *open)
@@ -162,8 +162,8 @@ static void open_free(struct tgt_open *open)
 	TAILQ_REMOVE(&reactor->opening, open, link);
 	if (open->look)
 		tgt_look_end(open->look);
-	if (open->port)
-		tgt_handle_port_put(reactor, open->port);
+	if (open->channel)
+		tgt_handle_channel_put(reactor, open->channel);
 	tgt_volume_put(open->volume);
 	free(open);
 }

@@ -26,7 +26,7 @@ static int queue_init(struct tgt_queue *queue, struct tgt_session *session, stru
 	queue->proven_ops = terms->proven_ops;
 	queue->io_queue.fabric = fabric->index;
 	queue->io_queue.session_number = session->number;
-	queue->io_queue.owner = tgt_window_owner(session->number, session->weight);
+	queue->io_queue.owner = tgt_inflight_owner(session->number, session->weight);
 	queue->io_queue.answers = session->home ? &session->home->answers : &session->answers;
 	return tgt_io_queue_init(&queue->io_queue, &session->reactor->loop, &session->share, terms->ops,
 				 &terms->io_queue, ring);

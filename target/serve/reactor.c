@@ -173,7 +173,7 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 	struct tgt_session *session, *following;
 
 	if (TAILQ_EMPTY(&reactor->sessions)) {
-		/* A port may still be closing: its memory is deregistered by a thread, whose message is to come. */
+		/* A channel may still be closing: its memory is deregistered by a thread, whose message is to come. */
 		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) || !TAILQ_EMPTY(&reactor->changes))
 			return;
 		tgt_peers_empty(reactor);

@@ -93,7 +93,7 @@ struct tgt_reactor {
 	unsigned int login_count;
 	bool rejudge; /* a queue has ended: check the waiting logins */
 	bool retire;  /* a device was removed: release it when its queues have ended */
-	struct tgt_port *ports[RBLK_VOLUMES_MAX]; /* by volume->slot */
+	struct tgt_channel *channels[RBLK_VOLUMES_MAX]; /* by volume->slot */
 
 	/* Counted for census.c. */
 	uint64_t logins_accepted, logins_refused, logins_renewed, fences;

@@ -204,13 +204,13 @@ static struct tgt_volume *reserve_volume(struct tgt_request *request, struct tgt
 		tgt_request_complete(request, RBLK_E_DRAINING);
 		return NULL;
 	}
-	if (!handle->access.port || atomic_load(&handle->access.port->volume->removed)) {
+	if (!handle->access.channel || atomic_load(&handle->access.channel->volume->removed)) {
 		tgt_request_complete(request, RBLK_E_GONE);
 		return NULL;
 	}
 	request->access = &handle->access;
 	tgt_access_get(request->access);
-	return handle->access.port->volume;
+	return handle->access.channel->volume;
 }
 
 /* Holds the request until its change is done. NULL: answered, or its queue is closed. */

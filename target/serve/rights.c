@@ -9,19 +9,19 @@
 #include "target/serve/limits.h"
 #include "target/serve/queue.h"
 
-/* The commands that the reservation of a port's volume refuses to a session: the same for all its handles. */
+/* The commands that the reservation of a channel's volume refuses to a session: the same for all its handles. */
 struct rights {
 	uint8_t refused; /* a mask of tgt_refused */
 	bool registered;
 };
 
-static struct rights rights_of(const struct tgt_session *session, const struct tgt_port *port)
+static struct rights rights_of(const struct tgt_session *session, const struct tgt_channel *channel)
 {
 	const char *name = session->named ? session->initiator : NULL;
 	struct rights rights;
 
 	rights.refused =
-		tgt_reservations_refused(&port->volume->reservations, name, &rights.registered);
+		tgt_reservations_refused(&channel->volume->reservations, name, &rights.registered);
 	return rights;
 }
 
@@ -39,7 +39,7 @@ static uint8_t rights_set(struct tgt_handle *handle, const struct rights *rights
 
 void tgt_rights_opened(struct tgt_handle *handle)
 {
-	const struct rights rights = rights_of(handle->session, handle->access.port);
+	const struct rights rights = rights_of(handle->session, handle->access.channel);
 	bool removed;
 
 	rights_set(handle, &rights, &removed);
@@ -70,7 +70,7 @@ static void rights_update(struct tgt_handle *handle, const struct rights *rights
 }
 
 /* Looks the rights up once: a session may have the volume open a thousand times. */
-static void rights_update_session(struct tgt_session *session, struct tgt_port *port, bool aborts)
+static void rights_update_session(struct tgt_session *session, struct tgt_channel *channel, bool aborts)
 {
 	struct rights rights;
 	bool known = false;
@@ -78,10 +78,10 @@ static void rights_update_session(struct tgt_session *session, struct tgt_port *
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
 		struct tgt_handle *handle = session->handles[i];
 
-		if (!handle || handle->access.port != port)
+		if (!handle || handle->access.channel != channel)
 			continue;
 		if (!known)
-			rights = rights_of(session, port);
+			rights = rights_of(session, channel);
 		known = true;
 		rights_update(handle, &rights, aborts);
 	}
@@ -89,23 +89,23 @@ static void rights_update_session(struct tgt_session *session, struct tgt_port *
 
 void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	struct tgt_port *port = reactor->ports[volume->slot];
+	struct tgt_channel *channel = reactor->channels[volume->slot];
 	struct tgt_session *session;
 	uint64_t change;
 	bool aborts;
 
-	if (!port || port->volume != volume)
+	if (!channel || channel->volume != volume)
 		return;
 	change = tgt_reservations_now(&volume->reservations, &aborts);
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		rights_update_session(session, port, aborts);
-	tgt_reservations_saw(&volume->reservations, &port->subscriber, change);
+		rights_update_session(session, channel, aborts);
+	tgt_reservations_saw(&volume->reservations, &channel->subscriber, change);
 }
 
-/* The port of the session's n-th handle, or NULL. */
-static struct tgt_port *port_of(const struct tgt_session *session, uint32_t n)
+/* The channel of the session's n-th handle, or NULL. */
+static struct tgt_channel *channel_of(const struct tgt_session *session, uint32_t n)
 {
-	return session->handles[n] ? session->handles[n]->access.port : NULL;
+	return session->handles[n] ? session->handles[n]->access.channel : NULL;
 }
 
 /*
@@ -116,10 +116,10 @@ static struct tgt_port *port_of(const struct tgt_session *session, uint32_t n)
 void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES])
 {
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		struct tgt_port *port = port_of(session, i);
+		struct tgt_channel *channel = channel_of(session, i);
 
-		if (port && !tgt_reservations_seen(&port->volume->reservations, &port->subscriber))
-			tgt_rights_changed(session->reactor, port->volume);
+		if (channel && !tgt_reservations_seen(&channel->volume->reservations, &channel->subscriber))
+			tgt_rights_changed(session->reactor, channel->volume);
 	}
 	/* The parts read it, too. */
 	pthread_mutex_lock(&session->lock);
@@ -127,10 +127,10 @@ void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME
 	session->named = true;
 	pthread_mutex_unlock(&session->lock);
 	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		const struct tgt_port *port = port_of(session, i);
+		const struct tgt_channel *channel = channel_of(session, i);
 
-		if (port) {
-			const struct rights rights = rights_of(session, port);
+		if (channel) {
+			const struct rights rights = rights_of(session, channel);
 
 			rights_update(session->handles[i], &rights, false);
 		}

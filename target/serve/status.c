@@ -46,11 +46,11 @@ static void session_volumes(const struct tgt_session *session, char words[VOLUME
 	for (uint32_t i = 0; i < session->handle_slots && length < VOLUMES_BYTES; i++) {
 		const struct tgt_handle *handle = session->handles[i];
 
-		if (!handle || !handle->access.port)
+		if (!handle || !handle->access.channel)
 			continue;
 		length += (size_t)snprintf(words + length, VOLUMES_BYTES - length, "%s%s",
 					   length ? ", " : "",
-					   handle->access.port->volume->config.name);
+					   handle->access.channel->volume->config.name);
 	}
 }
 

@@ -68,7 +68,7 @@ static unsigned int tally_of_initiator(struct tgt_tallies *tallies,
 void tgt_tally_open(struct tgt_handle *handle)
 {
 	struct tgt_tallies *tallies = &handle->session->reactor->tallies;
-	const struct tgt_volume *volume = handle->access.port->volume;
+	const struct tgt_volume *volume = handle->access.channel->volume;
 	struct tgt_tally *shared = tally_of_volume(tallies, volume);
 
 	handle->access.counts = shared ? &shared->counts : &tallies->lost;
@@ -95,7 +95,7 @@ void tgt_tally_close(struct tgt_handle *handle)
 	if (!tally)
 		return;
 	handle->tally = NULL;
-	tgt_counts_sum(&tallies->volumes[handle->access.port->volume->slot]->counts,
+	tgt_counts_sum(&tallies->volumes[handle->access.channel->volume->slot]->counts,
 		       &tally->counts);
 	initiator = tallies->initiators[tally->initiator];
 	if (initiator)

@@ -11,9 +11,9 @@
 
 #include "target/serve/tallies.h"
 
-/* Its port has been opened: sets access.counts. */
+/* Its channel has been opened: sets access.counts. */
 void tgt_tally_open(struct tgt_handle *handle);
-/* Before its port is released: what was counted goes to the volume and the initiator, and nothing more is. */
+/* Before its channel is released: what was counted goes to the volume and the initiator, and nothing more is. */
 void tgt_tally_close(struct tgt_handle *handle);
 
 void tgt_tallies_init(struct tgt_tallies *tallies);

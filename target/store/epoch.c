@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-#include "target/store/mark.h"
+#include "target/store/failed_sync_file.h"
 #include "target/store/sync.h"
 
 /* No session has it open yet. */
@@ -23,12 +23,12 @@ static void epoch_restore(struct tgt_volume *volume, uint64_t epoch, bool lost)
 }
 
 /* Could acknowledged writes have been lost since the process that left it was told that all is well? */
-static bool mark_vouches(const struct tgt_mark *mark, const struct tgt_store_info *info)
+static bool file_vouches(const struct tgt_failed_sync_file *file, const struct tgt_store_info *info)
 {
-	switch (atomic_load(&mark->state)) {
-	case TGT_MARK_CLEAN:
-		return atomic_load(&mark->epoch) != 0;
-	case TGT_MARK_SERVED:
+	switch (atomic_load(&file->state)) {
+	case TGT_STORE_CLEAN:
+		return atomic_load(&file->epoch) != 0;
+	case TGT_STORE_SERVED:
 		return info->cache_kept;
 	default:
 		return false;
@@ -36,14 +36,14 @@ static bool mark_vouches(const struct tgt_mark *mark, const struct tgt_store_inf
 }
 
 /* NULL: there is none; it was said why. */
-static struct tgt_mark *mark_open(struct tgt_volume *volume, const char *folder)
+static struct tgt_failed_sync_file *file_open(struct tgt_volume *volume, const char *folder)
 {
 	char reason[TGT_ERROR_BYTES];
-	struct tgt_mark *mark;
-	int status = tgt_mark_open(folder, &volume->store->info, &mark, reason);
+	struct tgt_failed_sync_file *file;
+	int status = tgt_failed_sync_file_open(folder, &volume->store->info, &file, reason);
 
 	if (!status)
-		return mark;
+		return file;
 	/* Usually an ordinary user cannot make the folder: a debug message is enough. */
 	tgt_log(geteuid() && status != -EPERM ? TGT_LOG_DEBUG : TGT_LOG_WARNING,
 		"volume %s: %s: when rblkd is started again, initiators are told that writes which they did not flush "
@@ -54,28 +54,28 @@ static struct tgt_mark *mark_open(struct tgt_volume *volume, const char *folder)
 
 static void epoch_begin_writable(struct tgt_volume *volume, const char *folder)
 {
-	struct tgt_mark *mark = mark_open(volume, folder);
+	struct tgt_failed_sync_file *file = file_open(volume, folder);
 
-	if (!mark) {
+	if (!file) {
 		tgt_sync_new_epoch(volume);
 		return;
 	}
-	volume->trouble.mark = mark;
-	epoch_restore(volume, atomic_load(&mark->epoch), atomic_load(&mark->lost) != 0);
-	/* First the epoch: a process that is killed here leaves a mark that does not vouch, either. */
-	if (!mark_vouches(mark, &volume->store->info))
+	volume->trouble.file = file;
+	epoch_restore(volume, atomic_load(&file->epoch), atomic_load(&file->lost) != 0);
+	/* First the epoch: a process that is killed here leaves a failed-sync file that does not vouch, either. */
+	if (!file_vouches(file, &volume->store->info))
 		tgt_sync_new_epoch(volume);
-	atomic_store(&mark->state, TGT_MARK_SERVED);
+	atomic_store(&file->state, TGT_STORE_SERVED);
 }
 
 /* It may have been writable, and be again. Others may serve it, too: nothing is written. */
 static void epoch_begin_read_only(struct tgt_volume *volume, const char *folder)
 {
-	struct tgt_mark mark;
+	struct tgt_failed_sync_file file;
 
-	if (tgt_mark_find(folder, &volume->store->info, &mark)) {
-		epoch_restore(volume, atomic_load(&mark.epoch), atomic_load(&mark.lost) != 0);
-		if (mark_vouches(&mark, &volume->store->info))
+	if (tgt_failed_sync_file_find(folder, &volume->store->info, &file)) {
+		epoch_restore(volume, atomic_load(&file.epoch), atomic_load(&file.lost) != 0);
+		if (file_vouches(&file, &volume->store->info))
 			return;
 	}
 	tgt_sync_new_epoch(volume);
@@ -99,18 +99,19 @@ void tgt_epoch_begin(struct tgt_volume *volume, const char *folder)
 void tgt_epoch_end(struct tgt_volume *volume)
 {
 	struct tgt_store *store = volume->store;
-	struct tgt_mark *mark = volume->trouble.mark;
+	struct tgt_failed_sync_file *file = volume->trouble.file;
 	bool writable = store->info.can_flush && !store->info.read_only && !volume->config.read_only;
 	int err = writable && store->ops->sync ? store->ops->sync(store) : 0;
 
-	/* Without a mark the next process has another epoch in any case, but what was lost is said here alone. */
+	/* Without a failed-sync file the next process has another epoch in any case, but what was lost is said here
+	 * alone. */
 	if (err)
 		tgt_sync_failed(volume, err);
-	else if (mark)
-		atomic_store(&mark->state, TGT_MARK_CLEAN);
-	volume->trouble.mark = NULL;
-	if (mark)
-		tgt_mark_close(mark);
+	else if (file)
+		atomic_store(&file->state, TGT_STORE_CLEAN);
+	volume->trouble.file = NULL;
+	if (file)
+		tgt_failed_sync_file_close(file);
 }
 
 void tgt_epoch_get(const struct tgt_volume *volume, uint8_t epoch[16])

@@ -2,7 +2,7 @@
 /*
  * A store in front of another one that delays, fails, tears and loses as its plan says, for tests
  * and for trying how initiators handle it. Only the seed, the rule and n decide what it does to the
- * n-th operation of a port.
+ * n-th operation of a channel.
  *
  * It hides the base's direct memory, because it could not affect RDMA.
  */
@@ -21,7 +21,7 @@
 
 #define FAULT_CHANGES_MAX 10000u /* they are kept: a bound on a test's memory */
 
-/* A later plan. It stays until the store is closed, because ports may still read it. */
+/* A later plan. It stays until the store is closed, because channels may still read it. */
 struct fault_change {
 	struct fault_change *before;
 	struct tgt_fault_plan plan;
@@ -40,9 +40,9 @@ struct fault_store {
 };
 
 /* Its reactor's. */
-struct fault_port {
-	struct tgt_port port; /* first: the struct tgt_port that others hold */
-	struct tgt_port *base;
+struct fault_channel {
+	struct tgt_channel channel; /* first: the struct tgt_channel that others hold */
+	struct tgt_channel *base;
 	const struct tgt_fault_plan *plan;  /* of the counts */
 	uint64_t seen[TGT_FAULT_RULES_MAX]; /* operations that a rule applies to */
 	uint64_t hit[TGT_FAULT_RULES_MAX];
@@ -62,7 +62,7 @@ struct fault_io {
 	struct tgt_ring_op timer;
 	struct __kernel_timespec delay;
 	struct tgt_io *origin;
-	struct fault_port *port;
+	struct fault_channel *channel;
 	int error; /* 0: none wanted */
 	bool tear, lose;
 };
@@ -217,12 +217,12 @@ static int fault_device_bytes(struct tgt_store *store, uint64_t *bytes)
 }
 
 /* One random sequence per rule, so that one rule does not shift another one's. */
-static void port_begin_plan(struct fault_port *port, const struct tgt_fault_plan *plan)
+static void channel_begin_plan(struct fault_channel *channel, const struct tgt_fault_plan *plan)
 {
-	port->plan = plan;
+	channel->plan = plan;
 	for (unsigned int i = 0; i < TGT_FAULT_RULES_MAX; i++) {
-		port->seen[i] = port->hit[i] = 0;
-		port->random[i] = plan->seed + i * 0x9e3779b97f4a7c15u;
+		channel->seen[i] = channel->hit[i] = 0;
+		channel->random[i] = plan->seed + i * 0x9e3779b97f4a7c15u;
 	}
 }
 
@@ -269,10 +269,10 @@ int tgt_store_fault_change(struct tgt_store *store, const char *text, char *erro
 	return 0;
 }
 
-static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
 	struct fault_store *fault = to_fault(store);
-	struct fault_port *made;
+	struct fault_channel *made;
 	int status;
 
 	if (!ring && plan_has(&fault->plan, TGT_FAULT_DELAY))
@@ -285,18 +285,18 @@ static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct t
 		free(made);
 		return status;
 	}
-	made->port.store = store;
-	made->port.ring = ring;
-	port_begin_plan(made, plan_now(fault));
-	*port = &made->port;
+	made->channel.store = store;
+	made->channel.ring = ring;
+	channel_begin_plan(made, plan_now(fault));
+	*channel = &made->channel;
 	return 0;
 }
 
-static void fault_detach(struct tgt_port *port)
+static void fault_detach(struct tgt_channel *channel)
 {
-	struct fault_port *fault = (struct fault_port *)port;
+	struct fault_channel *fault = (struct fault_channel *)channel;
 
-	to_fault(port->store)->base->ops->detach(fault->base);
+	to_fault(channel->store)->base->ops->detach(fault->base);
 	free(fault);
 }
 
@@ -313,32 +313,32 @@ static double draw(uint64_t *state)
 	return (double)(z >> 11) / (double)(1ull << 53);
 }
 
-static bool rule_hits(struct fault_port *port, unsigned int i, const struct tgt_fault_rule *rule,
+static bool rule_hits(struct fault_channel *channel, unsigned int i, const struct tgt_fault_rule *rule,
 		      enum tgt_io_kind kind)
 {
 	bool drawn;
 
 	if (!(rule->kinds & 1u << kind))
 		return false;
-	drawn = draw(&port->random[i]) < rule->probability;
-	if (port->seen[i]++ < rule->after || port->hit[i] >= rule->count || !drawn)
+	drawn = draw(&channel->random[i]) < rule->probability;
+	if (channel->seen[i]++ < rule->after || channel->hit[i] >= rule->count || !drawn)
 		return false;
-	port->hit[i]++;
+	channel->hit[i]++;
 	return true;
 }
 
-static void plan_apply(struct fault_port *port, struct fault_io *fault)
+static void plan_apply(struct fault_channel *channel, struct fault_io *fault)
 {
-	const struct tgt_fault_plan *plan = plan_now(to_fault(port->port.store));
+	const struct tgt_fault_plan *plan = plan_now(to_fault(channel->channel.store));
 	uint64_t delay_us = 0;
 	unsigned int i;
 
-	if (plan != port->plan)
-		port_begin_plan(port, plan);
+	if (plan != channel->plan)
+		channel_begin_plan(channel, plan);
 	for (i = 0; i < plan->rule_count; i++) {
 		const struct tgt_fault_rule *rule = &plan->rules[i];
 
-		if (!rule_hits(port, i, rule, fault->origin->kind))
+		if (!rule_hits(channel, i, rule, fault->origin->kind))
 			continue;
 		if (rule->action == TGT_FAULT_DELAY)
 			delay_us += rule->delay_us;
@@ -356,7 +356,7 @@ static void plan_apply(struct fault_port *port, struct fault_io *fault)
 /* Frees `fault`; returns the result for its origin. */
 static int fault_end(struct fault_io *fault, int error)
 {
-	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
+	struct tgt_fault_undo *undo = to_fault(fault->channel->channel.store)->undo;
 	const struct tgt_io *io = &fault->io;
 
 	if (!error)
@@ -397,7 +397,7 @@ static void base_done(struct tgt_io *io, int error)
 
 static int fault_base_submit(struct fault_io *fault, struct tgt_io *io)
 {
-	struct tgt_port *base = fault->port->base;
+	struct tgt_channel *base = fault->channel->base;
 
 	return base->store->ops->submit(base, io);
 }
@@ -424,7 +424,7 @@ static struct fault_io *fault_of_side(struct tgt_io *side)
 
 static void fault_entry_drop(struct fault_io *fault)
 {
-	tgt_fault_entry_free(to_fault(fault->port->port.store)->undo, fault->entry);
+	tgt_fault_entry_free(to_fault(fault->channel->channel.store)->undo, fault->entry);
 	fault->entry = NULL;
 }
 
@@ -449,7 +449,7 @@ static bool io_changes(const struct tgt_io *io)
 
 static int fault_save(struct fault_io *fault)
 {
-	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
+	struct tgt_fault_undo *undo = to_fault(fault->channel->channel.store)->undo;
 	int result;
 
 	fault->entry = tgt_fault_entry_alloc(undo, fault->io.offset, fault->io.bytes);
@@ -481,7 +481,7 @@ static void lose_done(struct tgt_io *side, int error)
 
 static int fault_lose(struct fault_io *fault)
 {
-	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
+	struct tgt_fault_undo *undo = to_fault(fault->channel->channel.store)->undo;
 	int result = 1;
 
 	while (result == 1) {
@@ -499,7 +499,7 @@ static int fault_lose(struct fault_io *fault)
 /* As tgt_store_ops.submit; frees `fault` unless it returns 0. */
 static int fault_begin(struct fault_io *fault)
 {
-	struct tgt_fault_undo *undo = to_fault(fault->port->port.store)->undo;
+	struct tgt_fault_undo *undo = to_fault(fault->channel->channel.store)->undo;
 
 	/* Half of it, in whole sectors; of a single sector nothing. */
 	if (fault->tear)
@@ -525,23 +525,23 @@ static void delay_over(struct tgt_ring_op *op, int result, uint32_t flags)
 		origin->done(origin, status < 0 ? status : 0);
 }
 
-static int fault_submit(struct tgt_port *port, struct tgt_io *io)
+static int fault_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	struct fault_io *fault = calloc(1, sizeof(*fault));
 	struct io_uring_sqe *sqe;
 
 	if (!fault)
 		return -ENOMEM;
-	io->port = port;
+	io->channel = channel;
 	fault->io = *io;
 	fault->io.done = base_done;
 	fault->origin = io;
-	fault->port = (struct fault_port *)port;
-	plan_apply(fault->port, fault);
+	fault->channel = (struct fault_channel *)channel;
+	plan_apply(fault->channel, fault);
 	if (!fault->delay.tv_sec && !fault->delay.tv_nsec)
 		return fault_begin(fault);
 	fault->timer.complete = delay_over;
-	sqe = tgt_ring_get(port->ring, &fault->timer);
+	sqe = tgt_ring_get(channel->ring, &fault->timer);
 	if (!sqe) {
 		free(fault);
 		return -EBUSY;

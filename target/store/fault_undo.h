@@ -2,7 +2,7 @@
 /*
  * The bytes that a fault store has to put back when a FLUSH is to lose what it should have made
  * durable: the bytes that were there before each write since the last FLUSH that succeeded. One for
- * a store, for all of its ports; a lock inside.
+ * a store, for all of its channels; a lock inside.
  */
 #ifndef RBLK_TARGET_STORE_FAULT_UNDO_H
 #define RBLK_TARGET_STORE_FAULT_UNDO_H

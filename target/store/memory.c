@@ -185,26 +185,26 @@ static struct tgt_worker *memory_worker(struct tgt_store *store)
 	return &to_memory(store)->worker;
 }
 
-static int memory_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int memory_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
-	*port = calloc(1, sizeof(**port));
-	if (!*port)
+	*channel = calloc(1, sizeof(**channel));
+	if (!*channel)
 		return -ENOMEM;
-	(*port)->store = store;
-	(*port)->ring = ring;
+	(*channel)->store = store;
+	(*channel)->ring = ring;
 	return 0;
 }
 
-static void memory_detach(struct tgt_port *port)
+static void memory_detach(struct tgt_channel *channel)
 {
-	free(port);
+	free(channel);
 }
 
-static int memory_submit(struct tgt_port *port, struct tgt_io *io)
+static int memory_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
-	unsigned char *place = to_memory(port->store)->base + io->offset;
+	unsigned char *place = to_memory(channel->store)->base + io->offset;
 
-	io->port = port;
+	io->channel = channel;
 	if (io->flags & TGT_IO_FUA)
 		return -EOPNOTSUPP;
 	switch (io->kind) {

@@ -45,24 +45,24 @@ static void null_close(struct tgt_store *store)
 	free(store);
 }
 
-static int null_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int null_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
-	*port = calloc(1, sizeof(**port));
-	if (!*port)
+	*channel = calloc(1, sizeof(**channel));
+	if (!*channel)
 		return -ENOMEM;
-	(*port)->store = store;
-	(*port)->ring = ring;
+	(*channel)->store = store;
+	(*channel)->ring = ring;
 	return 0;
 }
 
-static void null_detach(struct tgt_port *port)
+static void null_detach(struct tgt_channel *channel)
 {
-	free(port);
+	free(channel);
 }
 
-static int null_submit(struct tgt_port *port, struct tgt_io *io)
+static int null_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
-	io->port = port;
+	io->channel = channel;
 	if (io->flags & TGT_IO_FUA || io->kind == TGT_IO_FLUSH ||
 	    io->kind == TGT_IO_EXTENTS)
 		return -EOPNOTSUPP;

@@ -28,7 +28,7 @@
 #define RETRIES_MAX 300u
 /* In io->retries: what it goes on with is not to be a fixed buffer. */
 #define WITHOUT_FIXED (1u << 31)
-/* The kernel has refused so many fixed buffers of a port and taken the same without: no more are tried. */
+/* The kernel has refused so many fixed buffers of a channel and taken the same without: no more are tried. */
 #define REFUSALS_MAX 16u
 
 /* More than submit.c lets in at a time. */
@@ -47,8 +47,8 @@ struct nvme_discard {
 };
 
 /* Its reactor's; lives as long as the reactor serves the volume. */
-struct nvme_port {
-	struct tgt_port port; /* first: the struct tgt_port that others hold */
+struct nvme_channel {
+	struct tgt_channel channel; /* first: the struct tgt_channel that others hold */
 	int generic_index;    /* in the table of the ring's wide half */
 	int block_index;      /* likewise. F6: only to be held as long as the ring has I/O under way */
 	unsigned int refusals;
@@ -131,16 +131,16 @@ static int nvme_refresh(struct tgt_store *store)
 	return nvme_device_bytes(store, &store->info.bytes);
 }
 
-static int nvme_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int nvme_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
 	struct nvme_store *nvme = to_nvme(store);
-	struct nvme_port *one = calloc(1, sizeof(*one));
+	struct nvme_channel *one = calloc(1, sizeof(*one));
 	int err;
 
 	if (!one)
 		return -ENOMEM;
-	one->port.store = store;
-	one->port.ring = ring;
+	one->channel.store = store;
+	one->channel.ring = ring;
 	err = tgt_ring_widen(ring);
 	if (err)
 		goto err_free;
@@ -153,7 +153,7 @@ static int nvme_attach(struct tgt_store *store, struct tgt_ring *ring, struct tg
 	if (nvme->path.fixed && !tgt_ring_wide_has_buffer(ring, 0))
 		tgt_log(TGT_LOG_DEBUG, "%s: without fixed buffers (memlock limit? ulimit -l, LimitMEMLOCK=)",
 			nvme->path.namespace.generic);
-	*port = &one->port;
+	*channel = &one->channel;
 	return 0;
 
 err_unregister:
@@ -163,12 +163,12 @@ err_free:
 	return err;
 }
 
-static void nvme_detach(struct tgt_port *port)
+static void nvme_detach(struct tgt_channel *channel)
 {
-	struct nvme_port *one = (struct nvme_port *)port;
+	struct nvme_channel *one = (struct nvme_channel *)channel;
 
-	tgt_ring_unregister_wide_file(port->ring, one->block_index);
-	tgt_ring_unregister_wide_file(port->ring, one->generic_index);
+	tgt_ring_unregister_wide_file(channel->ring, one->block_index);
+	tgt_ring_unregister_wide_file(channel->ring, one->generic_index);
 	free(one);
 }
 
@@ -197,23 +197,24 @@ static uint64_t piece_bytes(const struct tgt_nvme_path *path, const struct tgt_i
 /* The part under way may have been given a fixed buffer. */
 static bool may_be_fixed(const struct tgt_nvme_path *path, const struct tgt_io *io)
 {
-	return path->fixed && !(io->retries & WITHOUT_FIXED) && tgt_ring_wide_has_buffer(io->port->ring, io->buffer_index);
+	return path->fixed && !(io->retries & WITHOUT_FIXED) &&
+	       tgt_ring_wide_has_buffer(io->channel->ring, io->buffer_index);
 }
 
 /* The fixed buffer to use, or -1. */
 static int piece_buffer(const struct tgt_nvme_path *path, const struct tgt_io *io)
 {
-	const struct nvme_port *port = (const struct nvme_port *)io->port;
+	const struct nvme_channel *channel = (const struct nvme_channel *)io->channel;
 
-	return may_be_fixed(path, io) && port->refusals < REFUSALS_MAX ? io->buffer_index : -1;
+	return may_be_fixed(path, io) && channel->refusals < REFUSALS_MAX ? io->buffer_index : -1;
 }
 
 /* The one of `io` (NULL: one that is free), or NULL. */
-static struct nvme_discard *port_discard(struct nvme_port *port, const struct tgt_io *io)
+static struct nvme_discard *channel_discard(struct nvme_channel *channel, const struct tgt_io *io)
 {
 	for (unsigned int i = 0; i < DISCARDS_MAX; i++)
-		if (port->discards[i].io == io)
-			return &port->discards[i];
+		if (channel->discards[i].io == io)
+			return &channel->discards[i];
 	return NULL;
 }
 
@@ -230,7 +231,7 @@ static void prep_blocks(const struct tgt_nvme_path *path, const struct tgt_io *i
 
 static void prep_discard(const struct tgt_nvme_path *path, const struct tgt_io *io, struct tgt_nvme_command *command)
 {
-	struct tgt_nvme_range *range = &port_discard((struct nvme_port *)io->port, io)->range;
+	struct tgt_nvme_range *range = &channel_discard((struct nvme_channel *)io->channel, io)->range;
 
 	range->attributes = 0;
 	range->blocks = htole32((uint32_t)(piece_bytes(path, io) >> path->block_shift));
@@ -245,9 +246,9 @@ static void prep_discard(const struct tgt_nvme_path *path, const struct tgt_io *
 /* The next command of `io`. */
 static int nvme_issue(struct tgt_io *io)
 {
-	struct nvme_port *port = (struct nvme_port *)io->port;
-	const struct tgt_nvme_path *path = &to_nvme(io->port->store)->path;
-	struct io_uring_sqe *sqe = tgt_ring_get_wide(port->port.ring, &io->ring_op);
+	struct nvme_channel *channel = (struct nvme_channel *)io->channel;
+	const struct tgt_nvme_path *path = &to_nvme(io->channel->store)->path;
+	struct io_uring_sqe *sqe = tgt_ring_get_wide(channel->channel.ring, &io->ring_op);
 	struct tgt_nvme_command command = {.nsid = path->nsid, .buffer_index = -1};
 
 	if (!sqe)
@@ -275,7 +276,7 @@ static int nvme_issue(struct tgt_io *io)
 		command.opcode = TGT_NVME_FLUSH;
 		break;
 	}
-	tgt_nvme_prep(sqe, port->generic_index, &command);
+	tgt_nvme_prep(sqe, channel->generic_index, &command);
 	return 0;
 }
 
@@ -298,11 +299,11 @@ static const char *const kind_names[TGT_IO_KINDS] = {
 /* Logs what only this store knows of it: submit.c logs the rest. */
 static void log_status(struct tgt_io *io, int status)
 {
-	struct nvme_port *port = (struct nvme_port *)io->port;
+	struct nvme_channel *channel = (struct nvme_channel *)io->channel;
 
-	tgt_log_limited(&port->log_limit, TGT_LOG_ERROR, "%s: %s at byte %" PRIu64 ": NVMe status %#x: %s%s",
-			to_nvme(io->port->store)->path.namespace.generic, kind_names[io->kind], io->offset + io->progress,
-			(unsigned int)status, tgt_nvme_words(status),
+	tgt_log_limited(&channel->log_limit, TGT_LOG_ERROR, "%s: %s at byte %" PRIu64 ": NVMe status %#x: %s%s",
+			to_nvme(io->channel->store)->path.namespace.generic, kind_names[io->kind],
+			io->offset + io->progress, (unsigned int)status, tgt_nvme_words(status),
 			(io->retries & ~WITHOUT_FIXED) >= RETRIES_MAX ? ", for too long" : "");
 }
 
@@ -331,7 +332,7 @@ static int status_error(const struct tgt_io *io, int result)
 
 static enum nvme_next nvme_failed(struct tgt_io *io, int result, int *error)
 {
-	const struct tgt_nvme_path *path = &to_nvme(io->port->store)->path;
+	const struct tgt_nvme_path *path = &to_nvme(io->channel->store)->path;
 	bool transient = result > 0 ? tgt_nvme_is_transient(result) : error_is_transient(path, result);
 
 	if (result == -EINVAL && (io->kind == TGT_IO_READ || io->kind == TGT_IO_WRITE) && may_be_fixed(path, io)) {
@@ -351,7 +352,7 @@ static enum nvme_next nvme_failed(struct tgt_io *io, int result, int *error)
 
 static enum nvme_next nvme_advance(struct tgt_io *io, int result, int *error)
 {
-	const struct tgt_nvme_path *path = &to_nvme(io->port->store)->path;
+	const struct tgt_nvme_path *path = &to_nvme(io->channel->store)->path;
 
 	*error = 0;
 	if (result == TGT_RING_NO_ROOM)
@@ -361,7 +362,7 @@ static enum nvme_next nvme_advance(struct tgt_io *io, int result, int *error)
 	if (io->kind == TGT_IO_FLUSH)
 		return NVME_END;
 	if (io->retries & WITHOUT_FIXED)
-		((struct nvme_port *)io->port)->refusals++;
+		((struct nvme_channel *)io->channel)->refusals++;
 	io->progress += piece_bytes(path, io);
 	io->retries = 0;
 	return io->progress < io->bytes ? NVME_GO_ON : NVME_END;
@@ -370,7 +371,7 @@ static enum nvme_next nvme_advance(struct tgt_io *io, int result, int *error)
 static void nvme_end(struct tgt_io *io, int error)
 {
 	struct nvme_discard *discard =
-		io->kind == TGT_IO_DISCARD ? port_discard((struct nvme_port *)io->port, io) : NULL;
+		io->kind == TGT_IO_DISCARD ? channel_discard((struct nvme_channel *)io->channel, io) : NULL;
 
 	if (discard)
 		discard->io = NULL;
@@ -387,13 +388,13 @@ static void nvme_paused(struct tgt_ring_op *op, int result, uint32_t flags)
 	(void)flags;
 	op->complete = nvme_complete;
 	if (nvme_issue(io))
-		tgt_ring_retry(io->port->ring, op);
+		tgt_ring_retry(io->channel->ring, op);
 }
 
 static int nvme_pause(struct tgt_io *io)
 {
 	static const struct __kernel_timespec pause = {.tv_nsec = PAUSE_NS};
-	struct io_uring_sqe *sqe = tgt_ring_get_wide(io->port->ring, &io->ring_op);
+	struct io_uring_sqe *sqe = tgt_ring_get_wide(io->channel->ring, &io->ring_op);
 
 	if (!sqe)
 		return -EBUSY;
@@ -416,24 +417,24 @@ static void nvme_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 	if (next == NVME_END)
 		nvme_end(io, error);
 	else if (error) /* no room, for now; it was begun, so this is not BUSY */
-		tgt_ring_retry(io->port->ring, op);
+		tgt_ring_retry(io->channel->ring, op);
 }
 
-static int nvme_submit(struct tgt_port *port, struct tgt_io *io)
+static int nvme_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	struct nvme_discard *discard = NULL;
 	int err;
 
 	if (io->kind == TGT_IO_EXTENTS)
 		return -EOPNOTSUPP;
-	if (atomic_load_explicit(&to_nvme(port->store)->formatted, memory_order_relaxed))
+	if (atomic_load_explicit(&to_nvme(channel->store)->formatted, memory_order_relaxed))
 		return -EIO;
 	io->ring_op.complete = nvme_complete;
-	io->port = port;
+	io->channel = channel;
 	io->progress = 0;
 	io->retries = 0;
 	if (io->kind == TGT_IO_DISCARD) {
-		discard = port_discard((struct nvme_port *)port, NULL);
+		discard = channel_discard((struct nvme_channel *)channel, NULL);
 		if (!discard)
 			return -EBUSY;
 		discard->io = io;

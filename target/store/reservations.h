@@ -13,7 +13,7 @@
 #include <sys/queue.h>
 #include "target/store/reservation.h"
 
-/* A reactor that has the volume open; embedded in its port. */
+/* A reactor that has the volume open; embedded in its channel. */
 struct tgt_reservations_subscriber {
 	TAILQ_ENTRY(tgt_reservations_subscriber)
 	link;

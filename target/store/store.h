@@ -2,7 +2,7 @@
 /*
  * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its own
  * (uring.c, nvme.c, memory.c, null.c, fault.c). A store is opened once by the configuring thread (volume.h)
- * and shared; each reactor that serves it has a port of its own (struct tgt_port).
+ * and shared; each reactor that serves it has a channel of its own (struct tgt_channel).
  *
  * Nothing is faked: a kind that cannot flush durably does not set can_flush.
  */
@@ -16,10 +16,10 @@
 #include <string.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/store/claim.h"
+#include "target/store/range_lock.h"
 #include "target/store/reservations.h"
 #include "target/store/ring.h"
-#include "target/store/window.h"
+#include "target/store/inflight.h"
 
 struct tgt_volume_config; /* settings.h */
 struct tgt_volume;	  /* volume.h */
@@ -40,7 +40,7 @@ enum tgt_io_kind {
 enum tgt_io_flag {
 	TGT_IO_FUA = 1u << 0,
 	TGT_IO_NO_UNMAP = 1u << 1,
-	TGT_IO_CLAIMED = 1u << 2, /* a WRITE within a claim that its owner holds (claim.h) */
+	TGT_IO_LOCKED = 1u << 2, /* a WRITE within a range lock that its owner holds (range_lock.h) */
 };
 
 /* A piece of a range that is data, or a hole that reads as zeroes. */
@@ -66,7 +66,7 @@ struct tgt_io {
 	 * units of so many bytes. A range's end, and one that is not filled, end the list. */
 	uint32_t extent_room, extent_unit;
 	int buffer_index;           /* of the ring's fixed buffers, or -1 */
-	struct tgt_port *port;      /* the store's, set by submit */
+	struct tgt_channel *channel; /* the store's, set by submit */
 	uint64_t progress;          /* the store's: bytes done so far */
 	unsigned int retries;       /* the store's */
 	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
@@ -117,11 +117,11 @@ static inline bool tgt_store_id_shared(const struct tgt_store_id *a, const struc
  * number for it.
  */
 struct tgt_depths {
-	uint32_t transfers; /* READ and WRITE, of all ports together */
-	uint32_t ranges;    /* DISCARD and WRITE_ZEROES, of each port */
+	uint32_t transfers; /* READ and WRITE, of all channels together */
+	uint32_t ranges;    /* DISCARD and WRITE_ZEROES, of each channel */
 	uint32_t lookups;   /* EXTENTS, likewise */
 };
-/* FLUSH, of each port: those that come meanwhile are done together. */
+/* FLUSH, of each channel: those that come meanwhile are done together. */
 #define TGT_FLUSHES_MAX 1u
 
 /* A store's abilities and its size; filled by open, renewed by refresh. */
@@ -170,44 +170,44 @@ struct tgt_store {
 /* Kinds of fabric that one reactor serves at most. */
 #define TGT_FABRICS_MAX 2u
 
-enum tgt_port_state {
-	TGT_PORT_READY,
-	TGT_PORT_OPENING, /* a thread registers the store's memory; not to be closed */
-	TGT_PORT_FAILED,  /* that was refused; to be closed */
-	TGT_PORT_CLOSING, /* a thread deregisters; port.c's alone */
+enum tgt_channel_state {
+	TGT_CHANNEL_READY,
+	TGT_CHANNEL_OPENING, /* a thread registers the store's memory; not to be closed */
+	TGT_CHANNEL_FAILED,  /* that was refused; to be closed */
+	TGT_CHANNEL_CLOSING, /* a thread deregisters; channel.c's alone */
 };
 
 /*
  * A volume as one reactor serves it: made by the reactor's first handle to it, ended with the last
- * one (port.c). A store's kind may embed it in a struct of its own, first. The reactor's thread
+ * one (channel.c). A store's kind may embed it in a struct of its own, first. The reactor's thread
  * only.
  */
-struct tgt_port {
+struct tgt_channel {
 	/* The store's, set by attach. */
 	struct tgt_store *store;
 	struct tgt_ring *ring;
-	/* port.c's. NULL below the fault store. */
+	/* channel.c's. NULL below the fault store. */
 	struct tgt_volume *volume;		  /* a reference */
 	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct; valid while READY */
-	enum tgt_port_state state;
+	enum tgt_channel_state state;
 	unsigned int handles; /* serve/'s: those that use it or wait for it */
 	struct tgt_reservations_subscriber subscriber; /* likewise: of the volume's reservations */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */
-	struct tgt_window transfers;         /* READ and WRITE: its part of the store's */
-	unsigned int sharers;                /* ports of the volume, when that part was cut */
-	struct tgt_window ranges;            /* DISCARD and WRITE_ZEROES */
-	struct tgt_window lookups;           /* EXTENTS */
+	struct tgt_inflight transfers;	/* READ and WRITE: its part of the store's */
+	unsigned int sharers;		/* channels of the volume, when that part was cut */
+	struct tgt_inflight ranges;	/* DISCARD and WRITE_ZEROES */
+	struct tgt_inflight lookups;	/* EXTENTS */
 	struct tgt_io *flushing;             /* the FLUSH that the store has, or NULL */
 	struct tgt_waiter_list flushed;      /* FLUSHes that end with it */
 	struct tgt_waiter_list unflushed;    /* came while it was under way: the next one's */
-	struct tgt_claims_port claims;       /* claim.c's */
+	struct tgt_range_locks_channel range_locks; /* range_lock.c's */
 	/* sync.c's: */
 	struct tgt_volume_trouble *trouble;  /* the volume's */
 	void (*over)(struct tgt_io *io);
 	struct tgt_waiter_list kept;         /* succeeded, beside others that are under way */
-	struct tgt_message look;             /* to this port's ring, when one of those has ended */
-	struct tgt_port *next_waiting;       /* in trouble->waiting */
+	struct tgt_message look;	     /* to this channel's ring, when one of those has ended */
+	struct tgt_channel *next_waiting;    /* in trouble->waiting */
 	bool looking;                        /* is there, or `look` has been posted */
 };
 
@@ -222,7 +222,7 @@ struct tgt_store_ops {
 	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
 	/*
-	 * No port is left. Makes durable what was written, and returns 0, or negative errno if some of it may be lost.
+	 * No channel is left. Makes durable what was written, and returns 0, or negative errno if some of it may be lost.
 	 * May block; the thread that closes. NULL: there is nothing to make durable.
 	 */
 	int (*sync)(struct tgt_store *store);
@@ -244,15 +244,15 @@ struct tgt_store_ops {
 	struct tgt_worker *(*worker)(struct tgt_store *store);
 
 	/* Reactor's thread. ring may be NULL (simulator, tests) where the kind needs none. */
-	int (*attach)(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port);
-	void (*detach)(struct tgt_port *port); /* nothing in flight */
+	int (*attach)(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel);
+	void (*detach)(struct tgt_channel *channel); /* nothing in flight */
 
 	/*
 	 * Start *io. Returns 0: io->done() will be called later, from the ring's reap; 1: done at
 	 * once and successfully, io->done() is NOT called; negative errno: failed at once, io->done()
 	 * is NOT called; -EBUSY: nothing was begun, there is no room for it now. Never blocks.
 	 */
-	int (*submit)(struct tgt_port *port, struct tgt_io *io);
+	int (*submit)(struct tgt_channel *channel, struct tgt_io *io);
 };
 
 /*

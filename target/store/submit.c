@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The way in and out of submit.h: limits, turns, and what becomes of an error. sync.c handles what
- * a failed sync means for all others. Reactors call it, each with its own port; what they share is
+ * a failed sync means for all others. Reactors call it, each with its own channel; what they share is
  * in struct tgt_volume_trouble and atomic.
  */
 #include "target/store/submit.h"
@@ -24,7 +24,7 @@ static const char *const kind_names[TGT_IO_KINDS] = {
 
 /* -- errors ------------------------------------------------------------------------------------ */
 
-static void volume_failed(struct tgt_port *port, const struct tgt_io *io, int error)
+static void volume_failed(struct tgt_channel *channel, const struct tgt_io *io, int error)
 {
 	struct tgt_volume *volume = io->volume;
 	uint64_t count = atomic_fetch_add(&volume->trouble.errors[io->kind], 1) + 1;
@@ -32,11 +32,11 @@ static void volume_failed(struct tgt_port *port, const struct tgt_io *io, int er
 		.kind = TGT_NOTICE_IO_FAILED, .volume = volume->config.name, .error = -error};
 
 	if (io->kind == TGT_IO_FLUSH)
-		tgt_notice(&about, &port->log_limit, TGT_LOG_ERROR,
+		tgt_notice(&about, &channel->log_limit, TGT_LOG_ERROR,
 			   "volume %s: FLUSH failed (failure %" PRIu64 "): %s", volume->config.name,
 			   count, strerror(-error));
 	else
-		tgt_notice(&about, &port->log_limit, TGT_LOG_ERROR,
+		tgt_notice(&about, &channel->log_limit, TGT_LOG_ERROR,
 			   "volume %s: %s%s of %" PRIu64 " bytes at byte %" PRIu64
 			   " failed (failure %" PRIu64 "): %s",
 			   volume->config.name, kind_names[io->kind],
@@ -45,10 +45,10 @@ static void volume_failed(struct tgt_port *port, const struct tgt_io *io, int er
 }
 
 /* The store has answered: its failures are logged and remembered. */
-static void volume_answered(struct tgt_port *port, struct tgt_io *io, int error)
+static void volume_answered(struct tgt_channel *channel, struct tgt_io *io, int error)
 {
 	if (error)
-		volume_failed(port, io, error);
+		volume_failed(channel, io, error);
 	tgt_sync_end(io, error);
 }
 
@@ -58,50 +58,50 @@ static void volume_answered(struct tgt_port *port, struct tgt_io *io, int error)
 #define TRANSFERS_MAX 256u
 #define RANGES_MAX 2u
 #define LOOKUPS_MAX 2u
-/* A port's part of the transfers is no smaller, however many ports there are. */
+/* A channel's part of the transfers is no smaller, however many channels there are. */
 #define PART_MIN 8u
 
 /* Reactors that serve the volume take together what the store takes; others come and go. */
-static void port_share(struct tgt_port *port)
+static void channel_share(struct tgt_channel *channel)
 {
-	unsigned int all = port->store->info.depths.transfers, ports, part;
+	unsigned int all = channel->store->info.depths.transfers, channels, part;
 
 	if (!all)
 		return;
-	ports = atomic_load_explicit(&port->trouble->ports, memory_order_relaxed);
-	if (ports == port->sharers)
+	channels = atomic_load_explicit(&channel->trouble->channels, memory_order_relaxed);
+	if (channels == channel->sharers)
 		return;
-	port->sharers = ports;
-	part = all / ports;
-	port->transfers.most = part > PART_MIN ? part : PART_MIN;
+	channel->sharers = channels;
+	part = all / channels;
+	channel->transfers.most = part > PART_MIN ? part : PART_MIN;
 }
 
-static void port_limit(struct tgt_port *port)
+static void channel_limit(struct tgt_channel *channel)
 {
-	const struct tgt_depths *depths = &port->store->info.depths;
+	const struct tgt_depths *depths = &channel->store->info.depths;
 
-	tgt_window_init(&port->transfers, TRANSFERS_MAX);
-	tgt_window_init(&port->ranges, depths->ranges ? depths->ranges : RANGES_MAX);
-	tgt_window_init(&port->lookups, depths->lookups ? depths->lookups : LOOKUPS_MAX);
-	port->sharers = 0;
-	TAILQ_INIT(&port->flushed);
-	TAILQ_INIT(&port->unflushed);
+	tgt_inflight_init(&channel->transfers, TRANSFERS_MAX);
+	tgt_inflight_init(&channel->ranges, depths->ranges ? depths->ranges : RANGES_MAX);
+	tgt_inflight_init(&channel->lookups, depths->lookups ? depths->lookups : LOOKUPS_MAX);
+	channel->sharers = 0;
+	TAILQ_INIT(&channel->flushed);
+	TAILQ_INIT(&channel->unflushed);
 }
 
-static struct tgt_window *window_of(struct tgt_port *port, enum tgt_io_kind kind)
+static struct tgt_inflight *inflight_of(struct tgt_channel *channel, enum tgt_io_kind kind)
 {
 	switch (kind) {
 	case TGT_IO_READ:
 	case TGT_IO_WRITE:
-		return &port->transfers;
+		return &channel->transfers;
 	case TGT_IO_EXTENTS:
-		return &port->lookups;
+		return &channel->lookups;
 	case TGT_IO_DISCARD:
 	case TGT_IO_WRITE_ZEROES:
-	case TGT_IO_FLUSH: /* has no window: flush_next() */
+	case TGT_IO_FLUSH: /* has no such bound: flush_next() */
 		break;
 	}
-	return &port->ranges;
+	return &channel->ranges;
 }
 
 /* -- the way of an operation ------------------------------------------------------------------- */
@@ -118,15 +118,15 @@ static int io_begin(struct tgt_io *io)
 		return -EIO;
 	io->done = io_done;
 	tgt_sync_begin(io);
-	status = io->port->store->ops->submit(io->port, io);
+	status = io->channel->store->ops->submit(io->channel, io);
 	if (status == 0)
 		return 0;
-	tgt_write_end(&io->port->claims, &io->write);
+	tgt_write_end(&io->channel->range_locks, &io->write);
 	if (status == -EBUSY) {
 		tgt_sync_end(io, 0); /* nothing was begun */
 		return status;
 	}
-	volume_answered(io->port, io, status > 0 ? 0 : status);
+	volume_answered(io->channel, io, status > 0 ? 0 : status);
 	if (status > 0)
 		status = tgt_sync_judge(io);
 	return status ? status : 1;
@@ -148,46 +148,46 @@ static bool io_begin_late(struct tgt_io *io, struct tgt_waiter_list *ended)
  * One FLUSH at a time: it makes durable what was acknowledged before it began, so all that had come
  * by then end with it, and those that come later wait for the next.
  */
-static void flush_next(struct tgt_port *port, struct tgt_waiter_list *ended)
+static void flush_next(struct tgt_channel *channel, struct tgt_waiter_list *ended)
 {
 	struct tgt_waiter *waiter;
 
 	do {
-		struct tgt_io *leader = port->flushing;
+		struct tgt_io *leader = channel->flushing;
 
-		while ((waiter = TAILQ_FIRST(&port->flushed))) {
-			TAILQ_REMOVE(&port->flushed, waiter, link);
+		while ((waiter = TAILQ_FIRST(&channel->flushed))) {
+			TAILQ_REMOVE(&channel->flushed, waiter, link);
 			tgt_io_of(waiter)->error = leader->error;
 			TAILQ_INSERT_TAIL(ended, waiter, link);
 		}
-		port->flushing = NULL;
-		if (TAILQ_EMPTY(&port->unflushed))
+		channel->flushing = NULL;
+		if (TAILQ_EMPTY(&channel->unflushed))
 			return;
-		TAILQ_FOREACH(waiter, &port->unflushed, link)
+		TAILQ_FOREACH(waiter, &channel->unflushed, link)
 			waiter->waiting = false;
-		waiter = TAILQ_FIRST(&port->unflushed);
-		TAILQ_REMOVE(&port->unflushed, waiter, link);
-		TAILQ_CONCAT(&port->flushed, &port->unflushed, link);
-		port->flushing = tgt_io_of(waiter);
-	} while (!io_begin_late(port->flushing, ended));
+		waiter = TAILQ_FIRST(&channel->unflushed);
+		TAILQ_REMOVE(&channel->unflushed, waiter, link);
+		TAILQ_CONCAT(&channel->flushed, &channel->unflushed, link);
+		channel->flushing = tgt_io_of(waiter);
+	} while (!io_begin_late(channel->flushing, ended));
 }
 
 /* `io` has ended; those that waited for it go on, and those that ended with it are in *ended. */
-static void port_next(struct tgt_port *port, struct tgt_io *io, struct tgt_waiter_list *ended)
+static void channel_next(struct tgt_channel *channel, struct tgt_io *io, struct tgt_waiter_list *ended)
 {
-	struct tgt_window *window;
+	struct tgt_inflight *inflight;
 	struct tgt_waiter *waiter;
 
 	if (io->kind == TGT_IO_FLUSH) {
-		flush_next(port, ended);
+		flush_next(channel, ended);
 		return;
 	}
-	window = window_of(port, io->kind);
-	tgt_window_leave(window);
-	port_share(port);
-	while ((waiter = tgt_window_next(window)))
+	inflight = inflight_of(channel, io->kind);
+	tgt_inflight_leave(inflight);
+	channel_share(channel);
+	while ((waiter = tgt_inflight_next(inflight)))
 		if (!io_begin_late(tgt_io_of(waiter), ended))
-			tgt_window_leave(window);
+			tgt_inflight_leave(inflight);
 }
 
 /* `io` has ended; its result is final except for the other syncs. */
@@ -199,8 +199,8 @@ static void io_over(struct tgt_io *io)
 	if (!io->error)
 		io->error = tgt_sync_judge(io);
 	TAILQ_INSERT_TAIL(&ended, &io->waiter, link);
-	port_next(io->port, io, &ended);
-	/* Last, because the owners may release the port. */
+	channel_next(io->channel, io, &ended);
+	/* Last, because the owners may release the channel. */
 	while ((waiter = TAILQ_FIRST(&ended))) {
 		TAILQ_REMOVE(&ended, waiter, link);
 		tgt_io_of(waiter)->ended(tgt_io_of(waiter), tgt_io_of(waiter)->error);
@@ -211,73 +211,73 @@ static void io_done(struct tgt_io *io, int error)
 {
 	/* It was begun: -EBUSY, which makes owners retry, is only for operations that were not. */
 	io->error = error == -EBUSY ? -EIO : error;
-	tgt_write_end(&io->port->claims, &io->write);
-	volume_answered(io->port, io, error);
+	tgt_write_end(&io->channel->range_locks, &io->write);
+	volume_answered(io->channel, io, error);
 	if (!io->error && tgt_sync_keep(io))
 		return;
 	io_over(io);
 }
 
 /* True: it may begin. */
-static bool port_enter(struct tgt_port *port, struct tgt_io *io)
+static bool channel_enter(struct tgt_channel *channel, struct tgt_io *io)
 {
 	if (io->kind != TGT_IO_FLUSH) {
-		port_share(port);
-		return tgt_window_enter(window_of(port, io->kind), &io->waiter);
+		channel_share(channel);
+		return tgt_inflight_enter(inflight_of(channel, io->kind), &io->waiter);
 	}
-	if (port->flushing) {
+	if (channel->flushing) {
 		io->waiter.waiting = true;
-		TAILQ_INSERT_TAIL(&port->unflushed, &io->waiter, link);
+		TAILQ_INSERT_TAIL(&channel->unflushed, &io->waiter, link);
 		return false;
 	}
-	port->flushing = io;
+	channel->flushing = io;
 	return true;
 }
 
 bool tgt_volume_withdraw(struct tgt_io *io)
 {
-	struct tgt_port *port = io->port;
+	struct tgt_channel *channel = io->channel;
 
-	if (tgt_write_withdraw(&port->claims, &io->write))
+	if (tgt_write_withdraw(&channel->range_locks, &io->write))
 		return true;
 	if (!io->waiter.waiting)
 		return false;
-	tgt_write_end(&port->claims, &io->write);
+	tgt_write_end(&channel->range_locks, &io->write);
 	if (io->kind == TGT_IO_FLUSH) {
 		io->waiter.waiting = false;
-		TAILQ_REMOVE(&port->unflushed, &io->waiter, link);
+		TAILQ_REMOVE(&channel->unflushed, &io->waiter, link);
 	} else {
-		tgt_window_withdraw(window_of(port, io->kind), &io->waiter);
+		tgt_inflight_withdraw(inflight_of(channel, io->kind), &io->waiter);
 	}
 	return true;
 }
 
-/* It changes the volume's data, and is not part of a claim. */
+/* It changes the volume's data, and is not part of a range lock. */
 static bool io_writes(const struct tgt_io *io)
 {
 	return (io->kind == TGT_IO_WRITE || io->kind == TGT_IO_DISCARD ||
 		io->kind == TGT_IO_WRITE_ZEROES) &&
-	       !(io->flags & TGT_IO_CLAIMED);
+	       !(io->flags & TGT_IO_LOCKED);
 }
 
-/* As tgt_volume_submit(), for an operation that no claim blocks. */
+/* As tgt_volume_submit(), for an operation that no range lock blocks. */
 static int io_enter(struct tgt_io *io)
 {
 	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
-	struct tgt_port *port = io->port;
+	struct tgt_channel *channel = io->channel;
 	int status;
 
-	if (!port_enter(port, io))
+	if (!channel_enter(channel, io))
 		return 0;
 	status = io_begin(io);
 	/* Those that waited would have begun before it: nothing else ends by this. */
 	if (status)
-		port_next(port, io, &ended);
+		channel_next(channel, io, &ended);
 	assert(TAILQ_EMPTY(&ended));
 	return status;
 }
 
-/* The claims that blocked it have ended. */
+/* The range locks that blocked it have ended. */
 static void io_unblocked(struct tgt_write *write)
 {
 	struct tgt_io *io = (struct tgt_io *)((char *)write - offsetof(struct tgt_io, write));
@@ -287,51 +287,51 @@ static void io_unblocked(struct tgt_write *write)
 		io->ended(io, status > 0 ? 0 : status);
 }
 
-int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io)
+int tgt_volume_submit(struct tgt_volume *volume, struct tgt_channel *channel, struct tgt_io *io)
 {
 	io->volume = volume;
 	io->epoch = atomic_load(&volume->trouble.epoch);
-	io->port = port;
+	io->channel = channel;
 	io->waiter.waiting = false;
-	if (io_writes(io) && !tgt_write_begin(&port->claims, &io->write, io->offset, io->bytes))
+	if (io_writes(io) && !tgt_write_begin(&channel->range_locks, &io->write, io->offset, io->bytes))
 		return 0;
 	return io_enter(io);
 }
 
-/* -- ports ------------------------------------------------------------------------------------- */
+/* -- channels ---------------------------------------------------------------------------------- */
 
-int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port)
+int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_channel **channel)
 {
-	int err = volume->store->ops->attach(volume->store, ring, port);
+	int err = volume->store->ops->attach(volume->store, ring, channel);
 
 	if (err)
 		return err;
-	err = tgt_claims_attach(&volume->claims, &(*port)->claims, ring, io_unblocked);
+	err = tgt_range_locks_attach(&volume->range_locks, &(*channel)->range_locks, ring, io_unblocked);
 	if (err) {
-		volume->store->ops->detach(*port);
+		volume->store->ops->detach(*channel);
 		return err;
 	}
-	port_limit(*port);
-	tgt_sync_port_init(*port, volume, io_over);
+	channel_limit(*channel);
+	tgt_sync_channel_init(*channel, volume, io_over);
 	pthread_mutex_lock(&volume->trouble.lock);
-	atomic_fetch_add(&volume->trouble.ports, 1);
+	atomic_fetch_add(&volume->trouble.channels, 1);
 	pthread_mutex_unlock(&volume->trouble.lock);
 	return 0;
 }
 
-void tgt_volume_retire(struct tgt_port *port)
+void tgt_volume_retire(struct tgt_channel *channel)
 {
-	assert(!port->transfers.inflight && !port->ranges.inflight && !port->lookups.inflight &&
-	       !port->flushing && TAILQ_EMPTY(&port->kept));
-	tgt_claims_detach(&port->claims);
+	assert(!channel->transfers.count && !channel->ranges.count && !channel->lookups.count &&
+	       !channel->flushing && TAILQ_EMPTY(&channel->kept));
+	tgt_range_locks_detach(&channel->range_locks);
 }
 
-void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port)
+void tgt_volume_detach(struct tgt_volume *volume, struct tgt_channel *channel)
 {
-	tgt_volume_retire(port);
-	volume->store->ops->detach(port);
+	tgt_volume_retire(channel);
+	volume->store->ops->detach(channel);
 	pthread_mutex_lock(&volume->trouble.lock);
-	if (atomic_fetch_sub(&volume->trouble.ports, 1) == 1)
+	if (atomic_fetch_sub(&volume->trouble.channels, 1) == 1)
 		tgt_sync_forget(volume);
 	pthread_mutex_unlock(&volume->trouble.lock);
 }

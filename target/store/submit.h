@@ -10,21 +10,21 @@
 
 #include "target/store/volume.h"
 
-/* Make and undo a reactor's port to a volume's store, on that reactor's thread. As attach and
+/* Make and undo a reactor's channel to a volume's store, on that reactor's thread. As attach and
  * detach in struct tgt_store_ops; the last detach of all reactors clears what F9 remembers. */
-int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_port **port);
-void tgt_volume_detach(struct tgt_volume *volume, struct tgt_port *port);
+int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_channel **channel);
+void tgt_volume_detach(struct tgt_volume *volume, struct tgt_channel *channel);
 /* Before it, if that comes much later: no operation comes any more, and nothing is in flight. */
-void tgt_volume_retire(struct tgt_port *port);
+void tgt_volume_retire(struct tgt_channel *channel);
 
 /*
  * As submit in struct tgt_store_ops, but that io->ended takes the place of io->done: it is called
  * where 0 was returned, later, on the reactor's thread. io->done is not the caller's to set.
- * Operations beyond the port's limits wait, and owners (io->waiter.owner, the unit of sharing) take
+ * Operations beyond the channel's limits wait, and owners (io->waiter.owner, the unit of sharing) take
  * turns; FLUSHes that wait are done together. -EBUSY, returned or told to io->ended, means that
  * nothing was begun: the store had no room.
  */
-int tgt_volume_submit(struct tgt_volume *volume, struct tgt_port *port, struct tgt_io *io);
+int tgt_volume_submit(struct tgt_volume *volume, struct tgt_channel *channel, struct tgt_io *io);
 /* True: it was waiting, nothing of it was done, and io->ended is not called. False: it has begun. */
 bool tgt_volume_withdraw(struct tgt_io *io);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The memory of sync.h. Outstanding syncs are counted in buckets (orphans.h), so that one that has
- * ended knows which others were there. An operation that has to wait for them puts its port on a
- * stack; each sync that ends takes the whole stack and posts to the ring of each port. Without
+ * ended knows which others were there. An operation that has to wait for them puts its channel on a
+ * stack; each sync that ends takes the whole stack and posts to the ring of each channel. Without
  * contention there is no lock and no message.
  */
 #include "target/store/sync.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "target/base/notice.h"
-#include "target/store/mark.h"
+#include "target/store/failed_sync_file.h"
 
 static bool is_sync(const struct tgt_io *io)
 {
@@ -46,11 +46,11 @@ void tgt_sync_new_epoch(struct tgt_volume *volume)
 	do
 		env_random(&change, sizeof(change));
 	while (!change);
-	/* Two reactors may run this at once: in any order, volume and mark end with the same
+	/* Two reactors may run this at once: in any order, volume and file end with the same
 	 * epoch. */
 	atomic_fetch_xor(&trouble->epoch, change);
-	if (trouble->mark)
-		atomic_fetch_xor(&trouble->mark->epoch, change);
+	if (trouble->file)
+		atomic_fetch_xor(&trouble->file->epoch, change);
 }
 
 static void volume_latch(struct tgt_volume *volume)
@@ -59,8 +59,8 @@ static void volume_latch(struct tgt_volume *volume)
 
 	/* The epoch first: an OPEN after the latch is off again must see the new one. */
 	tgt_sync_new_epoch(volume);
-	if (trouble->mark)
-		atomic_store(&trouble->mark->lost, 1);
+	if (trouble->file)
+		atomic_store(&trouble->file->lost, 1);
 	if (!atomic_exchange(&trouble->lost, true))
 		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_WRITES_LOST,
 						      .volume = volume->config.name},
@@ -68,7 +68,7 @@ static void volume_latch(struct tgt_volume *volume)
 			   "volume %s: acknowledged writes may be lost: FLUSH fails until every "
 			   "session has closed the volume%s",
 			   volume->config.name,
-			   trouble->mark ? "" : ", or until rblkd ends: no state directory");
+			   trouble->file ? "" : ", or until rblkd ends: no state directory");
 }
 
 void tgt_sync_failed(struct tgt_volume *volume, int error)
@@ -81,8 +81,8 @@ void tgt_sync_failed(struct tgt_volume *volume, int error)
 
 void tgt_sync_forget(struct tgt_volume *volume)
 {
-	if (volume->trouble.mark)
-		atomic_store(&volume->trouble.mark->lost, 0);
+	if (volume->trouble.file)
+		atomic_store(&volume->trouble.file->lost, 0);
 	if (atomic_exchange(&volume->trouble.lost, false))
 		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_FLUSH_AGAIN,
 						      .volume = volume->config.name},
@@ -93,95 +93,95 @@ void tgt_sync_forget(struct tgt_volume *volume)
 
 /* -- syncs beside each other ------------------------------------------------------------------- */
 
-/* Ports that wait check again. Each is on the stack once, and only this takes it off. */
+/* Channels that wait check again. Each is on the stack once, and only this takes it off. */
 static void waiting_wake(struct tgt_volume_trouble *trouble)
 {
-	struct tgt_port *port, *next;
+	struct tgt_channel *channel, *next;
 
 	if (!atomic_load(&trouble->waiting))
 		return;
-	for (port = atomic_exchange(&trouble->waiting, NULL); port; port = next) {
+	for (channel = atomic_exchange(&trouble->waiting, NULL); channel; channel = next) {
 		/* After the post it may belong to another thread. */
-		next = port->next_waiting;
-		tgt_ring_post(port->ring, &port->look);
+		next = channel->next_waiting;
+		tgt_ring_post(channel->ring, &channel->look);
 	}
 }
 
 /* Takes out of `kept` what waits for no sync any more. */
-static void kept_take(struct tgt_port *port, struct tgt_waiter_list *ready)
+static void kept_take(struct tgt_channel *channel, struct tgt_waiter_list *ready)
 {
 	struct tgt_waiter *waiter, *next;
 
-	for (waiter = TAILQ_FIRST(&port->kept); waiter; waiter = next) {
+	for (waiter = TAILQ_FIRST(&channel->kept); waiter; waiter = next) {
 		struct tgt_io *io = tgt_io_of(waiter);
 
 		next = TAILQ_NEXT(waiter, link);
-		io->others = tgt_orphans_left(&port->trouble->syncs, io->others);
+		io->others = tgt_orphans_left(&channel->trouble->syncs, io->others);
 		if (io->others)
 			continue;
-		TAILQ_REMOVE(&port->kept, waiter, link);
+		TAILQ_REMOVE(&channel->kept, waiter, link);
 		TAILQ_INSERT_TAIL(ready, waiter, link);
 	}
 }
 
-/* Has the port woken when a sync ends. */
-static void port_watch(struct tgt_port *port)
+/* Has the channel woken when a sync ends. */
+static void channel_watch(struct tgt_channel *channel)
 {
-	struct tgt_volume_trouble *trouble = port->trouble;
+	struct tgt_volume_trouble *trouble = channel->trouble;
 
-	if (port->looking)
+	if (channel->looking)
 		return;
-	tgt_ring_expect(port->ring);
-	port->looking = true;
-	port->next_waiting = atomic_load(&trouble->waiting);
-	while (!atomic_compare_exchange_weak(&trouble->waiting, &port->next_waiting, port))
+	tgt_ring_expect(channel->ring);
+	channel->looking = true;
+	channel->next_waiting = atomic_load(&trouble->waiting);
+	while (!atomic_compare_exchange_weak(&trouble->waiting, &channel->next_waiting, channel))
 		;
 }
 
-/* After port_watch(): a sync that ended before it has woken no port. */
-static void port_wake_missed(struct tgt_port *port)
+/* After channel_watch(): a sync that ended before it has woken no channel. */
+static void channel_wake_missed(struct tgt_channel *channel)
 {
 	struct tgt_waiter *waiter;
 	bool missed = false;
 
-	TAILQ_FOREACH(waiter, &port->kept, link)
-		missed |= !tgt_orphans_left(&port->trouble->syncs, tgt_io_of(waiter)->others);
+	TAILQ_FOREACH(waiter, &channel->kept, link)
+		missed |= !tgt_orphans_left(&channel->trouble->syncs, tgt_io_of(waiter)->others);
 	if (missed)
-		waiting_wake(port->trouble);
+		waiting_wake(channel->trouble);
 }
 
-/* In the reap of the port's ring. The last of `ready` may take the port along when it is told. */
-static void port_look(struct tgt_reactor *reactor, struct tgt_message *message)
+/* In the reap of the channel's ring. The last of `ready` may take the channel along when it is told. */
+static void channel_check(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_port *port = (struct tgt_port *)((char *)message - offsetof(struct tgt_port, look));
+	struct tgt_channel *channel = (struct tgt_channel *)((char *)message - offsetof(struct tgt_channel, look));
 	struct tgt_waiter_list ready = TAILQ_HEAD_INITIALIZER(ready);
-	void (*over)(struct tgt_io *io) = port->over;
+	void (*over)(struct tgt_io * io) = channel->over;
 	struct tgt_waiter *waiter;
 
-	port->looking = false;
-	kept_take(port, &ready);
-	if (!TAILQ_EMPTY(&port->kept))
-		port_watch(port);
-	port_wake_missed(port);
+	channel->looking = false;
+	kept_take(channel, &ready);
+	if (!TAILQ_EMPTY(&channel->kept))
+		channel_watch(channel);
+	channel_wake_missed(channel);
 	while ((waiter = TAILQ_FIRST(&ready))) {
 		TAILQ_REMOVE(&ready, waiter, link);
 		over(tgt_io_of(waiter));
 	}
 }
 
-void tgt_sync_port_init(struct tgt_port *port, struct tgt_volume *volume,
-			void (*over)(struct tgt_io *io))
+void tgt_sync_channel_init(struct tgt_channel *channel, struct tgt_volume *volume,
+			   void (*over)(struct tgt_io *io))
 {
-	port->trouble = &volume->trouble;
-	port->over = over;
-	port->look.run = port_look;
-	TAILQ_INIT(&port->kept);
+	channel->trouble = &volume->trouble;
+	channel->over = over;
+	channel->look.run = channel_check;
+	TAILQ_INIT(&channel->kept);
 }
 
 void tgt_sync_begin(struct tgt_io *io)
 {
 	io->others = 0;
-	io->sync = is_sync(io) ? tgt_orphans_begin(&io->port->trouble->syncs) : 0;
+	io->sync = is_sync(io) ? tgt_orphans_begin(&io->channel->trouble->syncs) : 0;
 }
 
 /*
@@ -198,17 +198,17 @@ static bool write_doubts(const struct tgt_io *io, int error)
 
 void tgt_sync_end(struct tgt_io *io, int error)
 {
-	struct tgt_mark *mark = io->volume->trouble.mark;
+	struct tgt_failed_sync_file *file = io->volume->trouble.file;
 
-	if (error && mark && write_doubts(io, error))
-		atomic_store(&mark->state, TGT_MARK_DOUBTED);
+	if (error && file && write_doubts(io, error))
+		atomic_store(&file->state, TGT_STORE_DOUBTED);
 	if (!io->sync)
 		return;
 	/* First the latch: a thread that sees the end of this one must see the latch, too. */
 	if (error && sync_lost(io, error))
 		volume_latch(io->volume);
-	tgt_orphans_end(&io->port->trouble->syncs, io->sync);
-	waiting_wake(io->port->trouble);
+	tgt_orphans_end(&io->channel->trouble->syncs, io->sync);
+	waiting_wake(io->channel->trouble);
 }
 
 /*
@@ -217,18 +217,18 @@ void tgt_sync_end(struct tgt_io *io, int error)
  */
 bool tgt_sync_keep(struct tgt_io *io)
 {
-	struct tgt_port *port = io->port;
+	struct tgt_channel *channel = io->channel;
 
 	/* Without a ring (unit tests) there is one thread, and syncs end one after the other. */
-	if (!port->ring || !io->sync ||
+	if (!channel->ring || !io->sync ||
 	    (io->kind != TGT_IO_FLUSH && !io->volume->store->info.buffered))
 		return false;
-	io->others = tgt_orphans_now(&port->trouble->syncs);
+	io->others = tgt_orphans_now(&channel->trouble->syncs);
 	if (!io->others)
 		return false;
-	port_watch(port);
-	TAILQ_INSERT_TAIL(&port->kept, &io->waiter, link);
-	port_wake_missed(port);
+	channel_watch(channel);
+	TAILQ_INSERT_TAIL(&channel->kept, &io->waiter, link);
+	channel_wake_missed(channel);
 	return true;
 }
 

@@ -5,16 +5,16 @@
  * reactors share the store's one file description, and the kernel tells a failed writeback to one
  * sync of a description only: so a sync that succeeded is trusted when those that were outstanding
  * at the same time, on any reactor, have ended without a failure. Called by submit.c; any reactor's
- * thread, each with its own ports.
+ * thread, each with its own channels.
  */
 #ifndef RBLK_TARGET_STORE_SYNC_H
 #define RBLK_TARGET_STORE_SYNC_H
 
 #include "target/store/volume.h"
 
-/* `over` is called for each operation that tgt_sync_keep() has kept, on the port's thread. */
-void tgt_sync_port_init(struct tgt_port *port, struct tgt_volume *volume,
-			void (*over)(struct tgt_io *io));
+/* `over` is called for each operation that tgt_sync_keep() has kept, on the channel's thread. */
+void tgt_sync_channel_init(struct tgt_channel *channel, struct tgt_volume *volume,
+			   void (*over)(struct tgt_io *io));
 
 /* Before the store has `io`, and when it has answered; what is no sync passes through both. */
 void tgt_sync_begin(struct tgt_io *io);
@@ -22,7 +22,7 @@ void tgt_sync_begin(struct tgt_io *io);
 void tgt_sync_end(struct tgt_io *io, int error);
 
 /* After the end of `io`, which succeeded. True: others are under way that may get the error that
- * was meant for it; port->over(io) is called when they have ended. */
+ * was meant for it; channel->over(io) is called when they have ended. */
 bool tgt_sync_keep(struct tgt_io *io);
 /* Can the success of `io` be trusted? 0 or -EIO. */
 int tgt_sync_judge(const struct tgt_io *io);

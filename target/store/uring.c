@@ -36,8 +36,8 @@ struct uring_store {
 };
 
 /* Its reactor's; lives as long as the reactor serves the volume. */
-struct uring_port {
-	struct tgt_port port; /* first: the struct tgt_port that others hold */
+struct uring_channel {
+	struct tgt_channel channel; /* first: the struct tgt_channel that others hold */
 	int file_index;	      /* in the ring's table of fixed files */
 };
 
@@ -100,14 +100,14 @@ static int uring_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	return path->device ? tgt_path_size(path, bytes) : -EOPNOTSUPP;
 }
 
-static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
-	struct uring_port *uring = calloc(1, sizeof(*uring));
+	struct uring_channel *uring = calloc(1, sizeof(*uring));
 
 	if (!uring)
 		return -ENOMEM;
-	uring->port.store = store;
-	uring->port.ring = ring;
+	uring->channel.store = store;
+	uring->channel.ring = ring;
 	/* Lookups block the worker. */
 	uring->file_index = tgt_ring_register_file(ring, to_uring(store)->path.fd,
 						   store->info.depths.transfers + store->info.depths.ranges + TGT_FLUSHES_MAX);
@@ -117,15 +117,15 @@ static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct t
 		free(uring);
 		return status;
 	}
-	*port = &uring->port;
+	*channel = &uring->channel;
 	return 0;
 }
 
-static void uring_detach(struct tgt_port *port)
+static void uring_detach(struct tgt_channel *channel)
 {
-	struct uring_port *uring = (struct uring_port *)port;
+	struct uring_channel *uring = (struct uring_channel *)channel;
 
-	tgt_ring_unregister_file(port->ring, uring->file_index);
+	tgt_ring_unregister_file(channel->ring, uring->file_index);
 	free(uring);
 }
 
@@ -168,27 +168,27 @@ static int range_mode(const struct tgt_path *path, const struct tgt_io *io)
 /* The rest of `io`. */
 static int uring_issue(struct tgt_io *io)
 {
-	struct uring_port *port = (struct uring_port *)io->port;
-	const struct tgt_path *path = &to_uring(io->port->store)->path;
-	struct io_uring_sqe *sqe = tgt_ring_get(port->port.ring, &io->ring_op);
+	struct uring_channel *channel = (struct uring_channel *)io->channel;
+	const struct tgt_path *path = &to_uring(io->channel->store)->path;
+	struct io_uring_sqe *sqe = tgt_ring_get(channel->channel.ring, &io->ring_op);
 
 	if (!sqe)
 		return -EBUSY;
 	switch (io->kind) {
 	case TGT_IO_READ:
 	case TGT_IO_WRITE:
-		prep_transfer(sqe, port->file_index, io);
+		prep_transfer(sqe, channel->file_index, io);
 		break;
 	case TGT_IO_DISCARD:
 	case TGT_IO_WRITE_ZEROES:
 		if (io->progress < io->bytes) {
-			io_uring_prep_fallocate(sqe, port->file_index, range_mode(path, io),
+			io_uring_prep_fallocate(sqe, channel->file_index, range_mode(path, io),
 						(off_t)io->offset, (off_t)io->bytes);
 			break;
 		}
 		__attribute__((fallthrough)); /* zeroed, and now FUA */
 	case TGT_IO_FLUSH:
-		io_uring_prep_fsync(sqe, port->file_index, IORING_FSYNC_DATASYNC);
+		io_uring_prep_fsync(sqe, channel->file_index, IORING_FSYNC_DATASYNC);
 		break;
 	case TGT_IO_EXTENTS: /* never comes here */
 		return -EINVAL;
@@ -209,7 +209,7 @@ static bool retried(struct tgt_io *io)
  */
 static int transfer_advance(struct tgt_io *io, unsigned int bytes)
 {
-	uint32_t alignment = io->port->store->info.alignment;
+	uint32_t alignment = io->channel->store->info.alignment;
 	uint64_t done = io->progress + bytes;
 
 	if (done < io->bytes && alignment)
@@ -269,7 +269,7 @@ static bool needs_worker(const struct tgt_path *path, const struct tgt_io *io)
 static int job_run(struct tgt_job *job)
 {
 	const struct tgt_io *io = ((struct uring_job *)job)->io;
-	const struct tgt_path *path = &to_uring(io->port->store)->path;
+	const struct tgt_path *path = &to_uring(io->channel->store)->path;
 	uint64_t range[2] = {io->offset, io->bytes};
 	uint64_t size;
 	int err;
@@ -291,7 +291,7 @@ static void job_done(struct tgt_reactor *reactor, struct tgt_message *message)
 }
 
 /* An allocation for each: this is rare, and a request need not carry a job for it. */
-static int job_submit(struct tgt_port *port, struct tgt_io *io)
+static int job_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	struct uring_job *job = calloc(1, sizeof(*job));
 	int err;
@@ -301,7 +301,7 @@ static int job_submit(struct tgt_port *port, struct tgt_io *io)
 	job->io = io;
 	job->job.work = job_run;
 	job->job.message.run = job_done;
-	err = tgt_worker_submit(&to_uring(port->store)->worker, port->ring, &job->job);
+	err = tgt_worker_submit(&to_uring(channel->store)->worker, channel->ring, &job->job);
 	if (err)
 		free(job);
 	return err;
@@ -313,20 +313,20 @@ static int job_submit(struct tgt_port *port, struct tgt_io *io)
  */
 static bool punch_refused(struct tgt_io *io, int result)
 {
-	struct tgt_path *path = &to_uring(io->port->store)->path;
+	struct tgt_path *path = &to_uring(io->channel->store)->path;
 
 	if (result != -EOPNOTSUPP || !path->device || (io->kind != TGT_IO_DISCARD && io->kind != TGT_IO_WRITE_ZEROES) ||
 	    io->retries & WITHOUT_PUNCH)
 		return false;
 	path->punch = false;
-	io->port->store->info.writes_zeroes = true;
+	io->channel->store->info.writes_zeroes = true;
 	io->retries |= WITHOUT_PUNCH;
 	return true;
 }
 
 static int uring_go_on(struct tgt_io *io)
 {
-	return needs_worker(&to_uring(io->port->store)->path, io) ? job_submit(io->port, io) : uring_issue(io);
+	return needs_worker(&to_uring(io->channel->store)->path, io) ? job_submit(io->channel, io) : uring_issue(io);
 }
 
 static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
@@ -340,17 +340,17 @@ static void uring_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 			return;
 		/* No room to go on, for now; it was begun, so this is not BUSY. */
 		if (status == -EBUSY) {
-			tgt_ring_retry(io->port->ring, op);
+			tgt_ring_retry(io->channel->ring, op);
 			return;
 		}
 	}
 	io->done(io, status);
 }
 
-static int uring_submit(struct tgt_port *port, struct tgt_io *io)
+static int uring_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	io->ring_op.complete = uring_complete;
-	io->port = port;
+	io->channel = channel;
 	io->progress = 0;
 	io->retries = 0;
 	return uring_go_on(io);

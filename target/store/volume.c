@@ -34,7 +34,7 @@ struct tgt_registry {
 	pthread_mutex_t lock;
 	pthread_cond_t closed; /* a volume has left `all` */
 	bool threads;
-	const char *folder; /* of marks, or NULL */
+	const char *folder;	  /* of failed-sync files, or NULL */
 	const char *reservations; /* folder of their files, or NULL */
 	struct tgt_worker keeper; /* writes there */
 	struct tgt_volume *sorted[RBLK_VOLUMES_MAX];
@@ -342,7 +342,7 @@ int tgt_volume_publish(struct tgt_volume *volume, char *error)
 static void volume_free(struct tgt_volume *volume)
 {
 	pthread_mutex_destroy(&volume->trouble.lock);
-	tgt_claims_fini(&volume->claims);
+	tgt_range_locks_fini(&volume->range_locks);
 	free(volume);
 }
 
@@ -359,7 +359,7 @@ static struct tgt_volume *volume_alloc(struct tgt_registry *registry,
 	volume->refs = 1;
 	volume->slot = RBLK_VOLUMES_MAX;
 	pthread_mutex_init(&volume->trouble.lock, NULL);
-	tgt_claims_init(&volume->claims);
+	tgt_range_locks_init(&volume->range_locks);
 	return volume;
 }
 
@@ -467,7 +467,7 @@ static void volume_close(struct tgt_volume *volume)
 	struct tgt_registry *registry = volume->registry;
 	struct tgt_volume **place = &registry->all;
 
-	/* First: with the lock on the path (F6) the mark is the next process's. */
+	/* First: with the lock on the path (F6) the failed-sync file is the next process's. */
 	tgt_epoch_end(volume);
 	volume->store->ops->close(volume->store);
 	pthread_mutex_lock(&registry->lock);
@@ -495,7 +495,7 @@ static void *volume_closer(void *argument)
  * A thread for each: one that hangs on its disk keeps no other volume from being closed, and so
  * from being served again. There are few: each needs a volume that was removed.
  */
-static bool volume_close_aside(struct tgt_volume *volume)
+static bool volume_close_by_closer(struct tgt_volume *volume)
 {
 	pthread_attr_t detached;
 	pthread_t thread;
@@ -515,7 +515,7 @@ void tgt_volume_put(struct tgt_volume *volume)
 		return;
 	/* The registry's reference is released, too: no thread can find it and take a new one. */
 	atomic_store(&volume->removed, true);
-	if (!volume->registry->threads || !volume_close_aside(volume))
+	if (!volume->registry->threads || !volume_close_by_closer(volume))
 		volume_close(volume);
 }
 
@@ -524,7 +524,7 @@ bool tgt_volume_is_open(struct tgt_volume *volume)
 	bool open;
 
 	pthread_mutex_lock(&volume->trouble.lock);
-	open = volume->trouble.ports > 0;
+	open = volume->trouble.channels > 0;
 	pthread_mutex_unlock(&volume->trouble.lock);
 	return open;
 }

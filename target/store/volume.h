@@ -28,23 +28,23 @@ struct tgt_registry;
 struct tgt_volume_trouble {
 	/* F9: a sync has failed, and not all sessions have closed the volume since. */
 	_Atomic bool lost;
-	/* The lock of `ports`, and of forgetting with the last one: a reactor that opens the volume
+	/* The lock of `channels`, and of forgetting with the last one: a reactor that opens the volume
 	 * meanwhile may set `lost` again, so it waits for that. Not on the way of an operation. */
 	pthread_mutex_t lock;
-	_Atomic unsigned int ports; /* reactors that have it open; changes under the lock */
+	_Atomic unsigned int channels; /* reactors that have it open; changes under the lock */
 	/* F7: mixed into the store's cache epoch; drawn at each such failure, and where nothing vouches for what an
 	 * earlier process has left (epoch.h). */
 	_Atomic uint64_t epoch;
 	struct tgt_orphans syncs; /* under way, counted as orphans are */
-	struct tgt_mark *mark;	  /* the same beyond the end of the process; NULL: not kept, or only read */
-	struct tgt_port *_Atomic waiting; /* ports to wake when one ends: a stack */
+	struct tgt_failed_sync_file *file;   /* the same beyond the end of the process; NULL: not kept, or only read */
+	struct tgt_channel *_Atomic waiting; /* channels to wake when one ends: a stack */
 	_Atomic uint64_t errors[TGT_IO_KINDS];
 };
 
 /*
  * Fixed after creation but for: trouble, store->info.bytes, fence_domain and `removed` (configuring thread
  * writes, reactors read: atomic), refs. `slot` is unique among living volumes and <
- * RBLK_VOLUMES_MAX: reactors index their ports with it.
+ * RBLK_VOLUMES_MAX: reactors index their channels with it.
  */
 struct tgt_volume {
 	struct tgt_registry *registry;
@@ -62,7 +62,7 @@ struct tgt_volume {
 	 * a reservation; any reactor. */
 	struct tgt_orphans orphans;
 	struct tgt_volume_trouble trouble;
-	struct tgt_claims claims;
+	struct tgt_range_locks range_locks;
 	struct tgt_reservations reservations; /* reactors share it under its lock */
 	struct tgt_volume *next; /* the registry's */
 };
@@ -77,7 +77,7 @@ void tgt_registry_destroy(struct tgt_registry *registry);
 /* Control thread, before the first volume: stores are closed on threads. Otherwise, and if no
  * thread can be created, the caller that puts the last reference closes. */
 void tgt_registry_use_threads(struct tgt_registry *registry);
-/* Likewise: failed syncs are remembered in that folder beyond the end of the process (mark.h). The
+/* Likewise: failed syncs are remembered in that folder beyond the end of the process (failed_sync_file.h). The
  * text stays the caller's. */
 void tgt_registry_remember(struct tgt_registry *registry, const char *folder);
 /* Likewise: persistent reservations are kept in that folder, which is made if it is missing.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The helper thread of worker.h. It is started with the first job: most stores never have one. A
- * job in flight counts as in flight in its ring, so that the ring, the port and the store outlive
+ * job in flight counts as in flight in its ring, so that the ring, the channel and the store outlive
  * it.
  */
 #include "target/store/worker.h"

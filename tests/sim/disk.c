@@ -479,7 +479,7 @@ void sim_disk_destroy(struct sim_disk *disk)
 	for (unsigned int i = 0; i < DISKS_MAX; i++)
 		if (disks[i] == disk)
 			disks[i] = NULL;
-	sim_mark_free(disk);
+	sim_failed_sync_file_free(disk);
 	free(disk->cached);
 	free(disk->durable);
 	free(disk);

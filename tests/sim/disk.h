@@ -19,7 +19,7 @@
 struct tgt_ring;
 struct tgt_ring_op;
 struct sim_disk;
-struct sim_mark;
+struct sim_failed_sync_file;
 struct sim_reservation;
 
 /* Machines that can reach one disk. */
@@ -86,8 +86,9 @@ struct sim_disk {
 	struct sim_disk_temper temper;
 	bool calm; /* faults have stopped */
 	uint64_t opened; /* the model's number: the last OPEN for writing that has succeeded was sent */
-	struct sim_mark *mark; /* what the target leaves of it for its next process; NULL: nothing */
-	const bool *marked;    /* there is a folder for that */
+	struct sim_failed_sync_file
+		*failed_sync_file; /* what the target leaves of it for its next process; NULL: nothing */
+	const bool *remembers_failed_syncs;	       /* there is a folder for that */
 	bool forgotten;	       /* mounted anew since a process has last opened it for writing */
 	/* A failed SYNC has lost something; whoever asked for it learns of the failure, or is dead. */
 	void (*lost)(void *user);
@@ -130,14 +131,14 @@ struct sim_file *sim_file_open(struct sim_disk *disk);
 void sim_file_close(struct sim_file *file);
 struct sim_file *sim_file_of_fd(int fd);
 
-/* -- mark_sim.c ---------------------------------------------------------------------------- */
+/* -- failed_sync_file_sim.c -------------------------------------------------------------------- */
 
-/* The process that serves the disk is dead: its mark stays as it is. */
-void sim_mark_kill(struct sim_disk *disk);
+/* The process that serves the disk is dead: its failed-sync file stays as it is. */
+void sim_failed_sync_file_kill(struct sim_disk *disk);
 /* There is one, of this boot; and its process has made everything durable at its end. */
-bool sim_mark_is_there(const struct sim_disk *disk);
-bool sim_mark_is_clean(const struct sim_disk *disk);
-void sim_mark_free(struct sim_disk *disk);
+bool sim_failed_sync_file_is_there(const struct sim_disk *disk);
+bool sim_failed_sync_file_is_clean(const struct sim_disk *disk);
+void sim_failed_sync_file_free(struct sim_disk *disk);
 
 /* -- ring_sim.c ---------------------------------------------------------------------------- */
 

@@ -203,7 +203,7 @@ void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_b
 	host->disks[i]->lost = on_lost;
 	host->disks[i]->told = on_told;
 	host->disks[i]->doubted = on_doubted;
-	host->disks[i]->marked = &host->remembers;
+	host->disks[i]->remembers_failed_syncs = &host->remembers;
 	host->disks[i]->user = host->volumes[i];
 	host->disks[i]->reservation = &host->reservations[i];
 }
@@ -282,7 +282,7 @@ static bool volumes_add(struct sim_host *host)
 	if (tgt_registry_create(&host->registry))
 		sim_fail("out of memory");
 	if (host->remembers)
-		tgt_registry_remember(host->registry, "marks");
+		tgt_registry_remember(host->registry, "failed syncs");
 	if (host->keeps)
 		tgt_registry_keep(host->registry, "reservations");
 	for (unsigned int i = 0; i < host->volume_count; i++) {
@@ -323,7 +323,7 @@ static void reactor_start(struct sim_host *host, unsigned int i)
 static void disk_mount(struct sim_host *host, unsigned int i)
 {
 	struct sim_disk *disk = host->disks[i];
-	bool clean = host->remembers && sim_mark_is_clean(disk);
+	bool clean = host->remembers && sim_failed_sync_file_is_clean(disk);
 
 	/* Known, as a FLUSH has failed; the model does not have what becomes of it without a crash. */
 	if (disk->holder[host->machine] || (clean && sim_disk_has_unsaved(disk)))
@@ -346,10 +346,10 @@ static void below_happens(struct sim_host *host)
 			continue;
 		if (sim_chance(host->mounts))
 			disk_mount(host, i);
-		if (disk->mark && !disk->holder[host->machine] && sim_chance(host->mounts / 4)) {
-			sim_trace(disk->path, "its mark is gone");
-			sim_reached("mark", "is gone with its folder", NULL);
-			sim_mark_free(disk);
+		if (disk->failed_sync_file && !disk->holder[host->machine] && sim_chance(host->mounts / 4)) {
+			sim_trace(disk->path, "its failed-sync file is gone");
+			sim_reached("failed-sync file", "is gone with its folder", NULL);
+			sim_failed_sync_file_free(disk);
 		}
 	}
 }
@@ -522,7 +522,7 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 				    : NULL);
 	for (unsigned int i = 0; i < host->volume_count; i++)
 		if (host->disks[i]) {
-			sim_mark_kill(host->disks[i]);
+			sim_failed_sync_file_kill(host->disks[i]);
 			if (host->disks[i]->holder[host->machine])
 				host->disks[i]->holder[host->machine]->dead = true;
 		}

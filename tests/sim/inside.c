@@ -154,36 +154,36 @@ unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t sessi
 	return count;
 }
 
-/* -- claims -------------------------------------------------------------------------------- */
+/* -- range locks ------------------------------------------------------------------------------- */
 
 /* What the device may still write there, between the two halves of a COMPARE_AND_WRITE. */
-static void claim_check_conn(const struct sim_conn *conn, const struct tgt_claim *claim, const char *direct)
+static void claim_check_conn(const struct sim_conn *conn, const struct tgt_range_lock *range_lock, const char *direct)
 {
-	uintptr_t first = (uintptr_t)direct + claim->offset;
+	uintptr_t first = (uintptr_t)direct + range_lock->offset;
 	const struct sim_wqe *wqe;
 
 	TAILQ_FOREACH(wqe, &conn->sq, link)
-		if (sim_wqe_is_read(wqe) && !wqe->responded && wqe->sge[0].addr < first + claim->bytes &&
+		if (sim_wqe_is_read(wqe) && !wqe->responded && wqe->sge[0].addr < first + range_lock->bytes &&
 		    first < wqe->sge[0].addr + wqe->sge[0].length)
-			sim_fail("%s: a READ into what a COMPARE_AND_WRITE has claimed is under way",
+			sim_fail("%s: a READ into what a COMPARE_AND_WRITE has locked is under way",
 				 conn->fab->actor->name);
 }
 
-void sim_seen_claim_end(const struct tgt_claim *claim)
+void sim_seen_range_lock_end(const struct tgt_range_lock *range_lock)
 {
-	const struct tgt_port *port =
-		(const void *)((const char *)claim->port - offsetof(struct tgt_port, claims));
-	const char *direct = port->store->info.direct;
+	const struct tgt_channel *channel =
+		(const void *)((const char *)range_lock->channel - offsetof(struct tgt_channel, range_locks));
+	const char *direct = channel->store->info.direct;
 	const struct sim_fab *fab;
 	const struct sim_conn *conn;
 
-	sim_reached("point", "claim_end", NULL);
-	for (fab = claim->granted && direct ? sim_fabric_next(NULL) : NULL; fab; fab = sim_fabric_next(fab))
+	sim_reached("point", "range_lock_end", NULL);
+	for (fab = range_lock->granted && direct ? sim_fabric_next(NULL) : NULL; fab; fab = sim_fabric_next(fab))
 		TAILQ_FOREACH(conn, &fab->conns, link)
 			if (!fab->dead && conn->server && !conn->flushed)
-				claim_check_conn(conn, claim, direct);
+				claim_check_conn(conn, range_lock, direct);
 	if (direct)
-		sim_reached("compare", claim->granted ? "has claimed memory" : "has waited for memory in vain", NULL);
+		sim_reached("compare", range_lock->granted ? "has locked memory" : "has waited for memory in vain", NULL);
 }
 
 /* -- fences -------------------------------------------------------------------------------- */

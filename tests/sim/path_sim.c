@@ -138,7 +138,8 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	info->cache_kept = !disk->forgotten;
 	/* What a target says that no session may use is nobody's concern (F10). */
 	if (sim_actor_self()->machine != sim_stranger &&
-	    (!*disk->marked || !sim_mark_is_there(disk) || (disk->forgotten && !sim_mark_is_clean(disk))))
+	    (!*disk->remembers_failed_syncs || !sim_failed_sync_file_is_there(disk) ||
+	     (disk->forgotten && !sim_failed_sync_file_is_clean(disk))))
 		disk->doubted(disk->user);
 	if (!config->read_only)
 		disk->forgotten = false;

@@ -70,12 +70,12 @@ void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason);
 #define rblk_trace_queue_close sim_seen_queue_close
 
 /* inside.c, pool_sim.c */
-struct tgt_claim;
-void sim_seen_claim_end(const struct tgt_claim *claim);
+struct tgt_range_lock;
+void sim_seen_range_lock_end(const struct tgt_range_lock *range_lock);
 void sim_seen_finish(const struct tgt_request *request);
 void sim_seen_pool_alloc(const void *block, unsigned long bytes);
 void sim_seen_pool_free(void *block, unsigned long bytes);
-#define rblk_trace_claim_end sim_seen_claim_end
+#define rblk_trace_range_lock_end sim_seen_range_lock_end
 #define rblk_trace_finish sim_seen_finish
 #define rblk_trace_pool_alloc sim_seen_pool_alloc
 #define rblk_trace_pool_free sim_seen_pool_free

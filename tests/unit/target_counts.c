@@ -60,7 +60,7 @@ struct world {
 	struct tgt_host host;
 	struct tgt_session session;
 	struct tgt_volume volumes[2];
-	struct tgt_port ports[2];
+	struct tgt_channel channels[2];
 	void *memory;
 };
 
@@ -87,7 +87,7 @@ static struct world *world_create(void)
 	for (unsigned int i = 0; i < 2; i++) {
 		snprintf(world->volumes[i].config.name, RBLK_NAME_BYTES, "v%u", i);
 		world->volumes[i].slot = i;
-		world->ports[i].volume = &world->volumes[i];
+		world->channels[i].volume = &world->volumes[i];
 	}
 	return world;
 }
@@ -107,7 +107,7 @@ static struct tgt_handle *handle_open(struct world *world, unsigned int volume)
 
 	assert_non_null(handle);
 	handle->session = &world->session;
-	handle->access.port = &world->ports[volume];
+	handle->access.channel = &world->channels[volume];
 	tgt_tally_open(handle);
 	return handle;
 }

@@ -2,10 +2,10 @@
 /*
  * Goal: a volume's cache epoch stays the same from one process to the next only where nothing acknowledged can have been
  * lost (F7, F9): after an end in good order, or a kill that the kernel's cache has outlived. Method: lives of a store that
- * answers as it is told to, with marks in a folder of the test; a kill leaves a life without its end.
+ * answers as it is told to, with failed-sync files in a folder of the test; a kill leaves a life without its end.
  */
 #include "target/store/epoch.h"
-#include "target/store/mark.h"
+#include "target/store/failed_sync_file.h"
 #include "target/store/path.h"
 #include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
@@ -23,19 +23,19 @@ static int fake_sync(struct tgt_store *store)
 	return sync_answer;
 }
 
-static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
-	*port = calloc(1, sizeof(**port));
-	(*port)->store = store;
+	*channel = calloc(1, sizeof(**channel));
+	(*channel)->store = store;
 	return 0;
 }
 
-static void fake_detach(struct tgt_port *port)
+static void fake_detach(struct tgt_channel *channel)
 {
-	free(port);
+	free(channel);
 }
 
-static int fake_submit(struct tgt_port *port, struct tgt_io *io)
+static int fake_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	return io->kind == TGT_IO_WRITE && write_answer ? write_answer : 1;
 }
@@ -55,7 +55,7 @@ struct life {
 	uint8_t epoch[16];
 };
 
-static void life_begin(struct life *life, const char *marks)
+static void life_begin(struct life *life, const char *files)
 {
 	memset(life, 0, sizeof(*life));
 	life->store.ops = &fake_ops;
@@ -71,14 +71,14 @@ static void life_begin(struct life *life, const char *marks)
 	life->volume.block_bytes = 512;
 	life->volume.blocks = 128;
 	pthread_mutex_init(&life->volume.trouble.lock, NULL);
-	tgt_claims_init(&life->volume.claims);
-	tgt_epoch_begin(&life->volume, marks);
+	tgt_range_locks_init(&life->volume.range_locks);
+	tgt_epoch_begin(&life->volume, files);
 	tgt_epoch_get(&life->volume, life->epoch);
 }
 
 static void life_free(struct life *life)
 {
-	tgt_claims_fini(&life->volume.claims);
+	tgt_range_locks_fini(&life->volume.range_locks);
 	pthread_mutex_destroy(&life->volume.trouble.lock);
 }
 
@@ -90,8 +90,8 @@ static void life_end(struct life *life)
 
 static void life_killed(struct life *life)
 {
-	if (life->volume.trouble.mark)
-		tgt_mark_close(life->volume.trouble.mark);
+	if (life->volume.trouble.file)
+		tgt_failed_sync_file_close(life->volume.trouble.file);
 	life_free(life);
 }
 
@@ -99,12 +99,12 @@ static void life_killed(struct life *life)
 static void life_write(struct life *life, int error)
 {
 	struct rig_io write = {.io = {.kind = TGT_IO_WRITE, .bytes = 512, .buffer_index = -1, .done = rig_io_done}};
-	struct tgt_port *port;
+	struct tgt_channel *channel;
 
 	write_answer = error;
-	assert_int_equal(tgt_volume_attach(&life->volume, NULL, &port), 0);
-	assert_int_equal(tgt_volume_submit(&life->volume, port, &write.io), error);
-	tgt_volume_detach(&life->volume, port);
+	assert_int_equal(tgt_volume_attach(&life->volume, NULL, &channel), 0);
+	assert_int_equal(tgt_volume_submit(&life->volume, channel, &write.io), error);
+	tgt_volume_detach(&life->volume, channel);
 	write_answer = 0;
 }
 
@@ -180,7 +180,7 @@ static void a_kill_loses_nothing_if_the_cache_lives_on(void **state)
 	life_end(&next);
 }
 
-static void without_a_mark_nothing_vouches(void **state)
+static void without_a_file_nothing_vouches(void **state)
 {
 	struct life first, next;
 	char path[128];
@@ -297,7 +297,7 @@ int main(void)
 		EPOCH_TEST(an_end_in_good_order_loses_nothing),
 		EPOCH_TEST(what_cannot_be_made_durable_is_told),
 		EPOCH_TEST(a_kill_loses_nothing_if_the_cache_lives_on),
-		EPOCH_TEST(without_a_mark_nothing_vouches),
+		EPOCH_TEST(without_a_file_nothing_vouches),
 		EPOCH_TEST(a_write_that_failed_is_a_sign),
 		EPOCH_TEST(who_only_reads_changes_nothing),
 		EPOCH_TEST(a_file_is_known_again),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the failure of F9 is forgotten with the last port, but not a new one on a reactor that
+ * Goal: the failure of F9 is forgotten with the last channel, but not a new one on a reactor that
  * opens the volume at that moment. Method: a store whose FLUSH fails, and tgt_sync_forget()
  * wrapped, so that it waits while another thread opens and flushes.
  */
@@ -12,20 +12,20 @@
 #include <time.h>
 #include "target/store/sync.h"
 
-static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
-	*port = calloc(1, sizeof(**port));
-	(*port)->store = store;
-	(*port)->ring = ring;
+	*channel = calloc(1, sizeof(**channel));
+	(*channel)->store = store;
+	(*channel)->ring = ring;
 	return 0;
 }
 
-static void fake_detach(struct tgt_port *port)
+static void fake_detach(struct tgt_channel *channel)
 {
-	free(port);
+	free(channel);
 }
 
-static int fake_submit(struct tgt_port *port, struct tgt_io *io)
+static int fake_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	return -EIO;
 }
@@ -39,24 +39,24 @@ static const struct tgt_store_ops fake_ops = {
 
 static struct tgt_store store = {.ops = &fake_ops};
 static struct tgt_volume volume = {.store = &store, .config.name = "v"};
-static struct tgt_port *late_port;
+static struct tgt_channel *late_channel;
 static pthread_t opener;
 static bool armed;
 static _Atomic bool has_failed;
 
-static void flush_fails(struct tgt_port *port)
+static void flush_fails(struct tgt_channel *channel)
 {
 	struct tgt_io io = {.kind = TGT_IO_FLUSH, .ended = rig_io_done};
 
-	assert_int_equal(tgt_volume_submit(&volume, port, &io), -EIO);
+	assert_int_equal(tgt_volume_submit(&volume, channel, &io), -EIO);
 	assert_true(tgt_sync_is_lost(&volume));
 }
 
 static void *open_and_fail(void *arg)
 {
 	(void)arg;
-	assert_int_equal(tgt_volume_attach(&volume, NULL, &late_port), 0);
-	flush_fails(late_port);
+	assert_int_equal(tgt_volume_attach(&volume, NULL, &late_channel), 0);
+	flush_fails(late_channel);
 	atomic_store(&has_failed, true);
 	return NULL;
 }
@@ -79,17 +79,17 @@ void __wrap_tgt_sync_forget(struct tgt_volume *of)
 
 static void a_later_failure_is_not_forgotten(void **state)
 {
-	struct tgt_port *port;
+	struct tgt_channel *channel;
 
-	tgt_claims_init(&volume.claims);
-	assert_int_equal(tgt_volume_attach(&volume, NULL, &port), 0);
-	flush_fails(port);
+	tgt_range_locks_init(&volume.range_locks);
+	assert_int_equal(tgt_volume_attach(&volume, NULL, &channel), 0);
+	flush_fails(channel);
 	armed = true;
-	tgt_volume_detach(&volume, port);
+	tgt_volume_detach(&volume, channel);
 	assert_int_equal(pthread_join(opener, NULL), 0);
 	assert_true(has_failed);
 	assert_true(tgt_sync_is_lost(&volume));
-	tgt_volume_detach(&volume, late_port);
+	tgt_volume_detach(&volume, late_channel);
 	assert_false(tgt_sync_is_lost(&volume));
 }
 

@@ -12,9 +12,9 @@
 static struct queue_rig *rig;
 static struct tgt_counts counts;
 static struct tgt_volume volume;
-static struct tgt_port port = {.volume = &volume};
+static struct tgt_channel channel = {.volume = &volume};
 static struct tgt_token_bucket bucket;
-static struct tgt_access access_limited = {.port = &port, .counts = &counts, .limited = true, .buckets = {&bucket}};
+static struct tgt_access access_limited = {.channel = &channel, .counts = &counts, .limited = true, .buckets = {&bucket}};
 static unsigned int gone_on;
 
 /* Linked instead of request.c's. */

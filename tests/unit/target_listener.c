@@ -239,7 +239,7 @@ static void without_ipv6_it_is_ipv4(void **state)
 	}
 }
 
-static void a_port_in_use_is_not_asked_for_twice(void **state)
+static void a_channel_in_use_is_not_asked_for_twice(void **state)
 {
 	struct tgt_listener *listener;
 	char error[TGT_ERROR_BYTES];
@@ -484,7 +484,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(an_empty_host_is_both_families, setup),
 		cmocka_unit_test_setup(without_ipv6_it_is_ipv4, setup),
-		cmocka_unit_test_setup(a_port_in_use_is_not_asked_for_twice, setup),
+		cmocka_unit_test_setup(a_channel_in_use_is_not_asked_for_twice, setup),
 		cmocka_unit_test_setup(a_device_that_comes_back_is_listened_on, setup),
 		cmocka_unit_test_setup(a_name_is_resolved_once, setup),
 		cmocka_unit_test_setup(a_login_without_memory_is_refused_with_words, setup),

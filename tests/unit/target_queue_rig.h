@@ -20,7 +20,7 @@ struct queue_rig {
 	struct tgt_host_share host;
 	struct tgt_share share;
 	struct tgt_io_queue io_queue;
-	struct tgt_port port; /* for operations that the store has */
+	struct tgt_channel channel; /* for operations that the store has */
 };
 
 static inline void *queue_rig_array(size_t count, size_t bytes)
@@ -70,7 +70,7 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 	for (uint16_t tag = 0; tag < tags; tag++) {
 		io_queue->requests[tag].io_queue = io_queue;
 		io_queue->requests[tag].tag = tag;
-		io_queue->requests[tag].io.port = &rig->port;
+		io_queue->requests[tag].io.channel = &rig->channel;
 	}
 	TAILQ_INIT(&io_queue->waiting);
 	TAILQ_INIT(&io_queue->fetching);

@@ -38,8 +38,8 @@ static void opened_idle(struct tgt_access *access)
 }
 
 static struct tgt_counts counts;
-static struct tgt_port port;
-static struct tgt_access opened = {.port = &port, .counts = &counts, .idle = opened_idle};
+static struct tgt_channel channel;
+static struct tgt_access opened = {.channel = &channel, .counts = &counts, .idle = opened_idle};
 
 /* The list that the request is in, and how it leaves it. */
 static struct tgt_request_list *listed;

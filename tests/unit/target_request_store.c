@@ -15,7 +15,7 @@
 
 static int at_once; /* what submit returns */
 
-static int fake_submit(struct tgt_port *port, struct tgt_io *io)
+static int fake_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	return at_once;
 }
@@ -32,10 +32,10 @@ static struct tgt_access *fake_find(struct tgt_io_queue *io_queue, uint32_t hand
 
 static const struct tgt_io_queue_ops finding_ops = {.find = fake_find};
 
-static void port_begin(struct tgt_port *port)
+static void channel_begin(struct tgt_channel *channel)
 {
-	tgt_claims_init(&port->volume->claims);
-	assert_int_equal(tgt_claims_attach(&port->volume->claims, &port->claims, NULL, NULL), 0);
+	tgt_range_locks_init(&channel->volume->range_locks);
+	assert_int_equal(tgt_range_locks_attach(&channel->volume->range_locks, &channel->range_locks, NULL, NULL), 0);
 }
 
 /* The status of a WRITE; `later` is the store's answer if it does not answer at once. */
@@ -44,8 +44,8 @@ static enum rblk_status write_status(int now, int later)
 	struct tgt_loop loop = {0};
 	struct tgt_store store = { .ops = &fake_ops };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
-	struct tgt_port port = { .store = &store, .volume = &volume };
-	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
+	struct tgt_channel channel = {.store = &store, .volume = &volume};
+	struct tgt_access access = {.channel = &channel, .users = 1, .counts = &counts};
 	struct tgt_io_queue io_queue = {.loop = &loop, .open = true};
 	struct tgt_request request = {.io_queue = &io_queue, .access = &access, .blocks = 8};
 
@@ -53,8 +53,8 @@ static enum rblk_status write_status(int now, int later)
 	TAILQ_INIT(&io_queue.done);
 	request.opcode = RBLK_OP_WRITE;
 	request.state = TGT_REQUEST_DATA_IN;
-	tgt_window_init(&port.transfers, 1);
-	port_begin(&port);
+	tgt_inflight_init(&channel.transfers, 1);
+	channel_begin(&channel);
 	at_once = now;
 	tgt_request_data_in(&request);
 	if (!now) {
@@ -63,7 +63,7 @@ static enum rblk_status write_status(int now, int later)
 	}
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
 	assert_ptr_equal(TAILQ_FIRST(&io_queue.done), &request);
-	tgt_claims_detach(&port.claims);
+	tgt_range_locks_detach(&channel.range_locks);
 	return request.status;
 }
 
@@ -74,15 +74,15 @@ static enum rblk_status write_status_late(int late)
 	struct tgt_loop loop = {0};
 	struct tgt_store store = { .ops = &fake_ops };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512 };
-	struct tgt_port port = { .store = &store, .volume = &volume };
-	struct tgt_access access = { .port = &port, .users = 2, .counts = &counts };
+	struct tgt_channel channel = {.store = &store, .volume = &volume};
+	struct tgt_access access = {.channel = &channel, .users = 2, .counts = &counts};
 	struct tgt_io_queue io_queue = {.loop = &loop, .open = true};
 	struct tgt_request requests[2];
 
 	tgt_work_init(&loop);
 	TAILQ_INIT(&io_queue.done);
-	tgt_window_init(&port.transfers, 1);
-	port_begin(&port);
+	tgt_inflight_init(&channel.transfers, 1);
+	channel_begin(&channel);
 	at_once = 0;
 	for (int i = 0; i < 2; i++) {
 		requests[i] = (struct tgt_request){.io_queue = &io_queue, .access = &access, .blocks = 8};
@@ -94,7 +94,7 @@ static enum rblk_status write_status_late(int late)
 	requests[0].io.done(&requests[0].io, 0);
 	assert_int_equal(requests[0].status, RBLK_OK);
 	assert_int_equal(requests[1].state, TGT_REQUEST_REPLYING);
-	tgt_claims_detach(&port.claims);
+	tgt_range_locks_detach(&channel.range_locks);
 	return requests[1].status;
 }
 
@@ -163,7 +163,7 @@ enum { COMMANDS = 64, BYTES = 256 << 10 };
 static struct tgt_request requests[COMMANDS];
 static uint64_t zeroed;
 
-static int zero_submit(struct tgt_port *port, struct tgt_io *io)
+static int zero_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	assert_int_equal(io->kind, TGT_IO_WRITE_ZEROES);
 	zeroed += io->bytes;
@@ -195,8 +195,8 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	struct fab_mr mr = {0};
 	struct fab_device device = {0};
 	struct fab_conn conn = { .device = &device };
-	struct tgt_port port = { .store = &store, .volume = &volume, .mr = { &mr } };
-	struct tgt_access access = { .port = &port, .users = 1, .counts = &counts };
+	struct tgt_channel channel = {.store = &store, .volume = &volume, .mr = {&mr}};
+	struct tgt_access access = {.channel = &channel, .users = 1, .counts = &counts};
 	struct tgt_host_share host = {0};
 	struct tgt_share share = {.host = &host, .loop = &loop};
 	struct tgt_io_queue io_queue = {.loop = &loop,
@@ -212,8 +212,8 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	zeroed = 0;
 	found = &access;
 	tgt_work_init(&loop);
-	tgt_window_init(&port.ranges, 1);
-	port_begin(&port);
+	tgt_inflight_init(&channel.ranges, 1);
+	channel_begin(&channel);
 	loop.max_io_bytes = BYTES;
 	loop.now_ns = 1;
 	TAILQ_INIT(&io_queue.done);
@@ -240,7 +240,7 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	assert_int_equal(bytes_done(opcode), COMMANDS * BYTES);
 	for (uint16_t tag = 0; tag < COMMANDS; tag++)
 		assert_int_equal(requests[tag].status, RBLK_OK);
-	tgt_claims_detach(&port.claims);
+	tgt_range_locks_detach(&channel.range_locks);
 	free(store.info.direct);
 	return turns;
 }
@@ -310,9 +310,9 @@ static void what_is_put_off_may_wait_for_memory(void **state)
 	char memory[4096];
 	struct tgt_store store = { .ops = &fake_ops, .info.direct = memory };
 	struct tgt_volume volume = { .store = &store, .block_bytes = 512, .blocks = 8 };
-	struct tgt_port port = { .store = &store, .volume = &volume };
+	struct tgt_channel channel = {.store = &store, .volume = &volume};
 	struct tgt_portion portion;
-	struct tgt_access access = { .port = &port, .portion = &portion, .users = 1, .counts = &counts };
+	struct tgt_access access = {.channel = &channel, .portion = &portion, .users = 1, .counts = &counts};
 	struct tgt_host_share host = {0};
 	struct tgt_share share = {0};
 	struct tgt_io_queue io_queue = {.loop = &loop, .share = &share, .open = true, .ops = &ops};

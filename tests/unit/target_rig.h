@@ -81,7 +81,7 @@ static inline struct tgt_volume_config rig_volume(const char *store, const char 
 struct rig {
 	struct tgt_ring *ring;
 	struct tgt_store *store;
-	struct tgt_port *port;
+	struct tgt_channel *channel;
 };
 
 /* Returns the result of open; after 0 the rig is ready. */
@@ -93,13 +93,13 @@ static inline int rig_open(struct rig *rig, const struct tgt_store_ops *ops,
 	if (status < 0)
 		return status;
 	assert_int_equal(tgt_ring_create(64, 8, &rig->ring), 0);
-	assert_int_equal(rig->store->ops->attach(rig->store, rig->ring, &rig->port), 0);
+	assert_int_equal(rig->store->ops->attach(rig->store, rig->ring, &rig->channel), 0);
 	return 0;
 }
 
 static inline void rig_close(struct rig *rig)
 {
-	rig->store->ops->detach(rig->port);
+	rig->store->ops->detach(rig->channel);
 	tgt_ring_destroy(rig->ring);
 	rig->store->ops->close(rig->store);
 }
@@ -127,7 +127,7 @@ static inline int rig_do(struct rig *rig, struct rig_io *one)
 
 	one->io.done = rig_io_done;
 	one->done = 0;
-	status = rig->store->ops->submit(rig->port, &one->io);
+	status = rig->store->ops->submit(rig->channel, &one->io);
 	if (status != 0) {
 		assert_int_equal(one->done, 0);
 		return status == 1 ? 0 : status;

@@ -15,7 +15,7 @@
 static struct rig {
 	struct tgt_reactor reactor;
 	struct tgt_volume volume;
-	struct tgt_port port;
+	struct tgt_channel channel;
 	struct tgt_session session;
 	struct tgt_queue queue;
 	struct tgt_handle handle;
@@ -78,17 +78,17 @@ static int begin(void **state)
 	tgt_work_init(&rig->reactor.loop);
 	TAILQ_INIT(&rig->reactor.sessions);
 	TAILQ_INSERT_TAIL(&rig->reactor.sessions, &rig->session, link);
-	rig->reactor.ports[0] = &rig->port;
-	rig->port.volume = &rig->volume;
+	rig->reactor.channels[0] = &rig->channel;
+	rig->channel.volume = &rig->volume;
 	assert_int_equal(tgt_reservations_init(&rig->volume.reservations, NULL, uuid, error), 0);
-	tgt_reservations_join(&rig->volume.reservations, &rig->port.subscriber, &rig->reactor);
+	tgt_reservations_join(&rig->volume.reservations, &rig->channel.subscriber, &rig->reactor);
 	rig->session.reactor = &rig->reactor;
 	rig->session.handles = rig->handles;
 	rig->session.handle_slots = 1;
 	rig->session.places[0].queue = &rig->queue;
 	rig->handles[0] = &rig->handle;
 	rig->handle.session = &rig->session;
-	rig->handle.access.port = &rig->port;
+	rig->handle.access.channel = &rig->channel;
 	pthread_mutex_init(&rig->session.lock, NULL);
 	registers("a", 1);
 	registers("b", 2);
@@ -101,7 +101,7 @@ static int end(void **state)
 {
 	(void)state;
 	pthread_mutex_destroy(&rig->session.lock);
-	tgt_reservations_leave(&rig->volume.reservations, &rig->port.subscriber);
+	tgt_reservations_leave(&rig->volume.reservations, &rig->channel.subscriber);
 	tgt_reservations_fini(&rig->volume.reservations);
 	free(rig);
 	return 0;
@@ -119,7 +119,7 @@ static void what_the_old_name_has_lost_is_taken_first(void **state)
 	/* Whoever has the name has its rights. */
 	assert_int_equal(rig->handle.access.refused, 0);
 	assert_string_equal(rig->session.initiator, "b");
-	assert_true(tgt_reservations_seen(&rig->volume.reservations, &rig->port.subscriber));
+	assert_true(tgt_reservations_seen(&rig->volume.reservations, &rig->channel.subscriber));
 }
 
 /* Its commands end, too. */

@@ -7,7 +7,7 @@
 #include "tests/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
-#include "target/store/port.h"
+#include "target/store/channel.h"
 #include "target/io/request.h"
 #include "target/io/share.h"
 #include "target/io/work.h"
@@ -23,7 +23,7 @@ struct world {
 	struct tgt_io_queue io_queues[SESSIONS];
 	struct tgt_portion portions[SESSIONS]; /* of a volume; `accesses` have it open */
 	struct tgt_access accesses[SESSIONS];
-	struct tgt_port port; /* no write claims anything there */
+	struct tgt_channel channel; /* no write range locks anything there */
 	struct tgt_request requests[SESSIONS];
 };
 
@@ -45,7 +45,7 @@ static void io_queue_begin(struct world *world, unsigned int i, struct tgt_host_
 	TAILQ_INIT(&io_queue->done);
 	tgt_portion_init(&world->portions[i], &world->loop);
 	world->accesses[i].portion = &world->portions[i];
-	world->accesses[i].port = &world->port;
+	world->accesses[i].channel = &world->channel;
 	world->requests[i].io_queue = io_queue;
 	world->requests[i].access = &world->accesses[i];
 }
@@ -236,7 +236,7 @@ static struct tgt_request *writes_begin(struct writes *writes)
 	writes->world = world_create();
 	tgt_portion_init(&writes->other_portion, &writes->world->loop);
 	writes->other.portion = &writes->other_portion;
-	writes->other.port = &writes->world->port;
+	writes->other.channel = &writes->world->channel;
 	do
 		request = write_page(writes, &writes->world->accesses[0]);
 	while (request->state == TGT_REQUEST_DATA_IN);

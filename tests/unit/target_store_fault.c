@@ -278,7 +278,7 @@ static void delay_begins_later(void **state)
 
 	open_plan(&rig, "delay=write:20ms");
 	write.io.buffer = out;
-	assert_int_equal(rig.store->ops->submit(rig.port, &write.io), 0);
+	assert_int_equal(rig.store->ops->submit(rig.channel, &write.io), 0);
 	memset(in, 0xff, 4096);
 	/* A memory store answers at once, so this does not wait for the ring. */
 	{
@@ -288,7 +288,7 @@ static void delay_begins_later(void **state)
 					     .buffer_index = -1,
 					     .done = rig_io_done}};
 
-		assert_int_equal(rig.store->ops->submit(rig.port, &read.io), 1);
+		assert_int_equal(rig.store->ops->submit(rig.channel, &read.io), 1);
 	}
 	assert_int_equal(in[0], 0);
 	assert_int_equal(write.done, 0);

@@ -388,7 +388,7 @@ static void a_completion_wakes_the_ring(void **state)
 	for (unsigned int i = 0; i < 3; i++) {
 		one.io.done = rig_io_done;
 		one.done = 0;
-		assert_int_equal(rig.store->ops->submit(rig.port, &one.io), 0);
+		assert_int_equal(rig.store->ops->submit(rig.channel, &one.io), 0);
 		assert_int_equal(tgt_ring_inflight(rig.ring), 1);
 		/* No time limit: only the completion ends it. */
 		while (!one.done) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: submit.c completes every operation once, with the store's answer; a failed FLUSH or FUA
- * makes every FLUSH fail until the last port is detached, and changes the cache epoch (F9), also
+ * makes every FLUSH fail until the last channel is detached, and changes the cache epoch (F9), also
  * for a sync that succeeds at the same time; errors are counted by kind; operations in flight are
  * bounded, and owners that wait take turns. Method: a store that answers what it is told to, at
  * once or later.
@@ -13,20 +13,20 @@ static int answer;	   /* of the store: what its submit returns */
 static unsigned int begun; /* how many operations it has seen */
 static struct tgt_io *held;
 
-static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_port **port)
+static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
-	*port = calloc(1, sizeof(**port));
-	(*port)->store = store;
-	(*port)->ring = ring;
+	*channel = calloc(1, sizeof(**channel));
+	(*channel)->store = store;
+	(*channel)->ring = ring;
 	return 0;
 }
 
-static void fake_detach(struct tgt_port *port)
+static void fake_detach(struct tgt_channel *channel)
 {
-	free(port);
+	free(channel);
 }
 
-static int fake_submit(struct tgt_port *port, struct tgt_io *io)
+static int fake_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	begun++;
 	held = answer ? NULL : io;
@@ -43,7 +43,7 @@ static const struct tgt_store_ops fake_ops = {
 struct scene {
 	struct tgt_store store;
 	struct tgt_volume volume;
-	struct tgt_port *ports[2]; /* of two reactors */
+	struct tgt_channel *channels[2]; /* of two reactors */
 };
 
 static void scene_open(struct scene *scene, bool buffered)
@@ -58,16 +58,16 @@ static void scene_open(struct scene *scene, bool buffered)
 	scene->volume.block_bytes = 512;
 	scene->volume.blocks = 128;
 	strcpy(scene->volume.config.name, "v");
-	tgt_claims_init(&scene->volume.claims);
+	tgt_range_locks_init(&scene->volume.range_locks);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(tgt_volume_attach(&scene->volume, NULL, &scene->ports[i]), 0);
+		assert_int_equal(tgt_volume_attach(&scene->volume, NULL, &scene->channels[i]), 0);
 }
 
 static void scene_close(struct scene *scene)
 {
 	for (int i = 0; i < 2; i++)
-		if (scene->ports[i])
-			tgt_volume_detach(&scene->volume, scene->ports[i]);
+		if (scene->channels[i])
+			tgt_volume_detach(&scene->volume, scene->channels[i]);
 }
 
 static struct tgt_io io_of(enum tgt_io_kind kind, uint32_t flags)
@@ -77,14 +77,14 @@ static struct tgt_io io_of(enum tgt_io_kind kind, uint32_t flags)
 }
 
 /* The store answers `now`, or (0) `later`; returns the result that the owner gets. */
-static int run(struct scene *scene, int port, enum tgt_io_kind kind, uint32_t flags, int now,
+static int run(struct scene *scene, int channel, enum tgt_io_kind kind, uint32_t flags, int now,
 	       int later)
 {
 	struct rig_io one = {.io = io_of(kind, flags)};
 	int status;
 
 	answer = now;
-	status = tgt_volume_submit(&scene->volume, scene->ports[port], &one.io);
+	status = tgt_volume_submit(&scene->volume, scene->channels[channel], &one.io);
 	if (status) {
 		assert_int_equal(one.done, 0);
 		return status > 0 ? 0 : status;
@@ -112,10 +112,10 @@ static void answers_come_back(void **state)
 	scene_close(&scene);
 }
 
-static bool flush_latched(struct scene *scene, int port)
+static bool flush_latched(struct scene *scene, int channel)
 {
 	unsigned int before = begun;
-	int status = run(scene, port, TGT_IO_FLUSH, 0, 0, 0);
+	int status = run(scene, channel, TGT_IO_FLUSH, 0, 0, 0);
 
 	if (!status)
 		return false;
@@ -148,11 +148,11 @@ static void a_failed_flush_is_remembered(void **state)
 	assert_int_equal(run(&scene, 1, TGT_IO_WRITE, TGT_IO_FUA, 0, 0), 0);
 	assert_int_equal(run(&scene, 1, TGT_IO_READ, 0, 1, 0), 0);
 	/* One of two has closed; the other has not been told yet. */
-	tgt_volume_detach(&scene.volume, scene.ports[0]);
-	scene.ports[0] = NULL;
+	tgt_volume_detach(&scene.volume, scene.channels[0]);
+	scene.channels[0] = NULL;
 	assert_true(flush_latched(&scene, 1));
-	tgt_volume_detach(&scene.volume, scene.ports[1]);
-	assert_int_equal(tgt_volume_attach(&scene.volume, NULL, &scene.ports[1]), 0);
+	tgt_volume_detach(&scene.volume, scene.channels[1]);
+	assert_int_equal(tgt_volume_attach(&scene.volume, NULL, &scene.channels[1]), 0);
 	assert_false(flush_latched(&scene, 1));
 	epoch_of(&scene, third);
 	assert_memory_equal(second, third, 16);
@@ -171,7 +171,7 @@ static void a_flush_under_way_fails_too(void **state)
 
 	scene_open(&scene, false);
 	answer = 0;
-	assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[0], &one.io), 0);
+	assert_int_equal(tgt_volume_submit(&scene.volume, scene.channels[0], &one.io), 0);
 	assert_int_equal(run(&scene, 1, TGT_IO_FLUSH, 0, 0, -EIO), -EIO);
 	one.io.done(&one.io, 0);
 	assert_int_equal(one.done, 1);
@@ -194,11 +194,11 @@ static void sync_beside(bool buffered, enum tgt_io_kind kind, uint32_t flags, in
 	scene_close(&scene);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(tgt_ring_create(64, 8, &rings[i]), 0);
-		assert_int_equal(tgt_volume_attach(&scene.volume, rings[i], &scene.ports[i]), 0);
+		assert_int_equal(tgt_volume_attach(&scene.volume, rings[i], &scene.channels[i]), 0);
 	}
 	answer = 0;
-	assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[0], &first.io), 0);
-	assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[1], &other.io), 0);
+	assert_int_equal(tgt_volume_submit(&scene.volume, scene.channels[0], &first.io), 0);
+	assert_int_equal(tgt_volume_submit(&scene.volume, scene.channels[1], &other.io), 0);
 	first.io.done(&first.io, 0);
 	assert_int_equal(first.done, !waits);
 	/* It does not wait for one that begins later. */
@@ -235,14 +235,14 @@ static void syncs_do_not_wait_in_a_circle(void **state)
 	enum { PORTS = 3, ROUNDS = 200 };
 	static struct rig_io flushes[PORTS];
 	struct tgt_ring *rings[PORTS];
-	struct tgt_port *ports[PORTS];
+	struct tgt_channel *channels[PORTS];
 	struct scene scene;
 	unsigned int seed = 1;
 
 	scene_open(&scene, true);
 	for (int i = 0; i < PORTS; i++) {
 		assert_int_equal(tgt_ring_create(64, 8, &rings[i]), 0);
-		assert_int_equal(tgt_volume_attach(&scene.volume, rings[i], &ports[i]), 0);
+		assert_int_equal(tgt_volume_attach(&scene.volume, rings[i], &channels[i]), 0);
 	}
 	answer = 0;
 	for (int round = 0; round < ROUNDS; round++) {
@@ -254,8 +254,9 @@ static void syncs_do_not_wait_in_a_circle(void **state)
 
 			if (!(begun_mask & 1u << i)) {
 				flushes[i].io = io_of(TGT_IO_FLUSH, 0);
-				assert_int_equal(tgt_volume_submit(&scene.volume, ports[i],
-								   &flushes[i].io), 0);
+				assert_int_equal(tgt_volume_submit(&scene.volume, channels[i],
+								   &flushes[i].io),
+						 0);
 				begun_mask |= 1u << i;
 			} else if (!(back & 1u << i)) {
 				flushes[i].io.done(&flushes[i].io, 0);
@@ -274,7 +275,7 @@ static void syncs_do_not_wait_in_a_circle(void **state)
 	}
 	for (int i = 0; i < PORTS; i++) {
 		assert_int_equal(tgt_ring_inflight(rings[i]), 0);
-		tgt_volume_detach(&scene.volume, ports[i]);
+		tgt_volume_detach(&scene.volume, channels[i]);
 		tgt_ring_destroy(rings[i]);
 	}
 	scene_close(&scene);
@@ -290,7 +291,7 @@ static void no_room_for_what_has_waited_is_said(void **state)
 	answer = 0;
 	for (int i = 0; i < 3; i++) {
 		flushes[i] = (struct rig_io){.io = io_of(TGT_IO_FLUSH, 0)};
-		assert_int_equal(tgt_volume_submit(&scene.volume, scene.ports[0], &flushes[i].io),
+		assert_int_equal(tgt_volume_submit(&scene.volume, scene.channels[0], &flushes[i].io),
 				 0);
 	}
 	assert_int_equal(begun, 1);
@@ -367,7 +368,7 @@ static void crowd_ended(struct tgt_io *io, int error)
 	order[ended++] = (char)io->waiter.owner;
 }
 
-static int crowd_submit(struct tgt_port *port, struct tgt_io *io)
+static int crowd_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	begun++;
 	storing[storing_head++ % MANY] = io;
@@ -396,7 +397,7 @@ static void crowd_start(struct scene *scene, unsigned int i, enum tgt_io_kind ki
 	crowd[i].io = io_of(kind, 0);
 	crowd[i].io.ended = crowd_ended;
 	crowd[i].io.waiter.owner = owner;
-	assert_int_equal(tgt_volume_submit(&scene->volume, scene->ports[0], &crowd[i].io), 0);
+	assert_int_equal(tgt_volume_submit(&scene->volume, scene->channels[0], &crowd[i].io), 0);
 }
 
 static unsigned int crowd_storing(void)
@@ -459,20 +460,20 @@ static void owners_take_turns(void **state)
 }
 
 /* What a disk takes is for all reactors that serve it, and each has a part, as long as they do. */
-static void transfers_are_divided_among_ports(void **state)
+static void transfers_are_divided_among_channels(void **state)
 {
 	static const struct {
 		uint32_t depth;
 		unsigned int alone, divided;
 	} cases[] = {{0, 256, 256}, {32, 32, 16}, {100, 100, 50}, {9, 9, 8}};
-	struct tgt_port *other;
+	struct tgt_channel *other;
 	struct scene scene;
 
 	for (size_t c = 0; c < UNIT_LENGTH(cases); c++) {
 		unsigned int i = 0;
 
 		crowd_open(&scene);
-		tgt_volume_detach(&scene.volume, scene.ports[1]);
+		tgt_volume_detach(&scene.volume, scene.channels[1]);
 		scene.store.info.depths.transfers = cases[c].depth;
 		for (; i < 270; i++)
 			crowd_start(&scene, i, i % 2 ? TGT_IO_READ : TGT_IO_WRITE, 'a');
@@ -490,7 +491,7 @@ static void transfers_are_divided_among_ports(void **state)
 		while (crowd_storing())
 			crowd_end_one(0);
 		assert_int_equal(ended, 270);
-		tgt_volume_attach(&scene.volume, NULL, &scene.ports[1]);
+		tgt_volume_attach(&scene.volume, NULL, &scene.channels[1]);
 		scene_close(&scene);
 	}
 }
@@ -537,7 +538,7 @@ int main(void)
 		cmocka_unit_test(which_errors_are_remembered),
 		cmocka_unit_test(ranges_leave_threads_to_others),
 		cmocka_unit_test(owners_take_turns),
-		cmocka_unit_test(transfers_are_divided_among_ports),
+		cmocka_unit_test(transfers_are_divided_among_channels),
 		cmocka_unit_test(flushes_are_done_together),
 	};
 

@@ -57,7 +57,7 @@ fault_bond() {
 		echo $to > /sys/class/net/wire1i/bonding/active_slave || lab_fail "$fault: $to"
 	noticed
 }
-fault_port() {
+fault_channel() {
 	local from to=port1i
 	from=$(active)
 	! active_is $to || to=port2i

@@ -4,36 +4,36 @@
  * each has; nobody waits for an owner that wants nothing. Method: owners that always have operations
  * waiting, and a count of whose began.
  */
-#include "target/store/window.h"
+#include "target/store/inflight.h"
 #include "tests/unit/unit.h"
 
 #define OWNERS 3u
 #define EACH 8u
 #define ROUNDS 1200u
 
-static struct tgt_window window;
+static struct tgt_inflight inflight;
 static struct tgt_waiter waiters[OWNERS][EACH];
 static unsigned int begun[OWNERS];
 
 /* One ends, and another begins. */
 static struct tgt_waiter *next(void)
 {
-	tgt_window_leave(&window);
-	return tgt_window_next(&window);
+	tgt_inflight_leave(&inflight);
+	return tgt_inflight_next(&inflight);
 }
 
-/* Fills the window, then keeps `waiting` operations of each owner there for so many that begin. */
+/* Fills it, then keeps `waiting` operations of each owner there for so many that begin. */
 static void run(const unsigned int weights[OWNERS], const unsigned int waiting[OWNERS])
 {
-	struct tgt_waiter filler = {.owner = tgt_window_owner(99, 0)};
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(99, 0)};
 
-	tgt_window_init(&window, 1);
-	assert_true(tgt_window_enter(&window, &filler));
+	tgt_inflight_init(&inflight, 1);
+	assert_true(tgt_inflight_enter(&inflight, &filler));
 	for (unsigned int i = 0; i < OWNERS; i++) {
 		begun[i] = 0;
 		for (unsigned int j = 0; j < waiting[i]; j++) {
-			waiters[i][j].owner = tgt_window_owner(i + 1, weights[i]);
-			assert_false(tgt_window_enter(&window, &waiters[i][j]));
+			waiters[i][j].owner = tgt_inflight_owner(i + 1, weights[i]);
+			assert_false(tgt_inflight_enter(&inflight, &waiters[i][j]));
 		}
 	}
 	for (unsigned int n = 0; n < ROUNDS; n++) {
@@ -45,7 +45,7 @@ static void run(const unsigned int weights[OWNERS], const unsigned int waiting[O
 		owner = (unsigned int)(waiter->owner & 0xffffffff) - 1;
 		begun[owner]++;
 		/* Another one of that owner comes at once. */
-		assert_false(tgt_window_enter(&window, waiter));
+		assert_false(tgt_inflight_enter(&inflight, waiter));
 	}
 }
 
@@ -83,44 +83,44 @@ static void the_only_one_gets_all(void **state)
 /* One that is taken back in the middle of its owner's turn neither ends nor prolongs the turn. */
 static void a_withdrawal_keeps_the_turn(void **state)
 {
-	struct tgt_waiter filler = {.owner = tgt_window_owner(99, 0)};
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(99, 0)};
 
 	(void)state;
-	tgt_window_init(&window, 1);
-	assert_true(tgt_window_enter(&window, &filler));
+	tgt_inflight_init(&inflight, 1);
+	assert_true(tgt_inflight_enter(&inflight, &filler));
 	for (unsigned int i = 0; i < 2; i++)
 		for (unsigned int j = 0; j < 5; j++) {
-			waiters[i][j].owner = tgt_window_owner(i + 1, 3);
-			assert_false(tgt_window_enter(&window, &waiters[i][j]));
+			waiters[i][j].owner = tgt_inflight_owner(i + 1, 3);
+			assert_false(tgt_inflight_enter(&inflight, &waiters[i][j]));
 		}
 	assert_ptr_equal(next(), &waiters[0][0]);
-	tgt_window_withdraw(&window, &waiters[0][1]);
+	tgt_inflight_withdraw(&inflight, &waiters[0][1]);
 	assert_ptr_equal(next(), &waiters[0][2]);
 	assert_ptr_equal(next(), &waiters[0][3]);
 	assert_ptr_equal(next(), &waiters[1][0]);
 }
 
-/* A window that has become smaller lets nobody in until it is no fuller than that; one that has become larger is filled by
+/* A bound that has become smaller lets nobody in until it is no fuller than that; one that has become larger is filled by
  * those that wait, before those that come. */
-static void a_window_may_change(void **state)
+static void the_bound_may_change(void **state)
 {
-	struct tgt_waiter early[4] = {0}, late = {.owner = tgt_window_owner(2, 0)};
+	struct tgt_waiter early[4] = {0}, late = {.owner = tgt_inflight_owner(2, 0)};
 
 	(void)state;
-	tgt_window_init(&window, 2);
+	tgt_inflight_init(&inflight, 2);
 	for (unsigned int i = 0; i < 4; i++) {
-		early[i].owner = tgt_window_owner(1, 0);
-		assert_true(tgt_window_enter(&window, &early[i]) == (i < 2));
+		early[i].owner = tgt_inflight_owner(1, 0);
+		assert_true(tgt_inflight_enter(&inflight, &early[i]) == (i < 2));
 	}
-	window.most = 1;
+	inflight.most = 1;
 	assert_null(next());
 	assert_ptr_equal(next(), &early[2]);
-	window.most = 3;
-	assert_false(tgt_window_enter(&window, &late));
-	assert_ptr_equal(tgt_window_next(&window), &early[3]);
-	assert_ptr_equal(tgt_window_next(&window), &late);
-	assert_null(tgt_window_next(&window));
-	assert_int_equal(window.inflight, 3);
+	inflight.most = 3;
+	assert_false(tgt_inflight_enter(&inflight, &late));
+	assert_ptr_equal(tgt_inflight_next(&inflight), &early[3]);
+	assert_ptr_equal(tgt_inflight_next(&inflight), &late);
+	assert_null(tgt_inflight_next(&inflight));
+	assert_int_equal(inflight.count, 3);
 }
 
 #define CROWD 3000u /* owners, each with one operation that waits, or two */
@@ -129,18 +129,18 @@ static void a_window_may_change(void **state)
 static void a_crowd_is_served_in_turn(void **state)
 {
 	static struct tgt_waiter crowd[2][CROWD];
-	struct tgt_waiter filler = {.owner = tgt_window_owner(0, 0)};
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(0, 0)};
 
 	(void)state;
-	tgt_window_init(&window, 1);
-	assert_true(tgt_window_enter(&window, &filler));
+	tgt_inflight_init(&inflight, 1);
+	assert_true(tgt_inflight_enter(&inflight, &filler));
 	for (unsigned int n = 0; n < 2; n++)
 		for (unsigned int i = 0; i < CROWD; i++) {
-			crowd[n][i].owner = tgt_window_owner(i + 1, 1);
-			assert_false(tgt_window_enter(&window, &crowd[n][i]));
+			crowd[n][i].owner = tgt_inflight_owner(i + 1, 1);
+			assert_false(tgt_inflight_enter(&inflight, &crowd[n][i]));
 		}
 	for (unsigned int i = 0; i < CROWD; i += 3)
-		tgt_window_withdraw(&window, &crowd[i % 2][i]);
+		tgt_inflight_withdraw(&inflight, &crowd[i % 2][i]);
 	for (unsigned int n = 0; n < 2; n++)
 		for (unsigned int i = 0; i < CROWD; i++) {
 			if (i % 3)
@@ -158,7 +158,7 @@ int main(void)
 		cmocka_unit_test(equal_weights_are_equal),
 		cmocka_unit_test(the_only_one_gets_all),
 		cmocka_unit_test(a_withdrawal_keeps_the_turn),
-		cmocka_unit_test(a_window_may_change),
+		cmocka_unit_test(the_bound_may_change),
 		cmocka_unit_test(a_crowd_is_served_in_turn),
 	};
 

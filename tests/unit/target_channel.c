@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: registering and deregistering a memory volume takes no time of the reactor; a port is not
+ * Goal: registering and deregistering a memory volume takes no time of the reactor; a channel is not
  * ready before its memory is registered, and the volume exists until it is deregistered. Method: a
  * memory volume on a real ring, and a fabric of the test whose work blocks until the test releases
  * it.
  */
-#include "target/store/port.h"
+#include "target/store/channel.h"
 #include "target/base/log.h"
 #include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
@@ -63,14 +63,14 @@ static struct fab *fabrics[] = {&fab};
 static struct tgt_registry *registry;
 static struct tgt_volume *volume; /* the test's own reference */
 static struct tgt_ring *ring;
-static struct tgt_port *opened;
+static struct tgt_channel *opened;
 static struct tgt_log_limit log_limit;
 
-static void on_opened(struct tgt_port *port, void *context)
+static void on_opened(struct tgt_channel *channel, void *context)
 {
 	assert_ptr_equal(context, &opened);
 	assert_null(opened);
-	opened = port;
+	opened = channel;
 }
 
 static int setup(void **state)
@@ -102,14 +102,14 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct tgt_port *open_port(struct tgt_ring *on)
+static struct tgt_channel *open_channel(struct tgt_ring *on)
 {
-	const struct tgt_port_owner owner = {
+	const struct tgt_channel_owner owner = {
 		.opened = on_opened, .context = &opened, .log_limit = &log_limit};
-	struct tgt_port *port;
+	struct tgt_channel *channel;
 
-	assert_int_equal(tgt_port_open(tgt_volume_ref(volume), on, fabrics, 1, &owner, &port), 0);
-	return port;
+	assert_int_equal(tgt_channel_open(tgt_volume_ref(volume), on, fabrics, 1, &owner, &channel), 0);
+	return channel;
 }
 
 /* Releases the blocked work, and handles its completion. */
@@ -125,19 +125,19 @@ static void let_go(void)
 
 static void neither_is_done_on_the_callers_thread(void **state)
 {
-	struct tgt_port *port = open_port(ring);
+	struct tgt_channel *channel = open_channel(ring);
 
 	sem_wait(&entered);
-	assert_int_equal(port->state, TGT_PORT_OPENING);
+	assert_int_equal(channel->state, TGT_CHANNEL_OPENING);
 	assert_false(pthread_equal(worked_on, pthread_self()));
 	assert_int_equal(tgt_ring_inflight(ring), 1);
 	assert_int_equal(ended, 0);
 	let_go();
-	assert_ptr_equal(opened, port);
-	assert_int_equal(port->state, TGT_PORT_READY);
+	assert_ptr_equal(opened, channel);
+	assert_int_equal(channel->state, TGT_CHANNEL_READY);
 	assert_int_equal(ended, 1);
 
-	tgt_port_close(port);
+	tgt_channel_close(channel);
 	sem_wait(&entered);
 	assert_int_equal(retired, 1);
 	assert_int_equal(ended, 1);
@@ -148,17 +148,17 @@ static void neither_is_done_on_the_callers_thread(void **state)
 	assert_int_equal(worked, 2);
 }
 
-static void what_is_refused_is_a_failed_port(void **state)
+static void what_is_refused_is_a_failed_channel(void **state)
 {
-	struct tgt_port *port = open_port(ring);
+	struct tgt_channel *channel = open_channel(ring);
 
 	sem_wait(&entered);
 	refuse = 1;
 	let_go();
-	assert_ptr_equal(opened, port);
-	assert_int_equal(port->state, TGT_PORT_FAILED);
+	assert_ptr_equal(opened, channel);
+	assert_int_equal(channel->state, TGT_CHANNEL_FAILED);
 	/* There is nothing to deregister. */
-	tgt_port_close(port);
+	tgt_channel_close(channel);
 	assert_int_equal(retired, 0);
 	assert_int_equal(worked, 1);
 }
@@ -166,28 +166,29 @@ static void what_is_refused_is_a_failed_port(void **state)
 /* Without a ring the end of the work cannot be reported, so the work is done at once. */
 static void without_a_ring_it_is_done_at_once(void **state)
 {
-	struct tgt_port *port;
+	struct tgt_channel *channel;
 
 	sem_post(&go);
 	sem_post(&go);
-	port = open_port(NULL);
-	assert_int_equal(port->state, TGT_PORT_READY);
+	channel = open_channel(NULL);
+	assert_int_equal(channel->state, TGT_CHANNEL_READY);
 	assert_null(opened);
-	tgt_port_close(port);
+	tgt_channel_close(channel);
 	assert_int_equal(worked, 2);
 	assert_int_equal(ended, 2);
 }
 
-/* Each of all reactors has a port, and one of them opens the volume again while its former port is still deregistered. */
-static void a_port_that_ends_slowly_keeps_no_place(void **state)
+/* Each of all reactors has a channel, and one of them opens the volume again while its former channel is still
+ * deregistered. */
+static void a_channel_that_ends_slowly_keeps_no_place(void **state)
 {
-	struct tgt_port *port = open_port(ring), *others[TGT_REACTORS_MAX], *again;
+	struct tgt_channel *channel = open_channel(ring), *others[TGT_REACTORS_MAX], *again;
 
 	sem_wait(&entered);
 	let_go();
 	for (unsigned int i = 1; i < TGT_REACTORS_MAX; i++)
 		assert_int_equal(tgt_volume_attach(volume, ring, &others[i]), 0);
-	tgt_port_close(port);
+	tgt_channel_close(channel);
 	sem_wait(&entered);
 	assert_int_equal(tgt_volume_attach(volume, ring, &again), 0);
 	tgt_volume_detach(volume, again);
@@ -199,33 +200,33 @@ static void a_port_that_ends_slowly_keeps_no_place(void **state)
 /* A peer that opens a volume again and again does not fill the log. */
 static void failures_are_logged_with_a_limit(void **state)
 {
-	const struct tgt_port_owner owner = {
+	const struct tgt_channel_owner owner = {
 		.opened = on_opened, .context = &opened, .log_limit = &log_limit};
-	struct tgt_port *port;
+	struct tgt_channel *channel;
 
 	refuse = 1;
 	log_limit = (struct tgt_log_limit){.used = 0};
 	/* More than a burst in each of the seconds that this may take. */
 	do
 		for (unsigned int i = 0; i < 10 * TGT_LOG_BURST; i++)
-			assert_int_equal(tgt_port_open(tgt_volume_ref(volume), NULL, fabrics, 1,
-						       &owner, &port),
+			assert_int_equal(tgt_channel_open(tgt_volume_ref(volume), NULL, fabrics, 1,
+							  &owner, &channel),
 					 -ENOMEM);
 	while (!log_limit.dropped);
 	assert_int_equal(worked, 0);
 }
 
-#define PORT_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define CHANNEL_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PORT_TEST(neither_is_done_on_the_callers_thread),
-		PORT_TEST(what_is_refused_is_a_failed_port),
-		PORT_TEST(without_a_ring_it_is_done_at_once),
-		PORT_TEST(a_port_that_ends_slowly_keeps_no_place),
-		PORT_TEST(failures_are_logged_with_a_limit),
+		CHANNEL_TEST(neither_is_done_on_the_callers_thread),
+		CHANNEL_TEST(what_is_refused_is_a_failed_channel),
+		CHANNEL_TEST(without_a_ring_it_is_done_at_once),
+		CHANNEL_TEST(a_channel_that_ends_slowly_keeps_no_place),
+		CHANNEL_TEST(failures_are_logged_with_a_limit),
 	};
 
-	return cmocka_run_group_tests_name("target port", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("target channel", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The files of mark.h: "f-DEVICE-INODE" of a file, "d-DEVICE" of a block device, in hexadecimal. */
-#include "target/store/mark.h"
+/* The files of failed_sync_file.h: "f-DEVICE-INODE" of a file, "d-DEVICE" of a block device, in hexadecimal. */
+#include "target/store/failed_sync_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,9 +16,9 @@
 
 static const char magic[8] = "rblkF9a";
 
-static_assert(sizeof(struct tgt_mark) == 64, "the same in every version that knows its magic");
+static_assert(sizeof(struct tgt_failed_sync_file) == 64, "the same in every version that knows its magic");
 
-static int mark_path(const char *folder, const struct tgt_store_id *id, char path[PATH_MAX])
+static int file_path(const char *folder, const struct tgt_store_id *id, char path[PATH_MAX])
 {
 	int length;
 
@@ -34,15 +34,15 @@ static int mark_path(const char *folder, const struct tgt_store_id *id, char pat
  * Another user could cut it short while it is mapped, which would kill the process; and a link
  * would lead to another file, which must not be written.
  */
-static bool mark_is_ours(const struct stat *st)
+static bool file_is_ours(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
 }
 
 /* Allocates all of it: a store to the mapping never finds the file system full. */
-static int mark_file(const char *folder, const char *path, char *error)
+static int file_own(const char *folder, const char *path, char *error)
 {
-	static const struct tgt_mark none;
+	static const struct tgt_failed_sync_file none;
 	struct stat st;
 	int fd, status;
 
@@ -54,7 +54,7 @@ static int mark_file(const char *folder, const char *path, char *error)
 		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own", path);
 	if (fd < 0)
 		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
-	if (fstat(fd, &st) < 0 || !mark_is_ours(&st)) {
+	if (fstat(fd, &st) < 0 || !file_is_ours(&st)) {
 		close(fd);
 		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own", path);
 	}
@@ -70,64 +70,64 @@ static int mark_file(const char *folder, const char *path, char *error)
 }
 
 /* Is it of this boot, and of this file or device? */
-static bool mark_is_of(const struct tgt_mark *mark, const struct tgt_store_info *info)
+static bool file_is_of(const struct tgt_failed_sync_file *file, const struct tgt_store_info *info)
 {
-	return !memcmp(mark->magic, magic, sizeof(magic)) &&
-	       !memcmp(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch)) &&
-	       mark->born_s == info->born_s && mark->born_ns == info->born_ns;
+	return !memcmp(file->magic, magic, sizeof(magic)) &&
+	       !memcmp(file->cache_epoch, info->cache_epoch, sizeof(file->cache_epoch)) &&
+	       file->born_s == info->born_s && file->born_ns == info->born_ns;
 }
 
-int tgt_mark_open(const char *folder, const struct tgt_store_info *info, struct tgt_mark **out,
-		  char *error)
+int tgt_failed_sync_file_open(const char *folder, const struct tgt_store_info *info, struct tgt_failed_sync_file **out,
+			      char *error)
 {
-	struct tgt_mark *mark = MAP_FAILED;
+	struct tgt_failed_sync_file *file = MAP_FAILED;
 	char path[PATH_MAX];
-	int fd = mark_path(folder, &info->id, path);
+	int fd = file_path(folder, &info->id, path);
 
 	if (fd < 0)
 		return tgt_error(error, fd, "%s: %s", folder, strerror(-fd));
-	fd = mark_file(folder, path, error);
+	fd = file_own(folder, path, error);
 	if (fd < 0)
 		return fd;
-	mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	file = mmap(NULL, sizeof(*file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	if (mark == MAP_FAILED)
+	if (file == MAP_FAILED)
 		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
-	if (!mark_is_of(mark, info)) {
+	if (!file_is_of(file, info)) {
 		/* The magic last: a process that is killed here leaves an invalid file. */
-		memset(mark->magic, 0, sizeof(mark->magic));
-		memcpy(mark->cache_epoch, info->cache_epoch, sizeof(mark->cache_epoch));
-		mark->born_s = info->born_s;
-		mark->born_ns = info->born_ns;
-		atomic_store(&mark->epoch, 0);
-		atomic_store(&mark->lost, 0);
-		atomic_store(&mark->state, TGT_MARK_CLEAN);
-		memcpy(mark->magic, magic, sizeof(magic));
+		memset(file->magic, 0, sizeof(file->magic));
+		memcpy(file->cache_epoch, info->cache_epoch, sizeof(file->cache_epoch));
+		file->born_s = info->born_s;
+		file->born_ns = info->born_ns;
+		atomic_store(&file->epoch, 0);
+		atomic_store(&file->lost, 0);
+		atomic_store(&file->state, TGT_STORE_CLEAN);
+		memcpy(file->magic, magic, sizeof(magic));
 	}
-	*out = mark;
+	*out = file;
 	return 0;
 }
 
-bool tgt_mark_find(const char *folder, const struct tgt_store_info *info, struct tgt_mark *mark)
+bool tgt_failed_sync_file_find(const char *folder, const struct tgt_store_info *info, struct tgt_failed_sync_file *file)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	bool found;
 	int fd;
 
-	if (mark_path(folder, &info->id, path) < 0)
+	if (file_path(folder, &info->id, path) < 0)
 		return false;
 	/* A pipe that somebody has put there must not hold us up. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return false;
-	found = fstat(fd, &st) == 0 && mark_is_ours(&st) && st.st_size == sizeof(*mark) &&
-		pread(fd, mark, sizeof(*mark), 0) == sizeof(*mark) && mark_is_of(mark, info);
+	found = fstat(fd, &st) == 0 && file_is_ours(&st) && st.st_size == sizeof(*file) &&
+		pread(fd, file, sizeof(*file), 0) == sizeof(*file) && file_is_of(file, info);
 	close(fd);
 	return found;
 }
 
-void tgt_mark_close(struct tgt_mark *mark)
+void tgt_failed_sync_file_close(struct tgt_failed_sync_file *file)
 {
-	munmap(mark, sizeof(*mark));
+	munmap(file, sizeof(*file));
 }
