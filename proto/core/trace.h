@@ -23,10 +23,10 @@
 #define rblk_trace_login(login, verdict) ((void)0)
 /* a queue is being closed, for that reason or none */
 #define rblk_trace_queue_close(queue, reason) ((void)0)
-/* a look begins, at so many reactors; was asked whether it is over; ends */
-#define rblk_trace_look_begin(reactor) ((void)0)
-#define rblk_trace_look(over) ((void)0)
-#define rblk_trace_look_end(over) ((void)0)
+/* a barrier begins, at so many reactors; was asked whether it is over; ends */
+#define rblk_trace_barrier_begin(reactor) ((void)0)
+#define rblk_trace_barrier(over) ((void)0)
+#define rblk_trace_barrier_end(over) ((void)0)
 /* what the reply cache says of a numbered operation */
 #define rblk_trace_operation(operation, retry, answer) ((void)0)
 /* a range lock is about to end; a request, before it is free; memory of the pool that is given out, and that comes

@@ -44,7 +44,7 @@ enum fab_kind {
 
 /*
  * Making or destroying a queue pair, which can take a driver milliseconds. The job belongs to its taker
- * from fab_aside_fn until `end`.
+ * from fab_helper_fn until `end`.
  */
 struct fab_job {
 	void (*run)(struct fab_job *job); /* on any thread */
@@ -52,7 +52,7 @@ struct fab_job {
 };
 
 /* Takes a job, and soon calls both. False: it cannot, and the fabric does both at once. On the fab's thread. */
-typedef bool (*fab_aside_fn)(struct fab_job *job, void *user);
+typedef bool (*fab_helper_fn)(struct fab_job *job, void *user);
 
 struct fab_options {
 	uint32_t cq_depth;   /* completions that may be outstanding over all connections */
@@ -67,8 +67,8 @@ struct fab_options {
 	 * FAB_VERBS: takes the making of the queue pairs of accepted connections that use the SRQ, and the
 	 * destroying of all. NULL: this thread does it. Jobs end in the order in which they were taken.
 	 */
-	fab_aside_fn aside;
-	void *aside_user;
+	fab_helper_fn helper;
+	void *helper_user;
 };
 
 /* Limits of a device that callers must respect; queried, never assumed. */
@@ -251,7 +251,7 @@ int fab_connect(struct fab *fab, const struct sockaddr *addr,
 		struct fab_conn **conn);
 
 /*
- * After fab_accept() the queue pair exists and takes receives, unless it is made aside (fab_options):
+ * After fab_accept() the queue pair exists and takes receives, unless it is made by the user's helper (fab_options):
  * then that begins here. Nothing has been answered yet. This sends the acceptance with its private
  * data; ESTABLISHED (or FAILED, or DISCONNECTED) follows as an event. To refuse after all:
  * fab_conn_refuse(), then close and destroy as usual.

@@ -3,7 +3,7 @@
  * A connection's queue pair: made, moved from state to state, destroyed. fabric_verbs_conn.c has the
  * connection's own states, and says when.
  *
- * The driver takes up to milliseconds to make or to destroy one. A fab with `aside` has that done by
+ * The driver takes up to milliseconds to make or to destroy one. A fab with `helper` has that done by
  * another thread, for connections that are accepted, and for the end of all. While that has the queue
  * pair, conn->qp is NULL, so nobody here touches it.
  */
@@ -218,7 +218,7 @@ int verbs_conn_create_qp(struct verbs_conn *conn, struct rdma_cm_id *id,
 		return err;
 	conn->head.device = &device->head;
 	device->conns++;
-	if (!(conn->state == VERBS_CONN_ACCEPTED && conn->head.fab->options.aside && verbs_conn_has_srq(conn))) {
+	if (!(conn->state == VERBS_CONN_ACCEPTED && conn->head.fab->options.helper && verbs_conn_has_srq(conn))) {
 		verbs_qp_make(conn, id, &made);
 		err = verbs_conn_adopt(conn, &made);
 	}
@@ -241,7 +241,7 @@ void verbs_conn_destroy_qp(struct verbs_conn *conn)
 	verbs_conn_leave_device(conn);
 }
 
-/* -- aside ------------------------------------------------------------------------------------ */
+/* -- on the user's helper ------------------------------------------------------------------ */
 
 static struct verbs_job *verbs_job(struct fab_job *head)
 {
@@ -258,7 +258,7 @@ static void verbs_job_begin(struct verbs_conn *conn, void (*run)(struct fab_job 
 	job->head = (struct fab_job){.run = run, .end = end};
 	job->conn = conn;
 	job->active = true;
-	if (options->aside && options->aside(&job->head, options->aside_user))
+	if (options->helper && options->helper(&job->head, options->helper_user))
 		return;
 	run(&job->head);
 	end(&job->head);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The counts of a session's commands to one volume, made by the reactor that did them: plain memory
- * of that reactor, which nobody else reads (serve/census.c hands out copies). Counted once for each
+ * of that reactor, which nobody else reads (serve/snapshot.c hands out copies). Counted once for each
  * command, when its answer is known (request.c); waits for limits when they begin and end
- * (limited.c). serve/tally.c owns them.
+ * (limited.c). serve/stats.c owns them.
  */
 #ifndef RBLK_TARGET_COUNTS_H
 #define RBLK_TARGET_COUNTS_H

@@ -25,8 +25,7 @@ struct tgt_limit;
 
 /* A reactor's part of it; the reactor's thread only. */
 struct tgt_token_bucket {
-	TAILQ_ENTRY(tgt_token_bucket)
-	link;			    /* loop->buckets */
+	TAILQ_ENTRY(tgt_token_bucket) link;			    /* loop->buckets */
 	struct tgt_limit *limit;    /* a reference */
 	unsigned int users;	    /* handles */
 	unsigned int blocked;	    /* requests that wait for it (limited.c) */

@@ -40,8 +40,7 @@ struct tgt_host_share {
 struct tgt_share {
 	struct tgt_loop *loop;	       /* fixed */
 	struct tgt_host_share *host;   /* this session included; serve/ moves all that it holds when it changes */
-	TAILQ_ENTRY(tgt_share)
-	link;				   /* loop->starving, while is_starving */
+	TAILQ_ENTRY(tgt_share) link;				   /* loop->starving, while is_starving */
 	struct tgt_io_queue_list starving; /* its I/O queues with commands that wait, in turn */
 	bool is_starving;
 	uint64_t data_bytes;   /* of loop->pool, that its commands and transfers hold */
@@ -57,8 +56,7 @@ struct tgt_share {
  * (serve/handle.c).
  */
 struct tgt_portion {
-	TAILQ_ENTRY(tgt_portion)
-	link;				 /* loop->bounded, while commands wait */
+	TAILQ_ENTRY(tgt_portion) link;				 /* loop->bounded, while commands wait */
 	struct tgt_request_list waiting; /* for this bound, in the order they came */
 	struct tgt_loop *loop;		 /* fixed */
 	uint64_t data_bytes;		 /* of loop->pool, until it is on its way to the initiator */

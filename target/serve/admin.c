@@ -16,7 +16,7 @@
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
 #include "target/serve/open.h"
-#include "target/serve/placed.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
 #include "target/serve/reserve.h"
 #include "target/serve/rights.h"
@@ -57,7 +57,7 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 		tgt_request_complete(request, RBLK_E_BUSY);
 		return;
 	}
-	if (!tgt_parts_name(session, identify->initiator, tgt_rights_name)) {
+	if (!tgt_remotes_name(session, identify->initiator, tgt_rights_name)) {
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}

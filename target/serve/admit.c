@@ -12,7 +12,7 @@
 #include "target/base/log.h"
 #include "target/io/request.h"
 #include "target/serve/event.h"
-#include "target/serve/placed.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/sessions.h"
 
 #define LOST_RIGHT "the access rules do not allow it any more"
@@ -23,8 +23,8 @@ static bool admit_secured(const struct tgt_session *session, const struct tgt_ru
 	uint32_t why;
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (!tgt_place_empty(&session->places[i]) &&
-		    !tgt_rules_let_prove(rules, &session->places[i].origin, &why))
+		if (!tgt_queue_slot_empty(&session->slots[i]) &&
+		    !tgt_rules_let_prove(rules, &session->slots[i].origin, &why))
 			return false;
 	return true;
 }
@@ -49,12 +49,12 @@ static enum tgt_right handle_need(const struct tgt_handle *handle)
 
 /* -- what a session may do --------------------------------------------------------------------- */
 
-/* Does the place count? Of a session without connections, those that it had. */
-static bool place_counts(const struct tgt_session *session, const struct tgt_place *place)
+/* Does the slot count? Of a session without connections, those that it had. */
+static bool slot_counts(const struct tgt_session *session, const struct tgt_queue_slot *slot)
 {
 	if (session->queues_here || session->queues_away)
-		return !tgt_place_empty(place);
-	return place->incarnation != 0;
+		return !tgt_queue_slot_empty(slot);
+	return slot->incarnation != 0;
 }
 
 /* The rules as they are for a session: for each place that its connections come from, found once for all volumes. */
@@ -63,11 +63,11 @@ struct admission {
 	struct tgt_ruling rulings[RBLK_QUEUES_MAX];
 };
 
-static bool is_known(const struct tgt_session *session, unsigned int place)
+static bool is_known(const struct tgt_session *session, unsigned int slot)
 {
-	for (unsigned int i = 0; i < place; i++)
-		if (place_counts(session, &session->places[i]) &&
-		    !memcmp(&session->places[i].origin, &session->places[place].origin, sizeof(struct tgt_origin)))
+	for (unsigned int i = 0; i < slot; i++)
+		if (slot_counts(session, &session->slots[i]) &&
+		    !memcmp(&session->slots[i].origin, &session->slots[slot].origin, sizeof(struct tgt_origin)))
 			return true;
 	return false;
 }
@@ -84,8 +84,8 @@ static void admission_begin(struct admission *admission, const struct tgt_sessio
 		return;
 	}
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (place_counts(session, &session->places[i]) && !is_known(session, i))
-			tgt_rules_judge(rules, &session->places[i].origin, &who,
+		if (slot_counts(session, &session->slots[i]) && !is_known(session, i))
+			tgt_rules_judge(rules, &session->slots[i].origin, &who,
 					&admission->rulings[admission->count++]);
 }
 
@@ -252,13 +252,13 @@ static bool admit_shut_out(const struct tgt_session *session, const struct tgt_r
 	uint32_t why;
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (!tgt_place_empty(&session->places[i]) &&
-		    !tgt_rules_let_in(rules, &session->places[i].origin, &why))
+		if (!tgt_queue_slot_empty(&session->slots[i]) &&
+		    !tgt_rules_let_in(rules, &session->slots[i].origin, &why))
 			return true;
 	return false;
 }
 
-void tgt_admit_look(struct tgt_handle *handle, enum tgt_right right)
+void tgt_admit_check(struct tgt_handle *handle, enum tgt_right right)
 {
 	bool unrestricted = handle->restricted && right >= TGT_RIGHT_WRITE;
 
@@ -268,7 +268,7 @@ void tgt_admit_look(struct tgt_handle *handle, enum tgt_right right)
 	handle->unrestricted = unrestricted;
 }
 
-static void admit_look_all(struct tgt_session *session, const struct tgt_rules *rules)
+static void admit_check_all(struct tgt_session *session, const struct tgt_rules *rules)
 {
 	struct admission admission;
 	uint32_t why;
@@ -278,8 +278,8 @@ static void admit_look_all(struct tgt_session *session, const struct tgt_rules *
 		struct tgt_handle *handle = session->handles[i];
 
 		if (handle && handle->restricted && handle->access.channel && !handle->closing)
-			tgt_admit_look(handle,
-				       admission_right(&admission, handle->access.channel->volume->config.name, &why));
+			tgt_admit_check(handle,
+					admission_right(&admission, handle->access.channel->volume->config.name, &why));
 	}
 }
 
@@ -292,14 +292,14 @@ void tgt_admit_changed(struct tgt_reactor *reactor)
 		const struct tgt_volume *volume;
 
 		following = TAILQ_NEXT(session, link);
-		/* A part ends with its home. */
+		/* A remote session ends with its home. */
 		if (session->home || session->ending)
 			continue;
 		volume = admit_lost(session, rules, NULL);
 		if (volume || admit_shut_out(session, rules) || !admit_proven(session, rules))
 			admit_end(session, volume);
 		else
-			admit_look_all(session, rules);
+			admit_check_all(session, rules);
 	}
 	tgt_rules_put(rules);
 }

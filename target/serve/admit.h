@@ -32,7 +32,7 @@ unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int firs
  * reading because it was not when it was opened, the initiator is told that it may open the volume
  * again.
  */
-void tgt_admit_look(struct tgt_handle *handle, enum tgt_right right);
+void tgt_admit_check(struct tgt_handle *handle, enum tgt_right right);
 /* Ends the session if it has a volume open that it may not have open, by its name of now. */
 void tgt_admit_again(struct tgt_session *session);
 /* The rules have changed: likewise all sessions, and those that may not even log in. Others are told of new rights. */

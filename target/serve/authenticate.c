@@ -16,7 +16,7 @@
 #include "target/base/log.h"
 #include "target/io/request.h"
 #include "target/serve/event.h"
-#include "target/serve/placed.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
 #include "target/serve/sessions.h"
 
@@ -68,12 +68,12 @@ static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_
 	*why = 0;
 	if (!session->proven && !auth_count(session, name))
 		return false;
-	if (!named && !tgt_parts_name(session, name, tgt_rights_name))
+	if (!named && !tgt_remotes_name(session, name, tgt_rights_name))
 		return false;
 	if (!session->proven) {
 		/* Connections from before prove themselves now, by a new login. */
 		for (unsigned int i = 1; i < RBLK_QUEUES_MAX; i++)
-			tgt_place_close(&session->places[i], "its session has proven a name since");
+			tgt_queue_slot_close(&session->slots[i], "its session has proven a name since");
 		/* First: rights and limits of a name with a secret are for who has proven it. */
 		session->proven = true;
 		if (!named)
@@ -142,12 +142,12 @@ static bool auth_secured(const struct tgt_queue *queue, uint32_t *why)
 	if (queue->io_queue.index)
 		return true;
 	rules = tgt_reactor_rules(session->reactor);
-	may = tgt_rules_let_prove(rules, &session->places[0].origin, why);
+	may = tgt_rules_let_prove(rules, &session->slots[0].origin, why);
 	tgt_rules_put(rules);
 	return may;
 }
 
-/* A part has the name that its session had proven when the queue was placed. */
+/* A remote session has the name that its session had proven when the queue was placed. */
 static bool auth_accept(struct tgt_queue *queue, const struct rblk_secrets *secrets, int secret,
 			uint32_t *why)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/admit.h"
-#include "target/serve/aside.h"
-#include "target/serve/census.h"
+#include "target/serve/qp_helper.h"
+#include "target/serve/snapshot.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
@@ -63,7 +63,7 @@ bool tgt_reactor_rules_changed(struct tgt_reactor *reactor)
 
 static void check_devices(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	tgt_aside_check(reactor);
+	tgt_qp_helper_check(reactor);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		fab_devices_check(reactor->fabrics[i].fab);
 }
@@ -132,8 +132,8 @@ void tgt_reactor_drain(struct tgt_reactor *reactor)
 static void session_cut(struct tgt_session *session)
 {
 	for (uint16_t i = 0; i < session->queue_count; i++)
-		if (session->places[i].queue)
-			tgt_queue_close(session->places[i].queue, "a fault was asked for");
+		if (session->slots[i].queue)
+			tgt_queue_close(session->slots[i].queue, "a fault was asked for");
 }
 
 /* Ends the connections of sessions that have the volume open, or all, or their state, too. */
@@ -143,7 +143,7 @@ static void fault(struct tgt_reactor *reactor, struct tgt_volume *volume, bool f
 
 	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
 		following = TAILQ_NEXT(session, link);
-		/* The home ends its parts; it may still place queues there. */
+		/* The home ends its remote sessions; it may still place queues there. */
 		if (session->ending || (session->home && forgets) ||
 		    (volume && !tgt_handle_session_uses(session, volume)))
 			continue;
@@ -181,7 +181,7 @@ struct kick_call {
 	unsigned int session;	    /* its number */
 };
 
-/* Its parts end with it. */
+/* Its remote sessions end with it. */
 static void kick_run(struct tgt_reactor *reactor, struct tgt_message *message)
 {
 	unsigned int number = ((struct kick_call *)message)->session;
@@ -207,28 +207,28 @@ bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)
 	return true;
 }
 
-/* -- a census ---------------------------------------------------------------------------------- */
+/* -- a snapshot -------------------------------------------------------------------------------- */
 
-struct census_call {
+struct snapshot_call {
 	struct tgt_message message; /* first */
-	struct tgt_census_ask *ask;
+	struct tgt_snapshot_ask *ask;
 };
 
-static void census_run(struct tgt_reactor *reactor, struct tgt_message *message)
+static void snapshot_run(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_census_ask *ask = ((struct census_call *)message)->ask;
+	struct tgt_snapshot_ask *ask = ((struct snapshot_call *)message)->ask;
 
 	free(message);
-	ask->answer(ask, reactor->index, tgt_census_take(reactor));
+	ask->answer(ask, reactor->index, tgt_snapshot_take(reactor));
 }
 
-bool tgt_reactor_census(struct tgt_reactor *reactor, struct tgt_census_ask *ask)
+bool tgt_reactor_snapshot(struct tgt_reactor *reactor, struct tgt_snapshot_ask *ask)
 {
-	struct census_call *call = malloc(sizeof(*call));
+	struct snapshot_call *call = malloc(sizeof(*call));
 
 	if (!call)
 		return false;
-	*call = (struct census_call){.message.run = census_run, .ask = ask};
+	*call = (struct snapshot_call){.message.run = snapshot_run, .ask = ask};
 	tgt_reactor_send(reactor, &call->message);
 	return true;
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct fab_request;
-struct tgt_census_ask;
+struct tgt_snapshot_ask;
 struct tgt_lease;
 struct tgt_origin;
 struct tgt_reactor;
@@ -27,8 +27,8 @@ void tgt_reactor_list_changed(struct tgt_reactor *reactor);
 bool tgt_reactor_rules_changed(struct tgt_reactor *reactor);
 /* Log its sessions and memory. */
 void tgt_reactor_log_status(struct tgt_reactor *reactor);
-/* Take a census, and give it to the ask (census.h). False: no memory; the ask is as it was. */
-bool tgt_reactor_census(struct tgt_reactor *reactor, struct tgt_census_ask *ask);
+/* Take a snapshot, and give it to the ask (snapshot.h). False: no memory; the ask is as it was. */
+bool tgt_reactor_snapshot(struct tgt_reactor *reactor, struct tgt_snapshot_ask *ask);
 /*
  * For `rblk fault`: end the connections, or the sessions, that have the volume open (NULL: all). Takes over the
  * caller's reference.

@@ -10,7 +10,7 @@
 void tgt_event_kick(struct tgt_session *session)
 {
 	const struct tgt_events *events = &session->events;
-	struct tgt_queue *queue = session->places[0].queue;
+	struct tgt_queue *queue = session->slots[0].queue;
 
 	/* Whoever has not proven the session's name is not told, and so cannot confirm. */
 	if (!queue || !queue->io_queue.open || !tgt_queue_is_proven(queue))

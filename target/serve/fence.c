@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * FENCE. One that came by a queue of another reactor goes to the home as a message, waits there like
- * others, and comes back with the answer. One of a volume waits nowhere but for a look: by then the
+ * others, and comes back with the answer. One of a volume waits nowhere but for a barrier: by then the
  * queue that it fences is closed on whichever reactor, and what its store still has are orphans.
  */
 #include "target/serve/fence.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include "target/io/request.h"
 #include "target/serve/handle.h"
-#include "target/serve/look.h"
-#include "target/serve/placed.h"
+#include "target/serve/barrier.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
 
 /*
- * FENCEs of queues on other reactors that wait for one place. Each queue of an initiator needs one.
+ * FENCEs of queues on other reactors that wait for one slot. Each queue of an initiator needs one.
  * They outlive the queues that they came by, so a session that connects and sends FENCE again and
  * again, while the store is stuck, could otherwise take any amount of memory.
  */
@@ -22,7 +22,7 @@ static const struct tgt_quota asks_quota = {.each = 32};
 
 struct tgt_fence_ask {
 	struct tgt_session_message head; /* first */
-	struct tgt_fence_ask *next;	 /* of its place's */
+	struct tgt_fence_ask *next;	 /* of its slot's */
 	uint32_t asker_incarnation, sequence; /* of the queue that asks: */
 	uint16_t asker, tag;
 	uint16_t index; /* what to fence */
@@ -31,34 +31,34 @@ struct tgt_fence_ask {
 	enum rblk_status status;   /* the answer */
 };
 
-/* A FENCE of a volume that looks. Made when it is held, freed when it is answered or dropped. */
+/* A FENCE of a volume that waits for its barrier. Made when it is held, freed when it is answered or dropped. */
 struct tgt_volume_fence {
 	TAILQ_ENTRY(tgt_volume_fence) link; /* reactor->fencing */
 	struct tgt_request *request;
 	struct tgt_volume *volume; /* a reference */
-	struct tgt_look *look;
+	struct tgt_barrier *barrier;
 };
 
-/* Its place; the validator has checked lba < RBLK_QUEUES_MAX. */
-static struct tgt_place *fence_place(struct tgt_session *session, const struct tgt_request *request)
+/* Its slot; the validator has checked lba < RBLK_QUEUES_MAX. */
+static struct tgt_queue_slot *fence_slot(struct tgt_session *session, const struct tgt_request *request)
 {
-	return &session->places[request->lba];
+	return &session->slots[request->lba];
 }
 
-static uint32_t place_incarnation(const struct tgt_place *place)
+static uint32_t slot_incarnation(const struct tgt_queue_slot *slot)
 {
-	return place->queue ? place->queue->incarnation : place->away->incarnation;
+	return slot->queue ? slot->queue->incarnation : slot->away->incarnation;
 }
 
 /* At the home: no command of these incarnations comes any more. False: nothing is left of them. */
-static bool fence_end(struct tgt_place *place, uint32_t incarnation)
+static bool fence_end(struct tgt_queue_slot *slot, uint32_t incarnation)
 {
 	/* F5: from now on a login of the fenced incarnation is stale, even if it was never here. */
-	if (incarnation > place->incarnation)
-		place->incarnation = incarnation;
-	if (!tgt_place_empty(place) && place_incarnation(place) <= incarnation)
-		tgt_place_close(place, "fenced by another queue");
-	return tgt_place_has(place, incarnation);
+	if (incarnation > slot->incarnation)
+		slot->incarnation = incarnation;
+	if (!tgt_queue_slot_empty(slot) && slot_incarnation(slot) <= incarnation)
+		tgt_queue_slot_close(slot, "fenced by another queue");
+	return tgt_queue_slot_has(slot, incarnation);
 }
 
 /* -- of a volume ------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static bool fence_end(struct tgt_place *place, uint32_t incarnation)
 static void volume_fence_free(struct tgt_reactor *reactor, struct tgt_volume_fence *fence)
 {
 	TAILQ_REMOVE(&reactor->fencing, fence, link);
-	tgt_look_end(fence->look);
+	tgt_barrier_end(fence->barrier);
 	tgt_volume_put(fence->volume);
 	free(fence);
 }
@@ -85,19 +85,19 @@ static bool fence_leave(struct tgt_request *request)
 
 static bool place_fence_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&fence_place(tgt_queue_of(request->io_queue)->session, request)->fences, request, link);
+	TAILQ_REMOVE(&fence_slot(tgt_queue_of(request->io_queue)->session, request)->fences, request, link);
 	return true;
 }
 
 /* The request is HELD, and its queue is being closed. Takes over the reference. */
-static void volume_fence_look(struct tgt_reactor *reactor, struct tgt_request *request,
-			      struct tgt_volume *volume)
+static void volume_fence_begin(struct tgt_reactor *reactor, struct tgt_request *request,
+			       struct tgt_volume *volume)
 {
 	struct tgt_volume_fence *fence = calloc(1, sizeof(*fence));
 
 	if (fence)
-		fence->look = tgt_look_begin(reactor);
-	if (!fence || !fence->look) {
+		fence->barrier = tgt_barrier_begin(reactor);
+	if (!fence || !fence->barrier) {
 		free(fence);
 		tgt_volume_put(volume);
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
@@ -118,7 +118,7 @@ void tgt_fence_retry(struct tgt_reactor *reactor)
 
 	for (fence = TAILQ_FIRST(&reactor->fencing); fence; fence = following) {
 		following = TAILQ_NEXT(fence, link);
-		if (!tgt_look_is_over(fence->look))
+		if (!tgt_barrier_is_over(fence->barrier))
 			continue;
 		request = fence->request;
 		busy = tgt_orphans_left(&fence->volume->orphans, UINT64_MAX);
@@ -129,11 +129,11 @@ void tgt_fence_retry(struct tgt_reactor *reactor)
 
 /* -- for a queue on another reactor ------------------------------------------------------------ */
 
-/* At the part. The command, or its whole queue, may have ended meanwhile. */
-static void ask_answered(struct tgt_reactor *reactor, struct tgt_session *part, struct tgt_session_message *message)
+/* At the remote session. The command, or its whole queue, may have ended meanwhile. */
+static void ask_answered(struct tgt_reactor *reactor, struct tgt_session *remote, struct tgt_session_message *message)
 {
 	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)message;
-	struct tgt_queue *queue = part ? part->places[ask->asker].queue : NULL;
+	struct tgt_queue *queue = remote ? remote->slots[ask->asker].queue : NULL;
 	struct tgt_request *request;
 
 	if (queue && queue->io_queue.open && queue->incarnation == ask->asker_incarnation) {
@@ -142,7 +142,7 @@ static void ask_answered(struct tgt_reactor *reactor, struct tgt_session *part, 
 		    request->opcode != RBLK_OP_FENCE)
 			goto out;
 		if (ask->volume)
-			volume_fence_look(reactor, request, tgt_volume_ref(ask->volume));
+			volume_fence_begin(reactor, request, tgt_volume_ref(ask->volume));
 		else
 			tgt_request_complete(request, ask->status);
 	}
@@ -162,24 +162,24 @@ static void ask_answer(struct tgt_fence_ask *ask, enum rblk_status status)
 static void ask_arrived(struct tgt_reactor *reactor, struct tgt_session *home, struct tgt_session_message *message)
 {
 	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)message;
-	struct tgt_place *place = &home->places[ask->index];
+	struct tgt_queue_slot *slot = &home->slots[ask->index];
 
 	(void)reactor;
-	if (!fence_end(place, ask->incarnation) || ask->volume) {
+	if (!fence_end(slot, ask->incarnation) || ask->volume) {
 		ask_answer(ask, RBLK_OK);
 		return;
 	}
-	if (!tgt_quota_allows(&asks_quota, 0, place->ask_count)) {
+	if (!tgt_quota_allows(&asks_quota, 0, slot->ask_count)) {
 		ask_answer(ask, RBLK_E_BUSY);
 		return;
 	}
-	ask->next = place->asks;
-	place->asks = ask;
-	place->ask_count++;
+	ask->next = slot->asks;
+	slot->asks = ask;
+	slot->ask_count++;
 }
 
 /* Takes over the reference to `volume`, which may be NULL. */
-static void ask_begin(struct tgt_session *part, struct tgt_request *request,
+static void ask_begin(struct tgt_session *remote, struct tgt_request *request,
 		      struct tgt_volume *volume)
 {
 	const struct tgt_queue *own = tgt_queue_of(request->io_queue);
@@ -194,7 +194,7 @@ static void ask_begin(struct tgt_session *part, struct tgt_request *request,
 		return;
 	}
 	ask->volume = volume;
-	tgt_session_address(&ask->head, part, part->home->reactor, ask_arrived);
+	tgt_session_address(&ask->head, remote, remote->home->reactor, ask_arrived);
 	ask->asker = own->io_queue.index;
 	ask->asker_incarnation = own->incarnation;
 	ask->tag = request->tag;
@@ -210,9 +210,9 @@ static void ask_begin(struct tgt_session *part, struct tgt_request *request,
 static void fence_here(struct tgt_session *session, struct tgt_request *request,
 		       struct tgt_volume *volume)
 {
-	struct tgt_place *place = fence_place(session, request);
+	struct tgt_queue_slot *slot = fence_slot(session, request);
 
-	if (!fence_end(place, (uint32_t)request->argument) && !volume) {
+	if (!fence_end(slot, (uint32_t)request->argument) && !volume) {
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
@@ -222,9 +222,9 @@ static void fence_here(struct tgt_session *session, struct tgt_request *request,
 		return;
 	}
 	if (volume)
-		volume_fence_look(session->reactor, request, volume);
+		volume_fence_begin(session->reactor, request, volume);
 	else
-		TAILQ_INSERT_TAIL(&place->fences, request, link);
+		TAILQ_INSERT_TAIL(&slot->fences, request, link);
 }
 
 void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume)
@@ -232,11 +232,11 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, u
 	enum rblk_status status = RBLK_OK;
 	struct tgt_handle *handle = volume ? tgt_handle_use(session, volume, &status) : NULL;
 	uint32_t incarnation = (uint32_t)request->argument;
-	struct tgt_place *place = fence_place(session, request);
+	struct tgt_queue_slot *slot = fence_slot(session, request);
 	struct tgt_queue *own = tgt_queue_of(request->io_queue);
 
 	session->reactor->fences++;
-	if (place->queue == own && incarnation >= own->incarnation) {
+	if (slot->queue == own && incarnation >= own->incarnation) {
 		tgt_request_complete(request, RBLK_E_INVALID);
 		return;
 	}
@@ -252,25 +252,25 @@ void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, u
 			   handle ? tgt_volume_ref(handle->access.channel->volume) : NULL);
 }
 
-void tgt_fence_done(struct tgt_place *place)
+void tgt_fence_done(struct tgt_queue_slot *slot)
 {
-	struct tgt_fence_ask *ask, **at = &place->asks;
+	struct tgt_fence_ask *ask, **at = &slot->asks;
 	struct tgt_request *request, *following;
 
-	for (request = TAILQ_FIRST(&place->fences); request; request = following) {
+	for (request = TAILQ_FIRST(&slot->fences); request; request = following) {
 		following = TAILQ_NEXT(request, link);
-		if (tgt_place_has(place, (uint32_t)request->argument))
+		if (tgt_queue_slot_has(slot, (uint32_t)request->argument))
 			continue;
-		TAILQ_REMOVE(&place->fences, request, link);
+		TAILQ_REMOVE(&slot->fences, request, link);
 		tgt_request_complete(request, RBLK_OK);
 	}
 	while ((ask = *at)) {
-		if (tgt_place_has(place, ask->incarnation)) {
+		if (tgt_queue_slot_has(slot, ask->incarnation)) {
 			at = &ask->next;
 			continue;
 		}
 		*at = ask->next;
-		place->ask_count--;
+		slot->ask_count--;
 		ask_answer(ask, RBLK_OK);
 	}
 }

@@ -11,8 +11,8 @@
 
 /* The command, RECEIVED: it is answered or held. volume: a handle, or 0. */
 void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume);
-/* A queue of this place has ended entirely: answer the FENCEs that waited for nothing else. */
-void tgt_fence_done(struct tgt_place *place);
+/* A queue of this slot has ended entirely: answer the FENCEs that waited for nothing else. */
+void tgt_fence_done(struct tgt_queue_slot *slot);
 /* Once in each turn: those of a volume go on. */
 void tgt_fence_retry(struct tgt_reactor *reactor);
 

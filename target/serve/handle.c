@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Volume handles and the channels behind them. A handle's number is its place and a generation, so
+ * Volume handles and the channels behind them. A handle's number is its slot and a generation, so
  * that a stale one is not found.
  */
 #include "target/serve/handle.h"
@@ -12,9 +12,9 @@
 #include "target/io/request.h"
 #include "target/serve/event.h"
 #include "target/serve/limits.h"
-#include "target/serve/placed.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
-#include "target/serve/tally.h"
+#include "target/serve/stats.h"
 
 #define INDEX_BITS 10
 #define HANDLE_SLOTS_FIRST 4
@@ -117,7 +117,7 @@ static void handle_release_channel(struct tgt_handle *handle)
 
 	if (!channel)
 		return;
-	tgt_tally_close(handle);
+	tgt_stats_close(handle);
 	tgt_limits_closed(handle);
 	portion_put(handle->access.portion);
 	handle->access.portion = NULL;
@@ -127,7 +127,7 @@ static void handle_release_channel(struct tgt_handle *handle)
 	tgt_handle_channel_put(handle->session->reactor, channel);
 }
 
-/* Tells a part that a handle is closed; comes back when it has ended there. */
+/* Tells a remote session that a handle is closed; comes back when it has ended there. */
 struct handle_told {
 	struct tgt_session_message head; /* first */
 	uint32_t handle;
@@ -156,7 +156,7 @@ static void handle_free(struct tgt_handle *handle)
 /* Closed here, and no reactor uses it any more. */
 static bool handle_check_end(struct tgt_handle *handle)
 {
-	if (handle->access.users || handle->parts)
+	if (handle->access.users || handle->remotes)
 		return false;
 	handle_free(handle);
 	return true;
@@ -262,7 +262,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	do {
 		handle->id = session->handle_generation++ << INDEX_BITS | (uint32_t)index;
 	} while (handle->id == 0);
-	tgt_tally_open(handle);
+	tgt_stats_open(handle);
 	handle_publish(session, handle);
 	tgt_rights_opened(handle);
 	tgt_limits_opened(handle);
@@ -270,7 +270,7 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	return RBLK_OK;
 }
 
-/* -- parts ------------------------------------------------------------------------------------- */
+/* -- remote sessions --------------------------------------------------------------------------- */
 
 /* At the home. The session may have ended meanwhile. */
 static void told_back(struct tgt_reactor *reactor, struct tgt_session *session, struct tgt_session_message *message)
@@ -280,16 +280,16 @@ static void told_back(struct tgt_reactor *reactor, struct tgt_session *session, 
 
 	free(message);
 	handle = session && index < session->handle_slots ? session->handles[index] : NULL;
-	if (!handle || handle->id != id || !handle->parts)
+	if (!handle || handle->id != id || !handle->remotes)
 		return;
-	handle->parts--;
+	handle->remotes--;
 	handle_check_end(handle);
 }
 
-static void told_arrived(struct tgt_reactor *reactor, struct tgt_session *part, struct tgt_session_message *message)
+static void told_arrived(struct tgt_reactor *reactor, struct tgt_session *remote, struct tgt_session_message *message)
 {
 	uint32_t id = ((struct handle_told *)message)->handle;
-	struct tgt_handle *handle = part ? tgt_handle_find(part, id) : NULL;
+	struct tgt_handle *handle = remote ? tgt_handle_find(remote, id) : NULL;
 
 	if (!handle) {
 		tgt_session_answer(message, told_back);
@@ -303,15 +303,15 @@ static void told_arrived(struct tgt_reactor *reactor, struct tgt_session *part, 
 enum rblk_status tgt_handle_close(struct tgt_handle *handle)
 {
 	struct tgt_session_message *messages[TGT_REACTORS_MAX];
-	int count = tgt_parts_messages(handle->session, sizeof(struct handle_told), told_arrived, messages);
+	int count = tgt_remotes_messages(handle->session, sizeof(struct handle_told), told_arrived, messages);
 
 	if (count < 0)
 		return RBLK_E_NO_RESOURCES;
-	/* From here on no part opens it. */
+	/* From here on no remote session opens it. */
 	pthread_mutex_lock(&handle->session->lock);
 	handle->closing = true;
 	pthread_mutex_unlock(&handle->session->lock);
-	handle->parts = (unsigned int)count;
+	handle->remotes = (unsigned int)count;
 	for (int i = 0; i < count; i++) {
 		((struct handle_told *)messages[i])->handle = handle->id;
 		tgt_session_send(messages[i]);
@@ -321,13 +321,13 @@ enum rblk_status tgt_handle_close(struct tgt_handle *handle)
 
 /*
  * Does the session have this handle open? *volume: a reference; NULL: the volume was removed. A
- * part that does not know its session's name yet learns it here: IDENTIFY comes before OPEN, but
+ * remote session that does not know its session's name yet learns it here: IDENTIFY comes before OPEN, but
  * its message may arrive after the first command that names the handle.
  */
-static bool home_find(struct tgt_session *part, uint32_t id, struct tgt_volume **volume,
+static bool home_find(struct tgt_session *remote, uint32_t id, struct tgt_volume **volume,
 		      bool *read_only)
 {
-	struct tgt_session *home = part->home;
+	struct tgt_session *home = remote->home;
 	struct tgt_handle *handle;
 
 	*volume = NULL;
@@ -337,17 +337,17 @@ static bool home_find(struct tgt_session *part, uint32_t id, struct tgt_volume *
 		*volume = tgt_volume_ref(handle->access.channel->volume);
 	if (handle)
 		*read_only = handle->access.read_only;
-	if (home->named && !part->named) {
-		memcpy(part->initiator, home->initiator, sizeof(part->initiator));
-		part->named = true;
+	if (home->named && !remote->named) {
+		memcpy(remote->initiator, home->initiator, sizeof(remote->initiator));
+		remote->named = true;
 	}
 	pthread_mutex_unlock(&home->lock);
 	return handle;
 }
 
 /* The first command that names it on this reactor. */
-static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
-				    enum rblk_status *status)
+static struct tgt_handle *remote_open(struct tgt_session *remote, uint32_t id,
+				      enum rblk_status *status)
 {
 	uint32_t index = id & (RBLK_HANDLES_MAX - 1), slots = HANDLE_SLOTS_FIRST;
 	struct tgt_handle *handle;
@@ -355,39 +355,39 @@ static struct tgt_handle *part_open(struct tgt_session *part, uint32_t id,
 	bool read_only = false;
 
 	*status = RBLK_E_NO_VOLUME;
-	if (!home_find(part, id, &volume, &read_only))
+	if (!home_find(remote, id, &volume, &read_only))
 		return NULL;
 	*status = RBLK_E_NO_RESOURCES;
 	while (slots <= index)
 		slots *= 2;
 	handle = calloc(1, sizeof(*handle));
 	/* Its place may still have an older handle, whose last commands have not ended. */
-	if (!handle || (slots > part->handle_slots && handle_room(part, slots)) ||
-	    part->handles[index]) {
-		if (handle && index < part->handle_slots && part->handles[index])
+	if (!handle || (slots > remote->handle_slots && handle_room(remote, slots)) ||
+	    remote->handles[index]) {
+		if (handle && index < remote->handle_slots && remote->handles[index])
 			*status = RBLK_E_BUSY;
 		if (volume)
 			tgt_volume_put(volume);
 		free(handle);
 		return NULL;
 	}
-	handle->session = part;
+	handle->session = remote;
 	handle->id = id;
 	handle->access.read_only = read_only;
 	handle->access.idle = handle_idle;
 	if (volume) {
-		handle->access.channel = tgt_handle_channel_get(part->reactor, volume);
+		handle->access.channel = tgt_handle_channel_get(remote->reactor, volume);
 		if (handle->access.channel)
-			handle->access.portion = portion_get(part, handle->access.channel);
+			handle->access.portion = portion_get(remote, handle->access.channel);
 		if (!handle->access.portion) {
 			if (handle->access.channel)
-				tgt_handle_channel_put(part->reactor, handle->access.channel);
+				tgt_handle_channel_put(remote->reactor, handle->access.channel);
 			free(handle);
 			return NULL;
 		}
-		tgt_tally_open(handle);
+		tgt_stats_open(handle);
 	}
-	handle_publish(part, handle);
+	handle_publish(remote, handle);
 	if (handle->access.channel) {
 		tgt_rights_opened(handle);
 		tgt_limits_opened(handle);
@@ -403,7 +403,7 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 
 	*status = RBLK_OK;
 	if (!handle && session->home)
-		handle = part_open(session, id, status);
+		handle = remote_open(session, id, status);
 	else if (!handle)
 		*status = RBLK_E_NO_VOLUME;
 	if (!handle || !session->home || !handle->access.channel)

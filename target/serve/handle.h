@@ -7,10 +7,10 @@
 
 #include "target/serve/session.h"
 
-/* The open volume of the handle, or NULL: never opened, or closed. In a part also: not used
+/* The open volume of the handle, or NULL: never opened, or closed. In a remote session also: not used
  * there yet. */
 struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t id);
-/* For a command: a part opens the handle if its session has it open. Otherwise NULL and the
+/* For a command: a remote session opens the handle if its session has it open. Otherwise NULL and the
  * status. */
 struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 				  enum rblk_status *status);

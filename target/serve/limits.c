@@ -61,7 +61,7 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 }
 
 /* `initiator`: its session's limit. */
-static void handle_look(struct tgt_handle *handle, const struct tgt_rules *rules, struct tgt_limit *initiator)
+static void handle_limit(struct tgt_handle *handle, const struct tgt_rules *rules, struct tgt_limit *initiator)
 {
 	if (handle->access.channel)
 		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.channel->volume->config.name), initiator);
@@ -80,8 +80,8 @@ static void session_weigh(struct tgt_session *session, const struct tgt_rules *r
 
 	session->weight = tgt_rules_weight(rules, &who);
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (session->places[i].queue)
-			session->places[i].queue->io_queue.owner =
+		if (session->slots[i].queue)
+			session->slots[i].queue->io_queue.owner =
 				tgt_inflight_owner(session->number, session->weight);
 }
 
@@ -89,7 +89,7 @@ void tgt_limits_opened(struct tgt_handle *handle)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(handle->session->reactor);
 
-	handle_look(handle, rules, session_limit(handle->session, rules));
+	handle_limit(handle, rules, session_limit(handle->session, rules));
 	session_weigh(handle->session, rules);
 	tgt_rules_put(rules);
 }
@@ -99,21 +99,21 @@ void tgt_limits_closed(struct tgt_handle *handle)
 	handle_set(handle, NULL, NULL);
 }
 
-static void session_look(struct tgt_session *session, const struct tgt_rules *rules)
+static void session_limit_all(struct tgt_session *session, const struct tgt_rules *rules)
 {
 	struct tgt_limit *limit = session_limit(session, rules);
 
 	session_weigh(session, rules);
 	for (uint32_t i = 0; i < session->handle_slots; i++)
 		if (session->handles[i])
-			handle_look(session->handles[i], rules, limit);
+			handle_limit(session->handles[i], rules, limit);
 }
 
 void tgt_limits_named(struct tgt_session *session)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 
-	session_look(session, rules);
+	session_limit_all(session, rules);
 	tgt_rules_put(rules);
 	tgt_limited_again(&session->reactor->loop);
 }
@@ -124,7 +124,7 @@ void tgt_limits_changed(struct tgt_reactor *reactor)
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		session_look(session, rules);
+		session_limit_all(session, rules);
 	tgt_rules_put(rules);
 	tgt_limited_again(&reactor->loop);
 }

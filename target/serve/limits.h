@@ -11,7 +11,7 @@
 /* A volume was opened; or is closed, and no command uses it. */
 void tgt_limits_opened(struct tgt_handle *handle);
 void tgt_limits_closed(struct tgt_handle *handle);
-/* The session, or a part, has another name now. */
+/* The session, or a remote session, has another name now. */
 void tgt_limits_named(struct tgt_session *session);
 /* The rulebook has others. */
 void tgt_limits_changed(struct tgt_reactor *reactor);

@@ -14,7 +14,7 @@
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 #include "target/serve/login_answer.h"
-#include "target/serve/placed.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 
@@ -91,32 +91,32 @@ static struct tgt_device *login_device(struct tgt_reactor *reactor, const struct
 /* Runs on the other reactor. Answers the request in every case. */
 static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_placed *placed = (struct tgt_placed *)message;
-	struct tgt_login *login = login_create(reactor, placed->request, &placed->wire, NULL);
-	struct tgt_session *part = NULL;
+	struct tgt_remote_queue *remote_queue = (struct tgt_remote_queue *)message;
+	struct tgt_login *login = login_create(reactor, remote_queue->request, &remote_queue->wire, NULL);
+	struct tgt_session *remote = NULL;
 	struct tgt_device *device;
 	struct tgt_fabric *fabric;
 
 	/* Before it is answered, so that the initiator's next login counts it exactly once. */
 	atomic_fetch_sub(&reactor->load, 1);
 	if (!login) {
-		tgt_login_reject(reactor, placed->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+		tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	} else if (reactor->loop.draining) {
-		tgt_login_reject(reactor, placed->request, RBLK_REJECT_DRAINING, 0, NULL);
+		tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_DRAINING, 0, NULL);
 	} else if ((device = login_device(reactor, login, &fabric))) {
-		part = tgt_session_part(reactor, placed, login->host);
-		if (part)
-			tgt_login_accept(login, part, false, fabric, device, placed->features);
+		remote = tgt_session_remote(reactor, remote_queue, login->host);
+		if (remote)
+			tgt_login_accept(login, remote, false, fabric, device, remote_queue->features);
 		else
-			tgt_login_reject(reactor, placed->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+			tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	}
 	if (login)
 		login_free(reactor, login);
-	if (part && part->places[placed->index].queue) {
-		placed->accepted = true;
-		part->places[placed->index].queue->placed = placed;
+	if (remote && remote->slots[remote_queue->index].queue) {
+		remote_queue->accepted = true;
+		remote->slots[remote_queue->index].queue->remote_queue = remote_queue;
 	} else {
-		tgt_session_part_ended(part, placed);
+		tgt_session_remote_ended(remote, remote_queue);
 	}
 }
 
@@ -124,20 +124,20 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *messag
 static bool login_place(struct tgt_login *login, struct tgt_session *session, uint32_t features)
 {
 	struct tgt_reactor *reactor = login_choose(session->reactor, login);
-	struct tgt_placed *placed;
+	struct tgt_remote_queue *remote_queue;
 
 	if (reactor == session->reactor)
 		return false;
-	placed = tgt_placed_create(session, reactor, login->request, &login->wire);
-	if (!placed) {
+	remote_queue = tgt_remote_queue_create(session, reactor, login->request, &login->wire);
+	if (!remote_queue) {
 		tgt_login_reject(session->reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return true;
 	}
-	session->places[placed->index].origin = login->origin;
-	placed->features = features;
-	placed->message.run = login_arrive;
-	placed->back = tgt_session_queue_back;
-	tgt_placed_send(placed);
+	session->slots[remote_queue->index].origin = login->origin;
+	remote_queue->features = features;
+	remote_queue->message.run = login_arrive;
+	remote_queue->back = tgt_session_queue_back;
+	tgt_remote_queue_send(remote_queue);
 	return true;
 }
 
@@ -171,9 +171,9 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	if (session) {
 		view.epoch = session->epoch;
 		view.queue_count = session->queue_count;
-		view.incarnation = session->places[index].incarnation;
-		view.queue_here = !tgt_place_empty(&session->places[index]);
-		view.lingers = !TAILQ_EMPTY(&session->places[index].lingering);
+		view.incarnation = session->slots[index].incarnation;
+		view.queue_here = !tgt_queue_slot_empty(&session->slots[index]);
+		view.lingers = !TAILQ_EMPTY(&session->slots[index].lingering);
 		view.ending = session->ending;
 		view.may_follow = tgt_session_may_follow(session);
 	}
@@ -220,8 +220,8 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 		tgt_login_reject(reactor, login->request, verdict.reason, verdict.detail, NULL);
 		return true;
 	case CORE_LOGIN_FENCE:
-		tgt_place_close(&session->places[rblk_le16(login->wire.queue_index)],
-				"replaced by a newer incarnation");
+		tgt_queue_slot_close(&session->slots[rblk_le16(login->wire.queue_index)],
+				     "replaced by a newer incarnation");
 		return false;
 	case CORE_LOGIN_FORGET:
 		if (session->ending)

@@ -140,7 +140,7 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 	if (rblk_le16(login->wire.queue_index) == 0)
 		return false;
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!session->home && !session->ending && !session->places[0].queue)
+		if (!session->home && !session->ending && !session->slots[0].queue)
 			return true;
 	return false;
 }
@@ -205,7 +205,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 		      struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
 {
 	struct tgt_reactor *reactor = session->reactor;
-	struct tgt_place *place = &session->places[rblk_le16(login->wire.queue_index)];
+	struct tgt_queue_slot *slot = &session->slots[rblk_le16(login->wire.queue_index)];
 	struct tgt_queue_terms terms = {
 		.io_queue.index = rblk_le16(login->wire.queue_index),
 		.io_queue.features = features,
@@ -219,7 +219,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 	used = reactor->queue_count + login_leaves_room(reactor, login);
 	/* A queue 0 that connects again takes the place that was kept for it; while older ones linger it takes one more. */
 	if (used >= reactor->queue_quota.most ||
-	    ((begins || terms.io_queue.index || !TAILQ_EMPTY(&place->lingering)) &&
+	    ((begins || terms.io_queue.index || !TAILQ_EMPTY(&slot->lingering)) &&
 	     !tgt_quota_allows(&reactor->queue_quota, used, session->host->queues))) {
 		login_reject_full(login, reactor, used, &reactor->queue_quota, "connections");
 		return;
@@ -231,7 +231,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 	}
 	err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
 	if (!err) {
-		place->origin = login->origin;
+		slot->origin = login->origin;
 		login_establish(login, queue);
 	} else if (queue) {
 		tgt_login_failed(queue, fab_error(fabric->fab));

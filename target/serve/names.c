@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/host.h"
-#include "target/serve/tallies.h"
+#include "target/serve/stats_table.h"
 
 struct initiator {
 	char name[RBLK_NAME_BYTES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The initiators that counts tell apart when their sessions have ended (tally.h): one number for
+ * The initiators that counts tell apart when their sessions have ended (stats.h): one number for
  * each name, for as long as the process lives. A proven name and the same one without a proof are
- * two. Names cost a peer nothing, so there are bounds (tallies.h); those beyond them share one
+ * two. Names cost a peer nothing, so there are bounds (stats_table.h); those beyond them share one
  * number. Any thread, under a lock, when a volume is opened.
  */
 #ifndef RBLK_TARGET_NAMES_H

@@ -13,7 +13,7 @@
 #include "target/io/request.h"
 #include "target/serve/admit.h"
 #include "target/serve/handle.h"
-#include "target/serve/look.h"
+#include "target/serve/barrier.h"
 #include "target/serve/peers.h"
 #include "target/serve/reactor_impl.h"
 
@@ -25,8 +25,8 @@ struct tgt_open {
 	struct tgt_volume *volume; /* a reference */
 	uint32_t flags;		   /* enum rblk_open_flag */
 	bool restricted;	   /* RBLK_OPEN_READ_ONLY is the rules' */
-	struct tgt_look *look;	   /* at connections that have ended; NULL: over, or not needed */
-	uint64_t since_ns;	   /* when its wait for what follows the look began */
+	struct tgt_barrier *barrier; /* at connections that have ended; NULL: over, or not needed */
+	uint64_t since_ns;	     /* when its wait for what follows the barrier began */
 	uint64_t orphans;	   /* of the volume, that were there then */
 	struct tgt_channel *channel; /* that is being opened for it; NULL: not yet, or not needed */
 };
@@ -85,7 +85,7 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	}
 	handle->restricted = restricted;
 	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
-	tgt_admit_look(handle, right);
+	tgt_admit_check(handle, right);
 	tgt_volume_describe(handle->access.channel->volume, request->io_queue->loop->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
 	report->handle = rblk_to_le32(handle->id);
@@ -105,11 +105,11 @@ static bool open_is_alone(struct tgt_open *open, uint64_t now_ns)
 {
 	struct tgt_orphans *orphans = &open->volume->orphans;
 
-	if (open->look) {
-		if (!tgt_look_is_over(open->look))
+	if (open->barrier) {
+		if (!tgt_barrier_is_over(open->barrier))
 			return false;
-		tgt_look_end(open->look);
-		open->look = NULL;
+		tgt_barrier_end(open->barrier);
+		open->barrier = NULL;
 		open->since_ns = now_ns;
 		open->orphans = tgt_orphans_now(orphans);
 	}
@@ -160,8 +160,8 @@ static void open_free(struct tgt_open *open)
 	struct tgt_reactor *reactor = open->session->reactor;
 
 	TAILQ_REMOVE(&reactor->opening, open, link);
-	if (open->look)
-		tgt_look_end(open->look);
+	if (open->barrier)
+		tgt_barrier_end(open->barrier);
 	if (open->channel)
 		tgt_handle_channel_put(reactor, open->channel);
 	tgt_volume_put(open->volume);
@@ -182,16 +182,16 @@ static void open_hold(struct tgt_session *session, struct tgt_request *request,
 	struct tgt_open *open = calloc(1, sizeof(*open));
 
 	if (open && writes)
-		open->look = tgt_look_begin(session->reactor);
-	if (!open || (writes && !open->look)) {
+		open->barrier = tgt_barrier_begin(session->reactor);
+	if (!open || (writes && !open->barrier)) {
 		free(open);
 		tgt_volume_put(volume);
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}
 	if (!tgt_request_hold(request, open_leave, open)) {
-		if (open->look)
-			tgt_look_end(open->look);
+		if (open->barrier)
+			tgt_barrier_end(open->barrier);
 		tgt_volume_put(volume);
 		free(open);
 		return;
@@ -262,11 +262,11 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 	else
 		status = open_prepare(reactor, open);
 	/*
-	 * A look ends after so many turns of each reactor, however long they take. With a limit in time, reactors with
-	 * long turns would refuse every OPEN that comes again, and each would begin its look anew.
+	 * A barrier ends after so many turns of each reactor, however long they take. With a limit in time, reactors with
+	 * long turns would refuse every OPEN that comes again, and each would begin its barrier anew.
 	 */
 	if (status == RBLK_E_BUSY &&
-	    (open->look || reactor->loop.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
+	    (open->barrier || reactor->loop.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
 		return;
 	if (status == RBLK_OK) {
 		tgt_volume_ref(volume);

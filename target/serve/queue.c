@@ -55,15 +55,15 @@ static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
 	return err;
 }
 
-/* Puts it in its place in the session; it takes commands from then on. */
+/* Puts it in its slot in the session; it takes commands from then on. */
 static void queue_join(struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
 	struct tgt_reactor *reactor = session->reactor;
-	struct tgt_place *place = &session->places[queue->io_queue.index];
+	struct tgt_queue_slot *slot = &session->slots[queue->io_queue.index];
 
-	place->queue = queue;
-	place->incarnation = queue->incarnation;
+	slot->queue = queue;
+	slot->incarnation = queue->incarnation;
 	session->queues_here++;
 	reactor->queue_count++;
 	atomic_fetch_add(&reactor->load, 1);
@@ -135,11 +135,11 @@ err_free:
 
 static bool queue_may_linger(const struct tgt_queue *queue)
 {
-	const struct tgt_place *place = &queue->session->places[queue->io_queue.index];
+	const struct tgt_queue_slot *slot = &queue->session->slots[queue->io_queue.index];
 	const struct tgt_lingering *one;
 	unsigned int count = 0;
 
-	TAILQ_FOREACH(one, &place->lingering, link)
+	TAILQ_FOREACH(one, &slot->lingering, link)
 		count += one->reactor == queue->session->reactor;
 	return !queue->lingers && count < TGT_LINGERING_MAX;
 }
@@ -203,14 +203,14 @@ void tgt_queue_drained(struct tgt_queue *queue)
 void tgt_queue_linger(struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
-	struct tgt_place *place = &session->places[queue->io_queue.index];
+	struct tgt_queue_slot *slot = &session->slots[queue->io_queue.index];
 
 	queue->is_ended = false;
 	queue->lingers = true;
 	queue->lingering.incarnation = queue->incarnation;
 	queue->lingering.reactor = session->reactor;
-	TAILQ_INSERT_TAIL(&place->lingering, &queue->lingering, link);
-	place->queue = NULL;
+	TAILQ_INSERT_TAIL(&slot->lingering, &queue->lingering, link);
+	slot->queue = NULL;
 	session->queues_here--;
 	session->lingering++;
 	/* Its successor may have the rest. */
@@ -223,7 +223,7 @@ unsigned int tgt_queue_lingering_active(const struct tgt_session *session, unsig
 	const struct tgt_lingering *one;
 	unsigned int active = 0;
 
-	TAILQ_FOREACH(one, &session->places[index].lingering, link)
+	TAILQ_FOREACH(one, &session->slots[index].lingering, link)
 		if (one->reactor == session->reactor)
 			active += ((const struct tgt_queue *)((const char *)one - offsetof(struct tgt_queue, lingering)))
 					  ->io_queue.active;

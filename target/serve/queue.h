@@ -24,7 +24,7 @@ struct tgt_queue {
 	struct tgt_session *session;
 	struct tgt_fabric *fabric;
 	struct tgt_device *device;
-	struct tgt_placed *placed; /* of a part: to be given back at the end; else NULL */
+	struct tgt_remote_queue *remote_queue; /* of a remote session: to be given back at the end; else NULL */
 	uint32_t incarnation;
 	struct rblk_wire_login login;	/* as it came, and its answer: what a proof is bound to */
 	struct rblk_wire_accept accept;
@@ -33,7 +33,7 @@ struct tgt_queue {
 
 	bool drained;	  /* no completion or event of the fabric comes any more */
 	bool is_ended;	  /* in reactor->ended */
-	bool lingers;	  /* it has left its place: only storage I/O is left of it */
+	bool lingers;	  /* it has left its slot: only storage I/O is left of it */
 	uint32_t promised; /* receive buffers that are promised to it, or held by its commands */
 	struct tgt_lingering lingering;
 	bool established; /* both ends are connected: may be probed before its first message */
@@ -81,9 +81,9 @@ static inline void tgt_queue_lost(struct tgt_queue *queue, enum tgt_end end, con
 void tgt_queue_drained(struct tgt_queue *queue);
 /* Puts it on reactor->ended if it is drained: to be destroyed, or, with storage I/O, to linger if it may. Idempotent. */
 void tgt_queue_check_end(struct tgt_queue *queue);
-/* It leaves its place, for a login of a newer incarnation; reactor->ended has it later once more. */
+/* It leaves its slot, for a login of a newer incarnation; reactor->ended has it later once more. */
 void tgt_queue_linger(struct tgt_queue *queue);
-/* Commands of a place that are with the storage and whose connections have ended, on this reactor. */
+/* Commands of a slot that are with the storage and whose connections have ended, on this reactor. */
 unsigned int tgt_queue_lingering_active(const struct tgt_session *session, unsigned int index);
 /* The last phase; from the reactor's turn only, when nothing is on the stack that uses it. */
 void tgt_queue_destroy(struct tgt_queue *queue);

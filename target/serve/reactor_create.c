@@ -11,11 +11,11 @@
 #include "target/base/error.h"
 #include "target/io/io_queue.h"
 #include "target/io/work.h"
-#include "target/serve/aside.h"
+#include "target/serve/qp_helper.h"
 #include "target/serve/calls.h"
 #include "target/serve/device.h"
 #include "target/serve/peers.h"
-#include "target/serve/tally.h"
+#include "target/serve/stats.h"
 
 #define RING_DEPTH 1024u
 /* destroy: longest wait for the connections to drain and the stores to end. */
@@ -58,8 +58,8 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 		.recv_sge = 1,
 		.later = true,
 		.vector = reactor_vector(reactor),
-		.aside = tgt_aside_take,
-		.aside_user = reactor,
+		.helper = tgt_qp_helper_take,
+		.helper_user = reactor,
 	};
 
 	fabric->fab = fab_open(kind, &options, error);
@@ -195,7 +195,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->fencing);
 	TAILQ_INIT(&reactor->changes);
 	TAILQ_INIT(&reactor->logins);
-	tgt_tallies_init(&reactor->tallies);
+	tgt_stats_table_init(&reactor->stats_table);
 	core_spin_init(&reactor->spin, reactor_spin_max_ns(config, index));
 	reactor->loop.now_ns = env_now_ns();
 }
@@ -233,7 +233,7 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	struct tgt_reactor *reactor = calloc(1, sizeof(*reactor));
 	int err;
 
-	if (!reactor || tgt_worker_init(&reactor->aside, "queue-pairs")) {
+	if (!reactor || tgt_worker_init(&reactor->qp_helper, "queue-pairs")) {
 		free(reactor);
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", index);
 	}
@@ -296,7 +296,7 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	while (reactor->ring && tgt_ring_reap(reactor->ring, REAP_LATE))
 		;
 	/* Every connection has drained, and a job of its is over before that: there is none. */
-	tgt_worker_fini(&reactor->aside);
+	tgt_worker_fini(&reactor->qp_helper);
 	tgt_ring_destroy(reactor->ring);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		reactor_close_fabric(&reactor->fabrics[i]);
@@ -304,6 +304,6 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	tgt_pool_destroy(reactor->reserve);
 	tgt_pool_destroy(reactor->loop.reports);
 	tgt_region_unmap(&reactor->region);
-	tgt_tallies_fini(&reactor->tallies);
+	tgt_stats_table_fini(&reactor->stats_table);
 	free(reactor);
 }

@@ -16,7 +16,7 @@
 #include "target/base/quota.h"
 #include "target/base/settings.h"
 #include "target/io/loop.h"
-#include "target/serve/tallies.h"
+#include "target/serve/stats_table.h"
 #include "target/store/ring.h"
 #include "target/store/store.h"
 #include "target/store/worker.h"
@@ -68,9 +68,9 @@ struct tgt_reactor {
 	struct tgt_fabric fabrics[TGT_FABRICS_MAX];
 	unsigned int fabric_count;
 	struct tgt_ring *ring;
-	struct tgt_worker aside; /* its helper thread, see aside.h */
-	unsigned int aside_jobs;  /* that it has */
-	uint64_t aside_since_ns; /* when the oldest of them became the oldest */
+	struct tgt_worker qp_helper; /* its helper thread, see qp_helper.h */
+	unsigned int qp_helper_jobs; /* that it has */
+	uint64_t qp_helper_since_ns; /* when the oldest of them became the oldest */
 	struct tgt_region region; /* the turn's pools and the reserve */
 	size_t pool_bytes;	  /* of the turn's pool, when nothing is in use */
 	struct tgt_pool *reserve; /* memory for queues' replies, which nothing else can take */
@@ -87,7 +87,7 @@ struct tgt_reactor {
 	unsigned int session_number;	/* of the last, for log lines */
 	struct tgt_queue_list ended;	/* to be destroyed at the end of this turn */
 	struct tgt_open_list opening;	/* OPENs that wait for a volume's orphans (F5) */
-	struct tgt_fence_list fencing;	/* FENCEs of a volume that look at ended connections (fence.c) */
+	struct tgt_fence_list fencing;	/* FENCEs of a volume that wait for their barriers (fence.c) */
 	struct tgt_reserve_change_list changes; /* of reservations, that wait */
 	struct tgt_login_list logins;	/* wait for an older incarnation or epoch to end */
 	unsigned int login_count;
@@ -95,12 +95,12 @@ struct tgt_reactor {
 	bool retire;  /* a device was removed: release it when its queues have ended */
 	struct tgt_channel *channels[RBLK_VOLUMES_MAX]; /* by volume->slot */
 
-	/* Counted for census.c. */
+	/* Counted for snapshot.c. */
 	uint64_t logins_accepted, logins_refused, logins_renewed, fences;
 	uint64_t busy_ns;	/* in turns that found work, until: */
 	uint64_t turn_began_ns; /* the last one */
 	bool was_busy;		/* and whether it found work */
-	struct tgt_tallies tallies;
+	struct tgt_stats_table stats_table;
 
 	struct core_spin spin;
 	uint64_t pressed_until_ns; /* silent queues are probed although keepalive_ns is 0 */

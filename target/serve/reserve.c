@@ -281,7 +281,7 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 	handle = reserve_handle(session, request, id);
 	if (!handle)
 		return;
-	/* After the handle was looked up, which tells a part the name. */
+	/* After the handle was looked up, which tells a remote session the name. */
 	if (!session->named || !strcmp(session->initiator, RBLK_NAME_UNNAMED)) {
 		request->result = RBLK_DENIED_UNNAMED;
 		tgt_request_complete(request, RBLK_E_DENIED);

@@ -50,7 +50,7 @@ static void rights_revoke(struct tgt_handle *handle, bool aborts)
 	struct tgt_session *session = handle->session;
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
-		struct tgt_queue *queue = session->places[i].queue;
+		struct tgt_queue *queue = session->slots[i].queue;
 
 		/* A victim that does not serve the READs of its data would delay the RESERVE
 		 * that waits.
@@ -121,7 +121,7 @@ void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME
 		if (channel && !tgt_reservations_seen(&channel->volume->reservations, &channel->subscriber))
 			tgt_rights_changed(session->reactor, channel->volume);
 	}
-	/* The parts read it, too. */
+	/* The remote sessions read it, too. */
 	pthread_mutex_lock(&session->lock);
 	memcpy(session->initiator, initiator, sizeof(session->initiator));
 	session->named = true;

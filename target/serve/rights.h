@@ -11,7 +11,7 @@
 
 /* A volume was opened. */
 void tgt_rights_opened(struct tgt_handle *handle);
-/* The session, or a part of it, has this name from now on. May close queues of the reactor. */
+/* The session, here or at its home, has this name from now on. May close queues of the reactor. */
 void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES]);
 /* The volume's reservation has changed: puts it in force for all sessions of the reactor. */
 void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume);

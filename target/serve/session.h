@@ -3,9 +3,9 @@
  * A session: one initiator's relation to this target. It has queues and volume handles, and it
  * survives the loss of all queues for a while, so that a reconnection finds its handles and an
  * older incarnation is recognised. Here are the structs; sessions.c creates and frees a session.
- * Queues other than 0 may be on other reactors (placed.h), each of which then has a part of the
- * session: a struct tgt_session, too, with its queues and handles there. Every field belongs to the
- * thread of its reactor; parts read their home's handles, under its lock, and its answers.
+ * Queues other than 0 may be on other reactors (remote_queue.h), each of which then has a remote
+ * session of it: a struct tgt_session, too, with its queues and handles there. Every field belongs to the
+ * thread of its reactor; remote sessions read their home's handles, under its lock, and its answers.
  */
 #ifndef RBLK_TARGET_SESSION_H
 #define RBLK_TARGET_SESSION_H
@@ -19,17 +19,18 @@
 #include "target/serve/reactor_impl.h"
 #include "target/serve/rules.h"
 
-struct tgt_placed;
+struct tgt_remote_queue;
 struct tgt_fence_ask;
 struct tgt_session_message;
 
 /*
  * So many older incarnations of a queue linger on a reactor: their connections have ended, and their storage I/O
- * has not. Each keeps its memory, and counts as a connection of its host. Further ones stay in their place.
+ * has not. Each keeps its memory, and counts as a connection of its host. Further ones stay in their slot.
  */
 #define TGT_LINGERING_MAX 4u
 
-/* One incarnation that lingers. It is listed in the home's place of its queue, and on another reactor in the part's, too. */
+/* One incarnation that lingers. It is listed in the home's slot of its queue, and on another reactor in the remote
+ * session's, too. */
 struct tgt_lingering {
 	TAILQ_ENTRY(tgt_lingering) link;
 	uint32_t incarnation;
@@ -38,10 +39,10 @@ struct tgt_lingering {
 
 TAILQ_HEAD(tgt_lingering_list, tgt_lingering);
 
-/* A queue's place in the session: outlives the queue, and remembers what was fenced. */
-struct tgt_place {
+/* A queue's slot in the session: outlives the queue, and remembers what was fenced. */
+struct tgt_queue_slot {
 	struct tgt_queue *queue; /* here; NULL: none, or the last one has ended, or lingers */
-	struct tgt_placed *away; /* the queue is on another reactor; NULL: it is not */
+	struct tgt_remote_queue *away; /* the queue is on another reactor; NULL: it is not */
 	struct tgt_lingering_list lingering;
 	uint32_t incarnation;	 /* the highest accepted or fenced */
 	struct tgt_origin origin; /* of its last login; in the home */
@@ -63,9 +64,9 @@ struct tgt_handle {
 	bool restricted;   /* for reading by the rules, though it was opened for writing */
 	bool unrestricted; /* the rules allow writing by now, and the initiator was told (admit.c) */
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
-	unsigned int parts;	    /* that have not closed the handle; it waits for them */
-	struct tgt_tally *tally;    /* where access.counts is; NULL: not its own */
-	struct tgt_session_message *told; /* of a part: goes back to the home when it has ended */
+	unsigned int remotes;	    /* that have not closed the handle; it waits for them */
+	struct tgt_stats *stats;    /* where access.counts is; NULL: not its own */
+	struct tgt_session_message *told; /* of a remote session: goes back to the home when it has ended */
 };
 
 /* Events for queue 0: one is outstanding at a time, the others wait as bits. */
@@ -87,7 +88,7 @@ struct tgt_totals {
 struct tgt_session {
 	TAILQ_ENTRY(tgt_session) link; /* reactor->sessions */
 	struct tgt_reactor *reactor;
-	struct tgt_session *home; /* of a part: the session; else NULL */
+	struct tgt_session *home; /* of a remote session: the session; else NULL */
 	uint8_t id[16];
 	uint64_t epoch;
 	unsigned int number; /* in log lines */
@@ -105,20 +106,20 @@ struct tgt_session {
 	struct tgt_host *host;	/* of its first login; then of the name that it has proven */
 	struct tgt_share share; /* of the reactor's memory; its queues' I/O queues use it */
 	struct tgt_answers answers; /* F8; its queues' I/O queues use it */
-	struct tgt_place places[RBLK_QUEUES_MAX];
+	struct tgt_queue_slot slots[RBLK_QUEUES_MAX];
 	unsigned int queues_here, queues_away; /* that have connections */
 	unsigned int lingering; /* that have none any more; those away included */
 	unsigned int queues; /* here, those that linger included: as they count for the host */
 	uint64_t idle_since_ns; /* without a connection */
 
-	pthread_mutex_t lock;	     /* of handles, between the session and its parts */
+	pthread_mutex_t lock;	     /* of handles, between the session and its remote sessions */
 	struct tgt_handle **handles; /* by index in the handle; NULL: free */
 	uint32_t handle_slots, handles_open;
 	uint32_t handle_generation; /* random at first, so that handles of two sessions differ */
 	struct tgt_events events;
 
 	struct tgt_totals totals;
-	unsigned int tallies; /* handles here that count for themselves (tally.h) */
+	unsigned int stats_count; /* handles here that count for themselves (stats.h) */
 };
 
 /* The access rules in force, with a reference; NULL: everything is allowed, and nothing limited. */
@@ -135,8 +136,8 @@ static inline bool tgt_session_is_connected(const struct tgt_session *session)
 }
 
 /*
- * No command comes any more, and what is left is with a store: a handle closes when its last user has ended. A part whose
- * session connects again there opens what it needs anew.
+ * No command comes any more, and what is left is with a store: a handle closes when its last user has ended. A remote
+ * session whose session connects again there opens what it needs anew.
  */
 static inline bool tgt_session_only_lingers(const struct tgt_session *session)
 {

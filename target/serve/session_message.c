@@ -5,12 +5,12 @@
 #include <string.h>
 
 struct tgt_session *tgt_session_at(struct tgt_reactor *reactor, const uint8_t id[16],
-				   uint64_t epoch, bool part)
+				   uint64_t epoch, bool remote)
 {
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		if (!session->home == !part && session->epoch == epoch &&
+		if (!session->home == !remote && session->epoch == epoch &&
 		    !memcmp(session->id, id, sizeof(session->id)))
 			return session;
 	return NULL;
@@ -20,7 +20,7 @@ static void session_arrived(struct tgt_reactor *reactor, struct tgt_message *hea
 {
 	struct tgt_session_message *message = (struct tgt_session_message *)head;
 
-	message->run(reactor, tgt_session_at(reactor, message->id, message->epoch, message->to_part), message);
+	message->run(reactor, tgt_session_at(reactor, message->id, message->epoch, message->to_remote), message);
 }
 
 void tgt_session_address(struct tgt_session_message *message, const struct tgt_session *from, struct tgt_reactor *to,
@@ -31,7 +31,7 @@ void tgt_session_address(struct tgt_session_message *message, const struct tgt_s
 	message->to = to;
 	memcpy(message->id, from->id, sizeof(message->id));
 	message->epoch = from->epoch;
-	message->to_part = !from->home;
+	message->to_remote = !from->home;
 	message->run = run;
 }
 
@@ -46,7 +46,7 @@ void tgt_session_answer(struct tgt_session_message *message, tgt_session_run *ru
 
 	message->from = message->to;
 	message->to = to;
-	message->to_part = !message->to_part;
+	message->to_remote = !message->to_remote;
 	message->run = run;
 	tgt_session_send(message);
 }

@@ -17,10 +17,10 @@
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/lease.h"
-#include "target/serve/placed.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
 
-/* Makes what a session and a part have in common. NULL: no memory. */
+/* Makes what a session and a remote session have in common. NULL: no memory. */
 static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 					 const struct rblk_wire_login *login, struct tgt_host *host)
 {
@@ -40,8 +40,8 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 	session->epoch = rblk_le64(login->session_epoch);
 	session->queue_count = rblk_le16(login->queue_count);
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
-		TAILQ_INIT(&session->places[i].fences);
-		TAILQ_INIT(&session->places[i].lingering);
+		TAILQ_INIT(&session->slots[i].fences);
+		TAILQ_INIT(&session->slots[i].lingering);
 	}
 	session->idle_since_ns = reactor->loop.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
@@ -112,32 +112,32 @@ int tgt_session_prove(struct tgt_session *session, const char name[RBLK_NAME_BYT
 	return 0;
 }
 
-struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct tgt_placed *placed,
-				     struct tgt_host *host)
+struct tgt_session *tgt_session_remote(struct tgt_reactor *reactor, const struct tgt_remote_queue *remote_queue,
+				       struct tgt_host *host)
 {
-	const struct rblk_wire_login *login = &placed->wire;
-	struct tgt_session *part = tgt_session_at(reactor, login->session_id,
-						  rblk_le64(login->session_epoch), true);
+	const struct rblk_wire_login *login = &remote_queue->wire;
+	struct tgt_session *remote = tgt_session_at(reactor, login->session_id,
+						    rblk_le64(login->session_epoch), true);
 
-	if (part) {
-		if (placed->proven && !part->proven && tgt_session_prove(part, placed->initiator))
+	if (remote) {
+		if (remote_queue->proven && !remote->proven && tgt_session_prove(remote, remote_queue->initiator))
 			return NULL;
-		part->proven |= placed->proven;
-		return part;
+		remote->proven |= remote_queue->proven;
+		return remote;
 	}
-	if (placed->proven)
-		host = tgt_host_get_named(reactor, placed->initiator);
-	part = host ? session_alloc(reactor, login, host) : NULL;
-	if (placed->proven && host)
-		tgt_host_put(reactor, host); /* the part has its own reference */
-	if (!part)
+	if (remote_queue->proven)
+		host = tgt_host_get_named(reactor, remote_queue->initiator);
+	remote = host ? session_alloc(reactor, login, host) : NULL;
+	if (remote_queue->proven && host)
+		tgt_host_put(reactor, host); /* the remote session has its own reference */
+	if (!remote)
 		return NULL;
-	part->home = placed->session;
-	part->number = placed->session->number;
-	memcpy(part->initiator, placed->initiator, sizeof(part->initiator));
-	part->named = placed->named;
-	part->proven = placed->proven;
-	return part;
+	remote->home = remote_queue->session;
+	remote->number = remote_queue->session->number;
+	memcpy(remote->initiator, remote_queue->initiator, sizeof(remote->initiator));
+	remote->named = remote_queue->named;
+	remote->proven = remote_queue->proven;
+	return remote;
 }
 
 struct tgt_session *tgt_session_find(struct tgt_reactor *reactor, const uint8_t id[16])
@@ -233,7 +233,7 @@ void tgt_session_end(struct tgt_session *session, const char *reason)
 	if (!session_begin_end(session))
 		return;
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		tgt_place_close(&session->places[i], reason);
+		tgt_queue_slot_close(&session->slots[i], reason);
 }
 
 void tgt_session_drain(struct tgt_session *session, const char *reason)
@@ -241,8 +241,8 @@ void tgt_session_drain(struct tgt_session *session, const char *reason)
 	if (!session_begin_end(session))
 		return;
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (session->places[i].queue)
-			tgt_queue_close(session->places[i].queue, reason);
+		if (session->slots[i].queue)
+			tgt_queue_close(session->slots[i].queue, reason);
 }
 
 static void counters_add(struct fab_counters *total, const struct fab_counters *one)
@@ -292,10 +292,10 @@ static void session_connection_ended(struct tgt_session *session)
 	tgt_handle_close_idle(session);
 }
 
-/* A queue of a place has ended, on any reactor. May free the session. */
-static void session_place_ended(struct tgt_session *session, struct tgt_place *place)
+/* A queue of a slot has ended, on any reactor. May free the session. */
+static void session_slot_ended(struct tgt_session *session, struct tgt_queue_slot *slot)
 {
-	tgt_fence_done(place);
+	tgt_fence_done(slot);
 	session_connection_ended(session);
 	if (session_has_queues(session))
 		return;
@@ -305,76 +305,76 @@ static void session_place_ended(struct tgt_session *session, struct tgt_place *p
 		session_free(session);
 }
 
-void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed)
+void tgt_session_remote_ended(struct tgt_session *remote, struct tgt_remote_queue *remote_queue)
 {
-	if (part && !session_has_queues(part))
-		session_free(part);
-	else if (part)
-		tgt_handle_close_idle(part);
-	tgt_placed_return(placed);
+	if (remote && !session_has_queues(remote))
+		session_free(remote);
+	else if (remote)
+		tgt_handle_close_idle(remote);
+	tgt_remote_queue_return(remote_queue);
 }
 
-static void placed_left(struct tgt_reactor *reactor, struct tgt_message *message)
+static void remote_queue_left(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_placed *placed =
-		(struct tgt_placed *)((char *)message - offsetof(struct tgt_placed, left));
+	struct tgt_remote_queue *remote_queue =
+		(struct tgt_remote_queue *)((char *)message - offsetof(struct tgt_remote_queue, left));
 
 	(void)reactor;
-	tgt_placed_leave(placed);
-	session_connection_ended(placed->session);
+	tgt_remote_queue_leave(remote_queue);
+	session_connection_ended(remote_queue->session);
 }
 
-/* Its connection has ended, its storage I/O has not: a login of its place may be accepted beside it. */
+/* Its connection has ended, its storage I/O has not: a login of its slot may be accepted beside it. */
 static void session_queue_lingers(struct tgt_queue *queue)
 {
 	tgt_queue_linger(queue);
-	if (!queue->placed) {
+	if (!queue->remote_queue) {
 		session_connection_ended(queue->session);
 		return;
 	}
 	tgt_handle_close_idle(queue->session);
-	queue->placed->left.run = placed_left;
-	tgt_reactor_send(queue->placed->home, &queue->placed->left);
+	queue->remote_queue->left.run = remote_queue_left;
+	tgt_reactor_send(queue->remote_queue->home, &queue->remote_queue->left);
 }
 
 static void session_queue_ended(struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
-	struct tgt_place *place = &session->places[queue->io_queue.index];
-	struct tgt_placed *placed = queue->placed;
+	struct tgt_queue_slot *slot = &session->slots[queue->io_queue.index];
+	struct tgt_remote_queue *remote_queue = queue->remote_queue;
 	struct tgt_totals totals;
 
 	totals_of_io_queue(&totals, &queue->io_queue);
 	if (queue->lingers) {
-		TAILQ_REMOVE(&place->lingering, &queue->lingering, link);
+		TAILQ_REMOVE(&slot->lingering, &queue->lingering, link);
 		session->lingering--;
 	} else {
-		place->queue = NULL;
+		slot->queue = NULL;
 		session->queues_here--;
 	}
 	tgt_queue_destroy(queue);
-	/* The one that is there may linger in the place of this one. */
-	if (place->queue)
-		tgt_queue_check_end(place->queue);
-	if (placed) {
-		placed->totals = totals;
-		tgt_session_part_ended(session, placed);
+	/* The one that is there may linger in the slot of this one. */
+	if (slot->queue)
+		tgt_queue_check_end(slot->queue);
+	if (remote_queue) {
+		remote_queue->totals = totals;
+		tgt_session_remote_ended(session, remote_queue);
 		return;
 	}
 	session_add_totals(session, &totals);
-	session_place_ended(session, place);
+	session_slot_ended(session, slot);
 }
 
 void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_placed *placed = (struct tgt_placed *)message;
-	struct tgt_session *session = placed->session;
-	struct tgt_place *place = &session->places[placed->index];
+	struct tgt_remote_queue *remote_queue = (struct tgt_remote_queue *)message;
+	struct tgt_session *session = remote_queue->session;
+	struct tgt_queue_slot *slot = &session->slots[remote_queue->index];
 
 	(void)reactor;
-	session_add_totals(session, &placed->totals);
-	tgt_placed_end(placed);
-	session_place_ended(session, place);
+	session_add_totals(session, &remote_queue->totals);
+	tgt_remote_queue_end(remote_queue);
+	session_slot_ended(session, slot);
 }
 
 unsigned int tgt_session_bury(struct tgt_reactor *reactor)

@@ -8,7 +8,7 @@
 
 #include "target/serve/session.h"
 
-struct tgt_placed;
+struct tgt_remote_queue;
 
 /* NULL: no memory. */
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
@@ -24,14 +24,14 @@ bool tgt_session_may_follow(const struct tgt_session *session);
  * the name has its share of the sessions already.
  */
 int tgt_session_prove(struct tgt_session *session, const char name[RBLK_NAME_BYTES]);
-/* This reactor's part of the placed queue's session: the existing one, or a new one, which
+/* The remote session here of the remote queue's session: the existing one, or a new one, which
  * counts for the login's host, or for the name that its session has proven. NULL: no memory. */
-struct tgt_session *tgt_session_part(struct tgt_reactor *reactor, const struct tgt_placed *placed,
-				     struct tgt_host *host);
-/* A placed queue has ended here, or never began: sends it home, and ends the part if it has no
- * other queue. part: NULL if there was no memory for it. */
-void tgt_session_part_ended(struct tgt_session *part, struct tgt_placed *placed);
-/* The message of a placed queue that came back. */
+struct tgt_session *tgt_session_remote(struct tgt_reactor *reactor, const struct tgt_remote_queue *remote_queue,
+				       struct tgt_host *host);
+/* A remote queue has ended here, or never began: sends it home, and ends the remote session if it has no
+ * other queue. remote: NULL if there was no memory for it. */
+void tgt_session_remote_ended(struct tgt_session *remote, struct tgt_remote_queue *remote_queue);
+/* The message of a remote queue that came back. */
 void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *message);
 
 /* Close every queue; when the last has ended the session is freed. At once if there is none. */

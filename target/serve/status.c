@@ -21,8 +21,8 @@ static unsigned int session_active(const struct tgt_session *session)
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
 		active += tgt_queue_lingering_active(session, i);
-		if (session->places[i].queue)
-			active += session->places[i].queue->io_queue.active;
+		if (session->slots[i].queue)
+			active += session->slots[i].queue->io_queue.active;
 	}
 	return active;
 }
@@ -32,8 +32,8 @@ static uint64_t session_commands(const struct tgt_session *session)
 	uint64_t commands = session->totals.commands;
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (session->places[i].queue)
-			commands += session->places[i].queue->io_queue.commands;
+		if (session->slots[i].queue)
+			commands += session->slots[i].queue->io_queue.commands;
 	return commands;
 }
 
@@ -63,7 +63,7 @@ static void session_log(const struct tgt_session *session)
 	tgt_log(TGT_LOG_INFO,
 		"status: session %u [%s] %s: %u connection%s on reactor %u, %u command%s "
 		"outstanding, %" PRIu64 " in all, open: %s",
-		session->number, session->home ? "part" : session->peer, session->initiator,
+		session->number, session->home ? "remote" : session->peer, session->initiator,
 		session->queues_here, TGT_S(session->queues_here), session->reactor->index, active,
 		TGT_S(active), session_commands(session), volumes);
 }

@@ -8,7 +8,7 @@
 
 #include "target/serve/queue.h"
 
-/* For a new queue of this session, or of this part of one. */
+/* For a new queue of this session, or of this remote session of one. */
 const struct tgt_io_queue_ops *tgt_unproven_ops(const struct tgt_session *session);
 
 #endif

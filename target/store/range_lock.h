@@ -43,8 +43,7 @@ TAILQ_HEAD(tgt_write_list, tgt_write);
 /* Allocated and freed by its holder, on its channel's thread. range_lock.c owns the fields, under the
  * volume's lock. */
 struct tgt_range_lock {
-	TAILQ_ENTRY(tgt_range_lock)
-	link; /* range_locks->list, the oldest first */
+	TAILQ_ENTRY(tgt_range_lock) link; /* range_locks->list, the oldest first */
 	struct tgt_range_locks_channel *channel;
 	uint64_t offset, bytes;
 	uint64_t host; /* the same number for all sessions of a host, on any reactor */
@@ -74,8 +73,7 @@ struct tgt_range_locks_channel {
 	struct tgt_write_list blocked; /* wait for range locks, in the order in which they came */
 	void (*unblocked)(struct tgt_write *write); /* called when the write is in flight; fixed */
 	struct tgt_range_lock_check *check;	    /* the message to its thread */
-	TAILQ_ENTRY(tgt_range_locks_channel)
-	link; /* range_locks->channels */
+	TAILQ_ENTRY(tgt_range_locks_channel) link; /* range_locks->channels */
 	/* Under the volume's lock: */
 	uint64_t bit;
 	unsigned int blocked_count;

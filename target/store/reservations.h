@@ -15,8 +15,7 @@
 
 /* A reactor that has the volume open; embedded in its channel. */
 struct tgt_reservations_subscriber {
-	TAILQ_ENTRY(tgt_reservations_subscriber)
-	link;
+	TAILQ_ENTRY(tgt_reservations_subscriber) link;
 	void *owner;   /* the reactor */
 	uint64_t seen; /* the last change that it has put in force */
 	bool told;     /* of the change that is under way */

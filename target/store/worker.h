@@ -3,8 +3,8 @@
  * A helper thread for what may block and has no way through io_uring: SEEK_HOLE reads a file system's
  * metadata; BLKDISCARD; a driver makes a queue pair. It takes jobs one after the other from a bounded queue and
  * hands their ends back through the ring of the reactor that gave them. Each store has its own, so that a
- * disk that hangs delays no other volume; so have each reactor (serve/aside.h) and the registry. The simulator links one without a thread
- * in its place.
+ * disk that hangs delays no other volume; so have each reactor (serve/qp_helper.h) and the registry. The simulator
+ * links one without a thread in its place.
  */
 #ifndef RBLK_TARGET_STORE_WORKER_H
 #define RBLK_TARGET_STORE_WORKER_H

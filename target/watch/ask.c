@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Asks all reactors for a census, and waits for their answers. */
+/* Asks all reactors for a snapshot, and waits for their answers. */
 #include "target/watch/ask.h"
 
 #include <errno.h>
@@ -11,12 +11,12 @@
 
 /* Freed by the last who has it: who asked, or a reactor. */
 struct ask {
-	struct tgt_census_ask head; /* first */
+	struct tgt_snapshot_ask head; /* first */
 	pthread_mutex_t lock; /* owns all below */
 	pthread_cond_t changed;
 	unsigned int users;
 	unsigned int open; /* answers that are missing */
-	struct tgt_census *censuses[TGT_REACTORS_MAX];
+	struct tgt_snapshot *snapshots[TGT_REACTORS_MAX];
 };
 
 /* Lock held; releases it. */
@@ -28,18 +28,18 @@ static void ask_put(struct ask *ask)
 	if (!last)
 		return;
 	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++)
-		free(ask->censuses[i]);
+		free(ask->snapshots[i]);
 	pthread_cond_destroy(&ask->changed);
 	pthread_mutex_destroy(&ask->lock);
 	free(ask);
 }
 
-static void ask_answer(struct tgt_census_ask *head, unsigned int reactor, struct tgt_census *census)
+static void ask_answer(struct tgt_snapshot_ask *head, unsigned int reactor, struct tgt_snapshot *snapshot)
 {
 	struct ask *ask = (struct ask *)head;
 
 	pthread_mutex_lock(&ask->lock);
-	ask->censuses[reactor] = census;
+	ask->snapshots[reactor] = snapshot;
 	ask->open--;
 	pthread_cond_signal(&ask->changed);
 	ask_put(ask);
@@ -68,15 +68,15 @@ static void ask_send(struct ask *ask, struct tgt_reactor *reactor)
 	ask->users++;
 	ask->open++;
 	pthread_mutex_unlock(&ask->lock);
-	if (!tgt_reactor_drained(reactor) && tgt_reactor_census(reactor, &ask->head))
+	if (!tgt_reactor_drained(reactor) && tgt_reactor_snapshot(reactor, &ask->head))
 		return;
 	pthread_mutex_lock(&ask->lock);
 	ask->open--;
 	ask_put(ask);
 }
 
-int tgt_census_ask(struct tgt_reactor *const *reactors, unsigned int count, unsigned int timeout_ms,
-		   struct tgt_census *out[TGT_REACTORS_MAX])
+int tgt_snapshot_ask(struct tgt_reactor *const *reactors, unsigned int count, unsigned int timeout_ms,
+		     struct tgt_snapshot *out[TGT_REACTORS_MAX])
 {
 	struct ask *ask = ask_create();
 	struct timespec until;
@@ -97,8 +97,8 @@ int tgt_census_ask(struct tgt_reactor *const *reactors, unsigned int count, unsi
 	while (ask->open && !err)
 		err = pthread_cond_timedwait(&ask->changed, &ask->lock, &until);
 	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++) {
-		out[i] = ask->censuses[i];
-		ask->censuses[i] = NULL;
+		out[i] = ask->snapshots[i];
+		ask->snapshots[i] = NULL;
 	}
 	ask_put(ask);
 	return 0;

@@ -16,7 +16,7 @@ static bool session_kick(const struct tgt_watch_source *source, unsigned int num
 	return sent;
 }
 
-static bool session_meant(const struct tgt_census_session *session, const json_t *number,
+static bool session_meant(const struct tgt_snapshot_session *session, const json_t *number,
 			  const char *name)
 {
 	if (number)
@@ -36,7 +36,7 @@ json_t *tgt_kick(struct tgt_rpc_call *call, const struct tgt_watch_source *sourc
 				    "either session, a number, or initiator, a name, is needed");
 	kicked = json_array();
 	for (unsigned int i = 0; i < view->session_count; i++) {
-		const struct tgt_census_session *session = &view->sessions[i];
+		const struct tgt_snapshot_session *session = &view->sessions[i];
 
 		if (!session_meant(session, number, name) ||
 		    !session_kick(source, session->number))

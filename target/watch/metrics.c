@@ -114,39 +114,39 @@ static void metrics_events(FILE *out, const struct tgt_view *view)
 			tgt_name_error(error), totals->refused[error]);
 }
 
-static void reactor_line(FILE *out, const char *name, const struct tgt_census *census, double value)
+static void reactor_line(FILE *out, const char *name, const struct tgt_snapshot *snapshot, double value)
 {
-	fprintf(out, "%s{reactor=\"%u\"} %.9g\n", name, census->reactor, value);
+	fprintf(out, "%s{reactor=\"%u\"} %.9g\n", name, snapshot->reactor, value);
 }
 
-static double reactor_busy(const struct tgt_census *census)
+static double reactor_busy(const struct tgt_snapshot *snapshot)
 {
-	return (double)census->busy_ns / 1e9;
+	return (double)snapshot->busy_ns / 1e9;
 }
 
-static double reactor_pool(const struct tgt_census *census)
+static double reactor_pool(const struct tgt_snapshot *snapshot)
 {
-	return (double)census->pool_bytes;
+	return (double)snapshot->pool_bytes;
 }
 
-static double reactor_pool_used(const struct tgt_census *census)
+static double reactor_pool_used(const struct tgt_snapshot *snapshot)
 {
-	return (double)census->pool_used_bytes;
+	return (double)snapshot->pool_used_bytes;
 }
 
-static double reactor_connections(const struct tgt_census *census)
+static double reactor_connections(const struct tgt_snapshot *snapshot)
 {
-	return census->connections;
+	return snapshot->connections;
 }
 
-static double reactor_logins(const struct tgt_census *census)
+static double reactor_logins(const struct tgt_snapshot *snapshot)
 {
-	return census->logins_waiting;
+	return snapshot->logins_waiting;
 }
 
 static const struct reactor_metric {
 	const char *name, *type, *help;
-	double (*value)(const struct tgt_census *census);
+	double (*value)(const struct tgt_snapshot *snapshot);
 } reactor_metrics[] = {
 	{"rblk_reactor_busy_seconds_total", "counter", "Time in turns that found work.",
 	 reactor_busy},
@@ -163,9 +163,9 @@ static void metrics_reactors(FILE *out, const struct tgt_view *view)
 
 		family(out, metric->name, metric->type, metric->help);
 		for (unsigned int j = 0; j < view->reactor_count; j++)
-			if (view->censuses[j])
-				reactor_line(out, metric->name, view->censuses[j],
-					     metric->value(view->censuses[j]));
+			if (view->snapshots[j])
+				reactor_line(out, metric->name, view->snapshots[j],
+					     metric->value(view->snapshots[j]));
 	}
 }
 
@@ -419,17 +419,17 @@ static void metrics_initiator_latencies(FILE *out, const struct tgt_view *view)
 
 /* -- sessions ---------------------------------------------------------------------------------- */
 
-static void session_begin(FILE *out, const char *name, const struct tgt_census_session *session)
+static void session_begin(FILE *out, const char *name, const struct tgt_snapshot_session *session)
 {
 	fprintf(out, "%s{session=\"%u\"", name, session->number);
 	label(out, ",", "initiator", session->initiator);
 }
 
 /* False: the session has just ended. */
-static bool use_begin(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
+static bool use_begin(FILE *out, const struct tgt_view *view, const struct tgt_snapshot_use *use,
 		      const char *name)
 {
-	const struct tgt_census_session *session = tgt_view_session(view, use->session);
+	const struct tgt_snapshot_session *session = tgt_view_session(view, use->session);
 
 	if (!session)
 		return false;
@@ -440,7 +440,7 @@ static bool use_begin(FILE *out, const struct tgt_view *view, const struct tgt_c
 
 /* A session's lines for a volume that it has open; what is 0 is left out: there are many sessions.
  */
-static void use_value(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
+static void use_value(FILE *out, const struct tgt_view *view, const struct tgt_snapshot_use *use,
 		      const char *name, const char *key, const char *word, uint64_t value)
 {
 	if (!value || !use_begin(out, view, use, name))
@@ -450,8 +450,8 @@ static void use_value(FILE *out, const struct tgt_view *view, const struct tgt_c
 	value_u64(out, value);
 }
 
-#define EACH_USE(view, use)                                   \
-	for (const struct tgt_census_use *use = (view)->uses; \
+#define EACH_USE(view, use)                                     \
+	for (const struct tgt_snapshot_use *use = (view)->uses; \
 	     use < (view)->uses + (view)->use_count; use++)
 
 static void metrics_uses(FILE *out, const struct tgt_view *view)
@@ -493,10 +493,10 @@ static void metrics_use_limits(FILE *out, const struct tgt_view *view)
 		value_seconds(out, (double)use->counts.limited_ns / 1e9);
 }
 
-static void use_latency(FILE *out, const struct tgt_view *view, const struct tgt_census_use *use,
+static void use_latency(FILE *out, const struct tgt_view *view, const struct tgt_snapshot_use *use,
 			enum tgt_count_kind kind, enum tgt_count_stage stage)
 {
-	const struct tgt_census_session *session = tgt_view_session(view, use->session);
+	const struct tgt_snapshot_session *session = tgt_view_session(view, use->session);
 	uint64_t count = tgt_counts_of_kind(&use->counts, kind);
 
 	for (unsigned int i = 0; session && count && i < 2; i++) {

@@ -61,7 +61,7 @@ json_t *tgt_report_sessions(const struct tgt_view *view)
 	json_t *array = json_array();
 
 	for (unsigned int i = 0; i < view->session_count; i++) {
-		const struct tgt_census_session *session = &view->sessions[i];
+		const struct tgt_snapshot_session *session = &view->sessions[i];
 
 		json_array_append_new(
 			array,
@@ -125,20 +125,20 @@ json_t *tgt_report_reactors(const struct tgt_view *view)
 	json_t *array = json_array();
 
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_census *census = view->censuses[i];
+		const struct tgt_snapshot *snapshot = view->snapshots[i];
 
-		if (!census)
+		if (!snapshot)
 			continue;
 		json_array_append_new(
 			array, json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "reactor",
-					 (int)census->reactor, "sessions",
-					 (int)census->sessions_here, "connections",
-					 (int)census->connections, "logins_waiting",
-					 (int)census->logins_waiting, "busy_ns",
-					 integer(census->busy_ns), "taken_ns",
-					 integer(census->taken_ns), "pool_bytes",
-					 integer(census->pool_bytes), "pool_used_bytes",
-					 integer(census->pool_used_bytes)));
+					 (int)snapshot->reactor, "sessions",
+					 (int)snapshot->sessions_here, "connections",
+					 (int)snapshot->connections, "logins_waiting",
+					 (int)snapshot->logins_waiting, "busy_ns",
+					 integer(snapshot->busy_ns), "taken_ns",
+					 integer(snapshot->taken_ns), "pool_bytes",
+					 integer(snapshot->pool_bytes), "pool_used_bytes",
+					 integer(snapshot->pool_used_bytes)));
 	}
 	return array;
 }
@@ -197,9 +197,9 @@ static json_t *report_bucket_ends(void)
 	return array;
 }
 
-static json_t *report_use(const struct tgt_view *view, const struct tgt_census_use *use)
+static json_t *report_use(const struct tgt_view *view, const struct tgt_snapshot_use *use)
 {
-	const struct tgt_census_session *session = tgt_view_session(view, use->session);
+	const struct tgt_snapshot_session *session = tgt_view_session(view, use->session);
 	json_t *object = json_pack("{s:i, s:s, s:o, s:o, s:b, s:i, s:o}", "session",
 				   (int)use->session, "volume", use->volume, "initiator",
 				   tgt_rpc_text(session ? session->initiator : ""), "peer",

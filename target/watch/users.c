@@ -21,7 +21,7 @@ static bool is_open(struct tgt_registry *registry, const char *name)
 bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, char *words)
 {
 	unsigned int count = 0, first = 0;
-	const struct tgt_census_session *session;
+	const struct tgt_snapshot_session *session;
 	struct tgt_view view;
 
 	if (!is_open(source->registry, volume))

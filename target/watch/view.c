@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Adds up the censuses of all reactors. */
+/* Adds up the snapshots of all reactors. */
 #include "target/watch/view.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
-#include "target/serve/tallies.h"
+#include "target/serve/stats_table.h"
 #include "target/watch/ask.h"
 
 /* A reactor answers in its next turn; one that is late is left out. */
@@ -18,47 +18,47 @@
 /* Parts behind their session. */
 static int session_order(const void *a, const void *b)
 {
-	const struct tgt_census_session *one = a, *two = b;
+	const struct tgt_snapshot_session *one = a, *two = b;
 
 	if (one->number != two->number)
 		return one->number < two->number ? -1 : 1;
-	return one->part - two->part;
+	return one->remote - two->remote;
 }
 
-static void session_add(struct tgt_census_session *to, const struct tgt_census_session *part)
+static void session_add(struct tgt_snapshot_session *to, const struct tgt_snapshot_session *remote)
 {
-	to->connections += part->connections;
-	to->encrypted += part->encrypted;
-	to->rdma += part->rdma;
-	to->outstanding += part->outstanding;
-	to->credits += part->credits;
-	to->data_bytes += part->data_bytes;
-	to->commands += part->commands;
+	to->connections += remote->connections;
+	to->encrypted += remote->encrypted;
+	to->rdma += remote->rdma;
+	to->outstanding += remote->outstanding;
+	to->credits += remote->credits;
+	to->data_bytes += remote->data_bytes;
+	to->commands += remote->commands;
 }
 
 static int view_sessions(struct tgt_view *view)
 {
-	struct tgt_census_session *all;
+	struct tgt_snapshot_session *all;
 	unsigned int count = 0, kept = 0;
 
 	for (unsigned int i = 0; i < view->reactor_count; i++)
-		count += view->censuses[i] ? view->censuses[i]->session_count : 0;
+		count += view->snapshots[i] ? view->snapshots[i]->session_count : 0;
 	all = calloc(count + 1, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	view->sessions = all;
 	count = 0;
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_census *census = view->censuses[i];
+		const struct tgt_snapshot *snapshot = view->snapshots[i];
 
-		for (unsigned int j = 0; census && j < census->session_count; j++)
-			all[count++] = census->sessions[j];
+		for (unsigned int j = 0; snapshot && j < snapshot->session_count; j++)
+			all[count++] = snapshot->sessions[j];
 	}
 	qsort(all, count, sizeof(*all), session_order);
 	for (unsigned int i = 0; i < count; i++) {
 		if (kept && all[kept - 1].number == all[i].number)
 			session_add(&all[kept - 1], &all[i]);
-		else if (!all[i].part)
+		else if (!all[i].remote)
 			all[kept++] = all[i];
 	}
 	view->session_count = kept;
@@ -68,12 +68,12 @@ static int view_sessions(struct tgt_view *view)
 static int session_number_order(const void *number, const void *session)
 {
 	unsigned int one = *(const unsigned int *)number;
-	unsigned int two = ((const struct tgt_census_session *)session)->number;
+	unsigned int two = ((const struct tgt_snapshot_session *)session)->number;
 
 	return one == two ? 0 : one < two ? -1 : 1;
 }
 
-const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, unsigned int number)
+const struct tgt_snapshot_session *tgt_view_session(const struct tgt_view *view, unsigned int number)
 {
 	return bsearch(&number, view->sessions, view->session_count, sizeof(*view->sessions),
 		       session_number_order);
@@ -83,7 +83,7 @@ const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, u
 
 static int use_order(const void *a, const void *b)
 {
-	const struct tgt_census_use *one = a, *two = b;
+	const struct tgt_snapshot_use *one = a, *two = b;
 
 	if (one->session != two->session)
 		return one->session < two->session ? -1 : 1;
@@ -92,21 +92,21 @@ static int use_order(const void *a, const void *b)
 
 static int view_uses(struct tgt_view *view)
 {
-	struct tgt_census_use *all;
+	struct tgt_snapshot_use *all;
 	unsigned int count = 0, kept = 0;
 
 	for (unsigned int i = 0; i < view->reactor_count; i++)
-		count += view->censuses[i] ? view->censuses[i]->use_count : 0;
+		count += view->snapshots[i] ? view->snapshots[i]->use_count : 0;
 	all = calloc(count + 1, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	view->uses = all;
 	count = 0;
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_census *census = view->censuses[i];
+		const struct tgt_snapshot *snapshot = view->snapshots[i];
 
-		for (unsigned int j = 0; census && j < census->use_count; j++)
-			all[count++] = census->uses[j];
+		for (unsigned int j = 0; snapshot && j < snapshot->use_count; j++)
+			all[count++] = snapshot->uses[j];
 	}
 	qsort(all, count, sizeof(*all), use_order);
 	for (unsigned int i = 0; i < count; i++) {
@@ -149,12 +149,12 @@ static void view_volume_counts(struct tgt_view *view)
 		tgt_counts_sum(&volume->counts, &view->uses[i].counts);
 	}
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_census *census = view->censuses[i];
+		const struct tgt_snapshot *snapshot = view->snapshots[i];
 
-		for (unsigned int j = 0; census && j < census->volume_count; j++) {
-			volume = view_volume(view, census->volumes[j].name);
+		for (unsigned int j = 0; snapshot && j < snapshot->volume_count; j++) {
+			volume = view_volume(view, snapshot->volumes[j].name);
 			if (volume)
-				tgt_counts_sum(&volume->counts, &census->volumes[j].counts);
+				tgt_counts_sum(&volume->counts, &snapshot->volumes[j].counts);
 		}
 	}
 }
@@ -200,18 +200,18 @@ static int view_volumes(struct tgt_view *view, struct tgt_registry *registry)
 
 /* All have the places of their numbers here. */
 static void view_initiators_add(struct tgt_view_initiator *all, bool *there,
-				const struct tgt_census *census)
+				const struct tgt_snapshot *snapshot)
 {
-	for (unsigned int i = 0; i < census->initiator_count; i++) {
-		const struct tgt_census_initiator *one = &census->initiators[i];
+	for (unsigned int i = 0; i < snapshot->initiator_count; i++) {
+		const struct tgt_snapshot_initiator *one = &snapshot->initiators[i];
 
 		there[one->number] = true;
 		memcpy(all[one->number].name, one->name, sizeof(one->name));
 		all[one->number].proven = one->proven;
 		tgt_counts_sum(&all[one->number].counts, &one->counts);
 	}
-	for (unsigned int i = 0; i < census->use_count; i++)
-		tgt_counts_sum(&all[census->uses[i].initiator].counts, &census->uses[i].counts);
+	for (unsigned int i = 0; i < snapshot->use_count; i++)
+		tgt_counts_sum(&all[snapshot->uses[i].initiator].counts, &snapshot->uses[i].counts);
 }
 
 static int view_initiators(struct tgt_view *view)
@@ -223,8 +223,8 @@ static int view_initiators(struct tgt_view *view)
 		return -ENOMEM;
 	view->initiators = all;
 	for (unsigned int i = 0; i < view->reactor_count; i++)
-		if (view->censuses[i])
-			view_initiators_add(all, there, view->censuses[i]);
+		if (view->snapshots[i])
+			view_initiators_add(all, there, view->snapshots[i]);
 	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
 		if (there[i])
 			all[view->initiator_count++] = all[i];
@@ -238,21 +238,21 @@ static void view_totals(struct tgt_view *view)
 	struct tgt_view_totals *totals = &view->totals;
 
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_census *census = view->censuses[i];
+		const struct tgt_snapshot *snapshot = view->snapshots[i];
 
-		if (!census) {
+		if (!snapshot) {
 			view->missing++;
 			continue;
 		}
-		totals->connections += census->connections;
-		totals->logins_accepted += census->logins_accepted;
-		totals->logins_refused += census->logins_refused;
-		totals->logins_renewed += census->logins_renewed;
-		totals->fences += census->fences;
+		totals->connections += snapshot->connections;
+		totals->logins_accepted += snapshot->logins_accepted;
+		totals->logins_refused += snapshot->logins_refused;
+		totals->logins_renewed += snapshot->logins_renewed;
+		totals->fences += snapshot->fences;
 		for (unsigned int error = 0; error < RBLK_E_MAX; error++)
-			totals->refused[error] += census->refused[error];
+			totals->refused[error] += snapshot->refused[error];
 		for (unsigned int end = 0; end < TGT_ENDS; end++)
-			totals->ends[end] += census->ends[end];
+			totals->ends[end] += snapshot->ends[end];
 	}
 }
 
@@ -265,7 +265,7 @@ int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view)
 	memset(view, 0, sizeof(*view));
 	view->taken_ns = env_now_ns();
 	view->reactor_count = source->reactor_count;
-	status = tgt_census_ask(source->reactors, source->reactor_count, ANSWER_MS, view->censuses);
+	status = tgt_snapshot_ask(source->reactors, source->reactor_count, ANSWER_MS, view->snapshots);
 	if (!status)
 		status = view_sessions(view);
 	if (!status)
@@ -289,7 +289,7 @@ void tgt_view_free(struct tgt_view *view)
 	for (unsigned int i = 0; i < view->volume_count; i++)
 		free(view->volumes[i].path);
 	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++)
-		free(view->censuses[i]);
+		free(view->snapshots[i]);
 	for (unsigned int kind = 0; kind < TGT_UNSERVED_KINDS; kind++)
 		free(view->unserved[kind]);
 	free(view->sessions);

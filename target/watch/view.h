@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A view of the daemon and its counts, at one time: the censuses of all reactors, added up by
+ * A view of the daemon and its counts, at one time: the snapshots of all reactors, added up by
  * volume, by session and by initiator. Reports (report.c) and metrics are made of it. The thread of
  * the room's services.
  */
@@ -8,7 +8,7 @@
 #define RBLK_TARGET_WATCH_VIEW_H
 
 #include "target/base/unserved.h"
-#include "target/serve/census.h"
+#include "target/serve/snapshot.h"
 #include "target/store/volume.h"
 
 /* The objects to look at; all of them outlive the services. */
@@ -34,7 +34,7 @@ struct tgt_view_volume {
 
 /* The counts of an initiator since the daemon began, in all its sessions. */
 struct tgt_view_initiator {
-	char name[RBLK_NAME_BYTES]; /* "": all that are not told apart (serve/tallies.h) */
+	char name[RBLK_NAME_BYTES]; /* "": all that are not told apart (serve/stats_table.h) */
 	bool proven;
 	struct tgt_counts counts;
 };
@@ -47,12 +47,12 @@ struct tgt_view_totals {
 
 struct tgt_view {
 	uint64_t taken_ns;
-	struct tgt_census *censuses[TGT_REACTORS_MAX]; /* NULL: that reactor has not answered */
+	struct tgt_snapshot *snapshots[TGT_REACTORS_MAX]; /* NULL: that reactor has not answered */
 	unsigned int reactor_count, missing;
 	struct tgt_view_totals totals;
-	struct tgt_census_session *sessions; /* by number */
+	struct tgt_snapshot_session *sessions; /* by number */
 	unsigned int session_count;
-	struct tgt_census_use *uses; /* by session, then volume */
+	struct tgt_snapshot_use *uses; /* by session, then volume */
 	unsigned int use_count;
 	struct tgt_view_volume *volumes; /* by name */
 	unsigned int volume_count;
@@ -67,6 +67,6 @@ int tgt_view_take(const struct tgt_watch_source *source, struct tgt_view *view);
 void tgt_view_free(struct tgt_view *view);
 
 /* The session of that number; NULL: it has just begun or ended. */
-const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, unsigned int number);
+const struct tgt_snapshot_session *tgt_view_session(const struct tgt_view *view, unsigned int number);
 
 #endif

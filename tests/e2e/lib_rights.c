@@ -60,8 +60,8 @@ static void may_write(void)
 	assert_int_equal(rblk_pwrite(disk.volume, disk.data, BLOCK, 0, 0), 0);
 }
 
-/* The change's letter was sent before: a reactor reads it in the turn of the first READ at the latest, so what it has to say
- * comes before the second one's answer. */
+/* The change's message was sent before: a reactor reads it in the turn of the first READ at the latest, so what it
+ * has to say comes before the second one's answer. */
 static void not_told(unsigned int changed)
 {
 	for (unsigned int i = 0; i < 2; i++)

@@ -3,7 +3,7 @@
  * Goal: whoever has a limit gets it within 3 %, and never more than the limit and its burst; whoever has none does not
  * wait, neither for a limit nor behind commands that wait for one; on a full store initiators get operations as their
  * weights say. Method: two clients of one daemon, whose operations, and the time between, are those of two of the
- * daemon's own censuses (method "counts" of the control socket), so no clock of the test is part of a figure. A machine
+ * daemon's own snapshots (method "counts" of the control socket), so no clock of the test is part of a figure. A machine
  * that stops the daemon or a client for longer than the burst makes one window too poor: then the next one is looked
  * at. No window may be too rich.
  */
@@ -143,15 +143,15 @@ static void client_do(struct client *client, bool write, unsigned long count)
 	}
 }
 
-/* -- censuses ------------------------------------------------------------------------------------ */
+/* -- snapshots --------------------------------------------------------------------------------- */
 
-/* What an initiator has done with the volumes that it has open, as one census has it. */
+/* What an initiator has done with the volumes that it has open, as one snapshot has it. */
 struct use {
 	uint64_t count, operations, bytes, outstanding, limited_commands, limited_ns, errors;
 };
 
 /* As its reactors have taken it: from the first to the last. */
-struct census {
+struct snapshot {
 	json_t *json;
 	uint64_t first_ns, last_ns;
 };
@@ -204,33 +204,35 @@ static uint64_t number(const json_t *object, const char *key)
 	return (uint64_t)json_integer_value(value);
 }
 
-static void census_take(struct census *census, unsigned int reactors)
+static void snapshot_take(struct snapshot *snapshot, unsigned int reactors)
 {
 	json_t *entry;
 	size_t i;
 
-	census->json = control_call("counts", "{}");
-	census->first_ns = UINT64_MAX;
-	census->last_ns = 0;
+	snapshot->json = control_call("counts", "{}");
+	snapshot->first_ns = UINT64_MAX;
+	snapshot->last_ns = 0;
 	/* One that is late is left out. */
-	if (json_array_size(json_object_get(census->json, "reactors")) != reactors)
+	if (json_array_size(json_object_get(snapshot->json, "reactors")) != reactors)
 		fail_msg("a reactor has not answered");
-	json_array_foreach(json_object_get(census->json, "reactors"), i, entry) {
+	json_array_foreach(json_object_get(snapshot->json, "reactors"), i, entry)
+	{
 		uint64_t taken_ns = number(entry, "taken_ns");
 
-		census->first_ns = taken_ns < census->first_ns ? taken_ns : census->first_ns;
-		census->last_ns = taken_ns > census->last_ns ? taken_ns : census->last_ns;
+		snapshot->first_ns = taken_ns < snapshot->first_ns ? taken_ns : snapshot->first_ns;
+		snapshot->last_ns = taken_ns > snapshot->last_ns ? taken_ns : snapshot->last_ns;
 	}
 }
 
-static struct use census_use(const struct census *census, const char *initiator)
+static struct use snapshot_use(const struct snapshot *snapshot, const char *initiator)
 {
 	struct use use = {0};
 	const char *key;
 	json_t *entry, *value;
 	size_t i;
 
-	json_array_foreach(json_object_get(census->json, "uses"), i, entry) {
+	json_array_foreach(json_object_get(snapshot->json, "uses"), i, entry)
+	{
 		if (strcmp(json_string_value(json_object_get(entry, "initiator")), initiator) != 0)
 			continue;
 		use.count++;
@@ -247,16 +249,16 @@ static struct use census_use(const struct census *census, const char *initiator)
 
 static struct use use_now(const char *initiator, unsigned int reactors)
 {
-	struct census census;
+	struct snapshot snapshot;
 	struct use use;
 
-	census_take(&census, reactors);
-	use = census_use(&census, initiator);
-	json_decref(census.json);
+	snapshot_take(&snapshot, reactors);
+	use = snapshot_use(&snapshot, initiator);
+	json_decref(snapshot.json);
 	return use;
 }
 
-/* Between two looks; the daemon takes no more than ten censuses a second. */
+/* Between two looks; the daemon takes no more than ten snapshots a second. */
 static void look_again(unsigned int *tries)
 {
 	const struct timespec pause = {.tv_nsec = 50000000};
@@ -266,13 +268,13 @@ static void look_again(unsigned int *tries)
 		fail_msg("not in five minutes");
 }
 
-/* The first census that is at least `ns` later. */
-static void census_after(struct census *census, uint64_t ns, unsigned int reactors)
+/* The first snapshot that is at least `ns` later. */
+static void snapshot_after(struct snapshot *snapshot, uint64_t ns, unsigned int reactors)
 {
 	unsigned int tries = 0;
 
-	for (census_take(census, reactors); census->first_ns < ns; census_take(census, reactors)) {
-		json_decref(census->json);
+	for (snapshot_take(snapshot, reactors); snapshot->first_ns < ns; snapshot_take(snapshot, reactors)) {
+		json_decref(snapshot->json);
 		look_again(&tries);
 	}
 }
@@ -289,9 +291,9 @@ static void limits_set(const char *section, const char *key, const char *value)
 }
 
 /* A window of the one with the limit; true: it has got the limit within 3 %. */
-static bool window_is_full(const struct census *from, const struct census *to, unsigned int unit)
+static bool window_is_full(const struct snapshot *from, const struct snapshot *to, unsigned int unit)
 {
-	struct use before = census_use(from, "guest"), after = census_use(to, "guest");
+	struct use before = snapshot_use(from, "guest"), after = snapshot_use(to, "guest");
 	double got = (double)(unit == 1 ? after.operations - before.operations : after.bytes - before.bytes) / unit;
 	double least_s = (double)(to->first_ns - from->last_ns) / 1e9;
 	double most_s = (double)(to->last_ns - from->first_ns) / 1e9;
@@ -306,7 +308,7 @@ static void limit_is_kept(unsigned int reactors, const char *section, const char
 			  unsigned int unit)
 {
 	struct client guest, host;
-	struct census from, to;
+	struct snapshot from, to;
 	unsigned int tries = 0;
 	bool full = false;
 	struct use use;
@@ -319,14 +321,14 @@ static void limit_is_kept(unsigned int reactors, const char *section, const char
 		look_again(&tries);
 		use = use_now("guest", reactors);
 	} while (!use.limited_commands || use.operations < 3 * LIMIT * BURST_MS / 1000);
-	census_after(&from, 0, reactors);
+	snapshot_after(&from, 0, reactors);
 	for (unsigned int i = 0; i < WINDOWS && !full; i++) {
-		census_after(&to, from.last_ns + WINDOW_NS, reactors);
+		snapshot_after(&to, from.last_ns + WINDOW_NS, reactors);
 		full = window_is_full(&from, &to, unit);
-		use = census_use(&to, "host");
-		assert_true(use.operations > census_use(&from, "host").operations);
+		use = snapshot_use(&to, "host");
+		assert_true(use.operations > snapshot_use(&from, "host").operations);
 		assert_int_equal(use.limited_commands + use.limited_ns + use.errors, 0);
-		assert_int_equal(census_use(&to, "guest").errors, 0);
+		assert_int_equal(snapshot_use(&to, "guest").errors, 0);
 		json_decref(from.json);
 		from = to;
 	}
@@ -393,7 +395,7 @@ static void weights_share_a_full_store(void **state)
 {
 	struct client heavy, light;
 	unsigned int tries = 0;
-	struct census from, to;
+	struct snapshot from, to;
 	double got[2];
 
 	(void)state;
@@ -402,13 +404,14 @@ static void weights_share_a_full_store(void **state)
 	/* Whoever comes first has all of the store until the other one waits, too. */
 	while (use_now("heavy", 1).operations < 3 * HEAVY || use_now("light", 1).operations < 3 * LIGHT)
 		look_again(&tries);
-	census_take(&from, 1);
-	assert_true(census_use(&from, "heavy").outstanding > 192 * 2 && census_use(&from, "light").outstanding > 64 * 2);
+	snapshot_take(&from, 1);
+	assert_true(snapshot_use(&from, "heavy").outstanding > 192 * 2 &&
+		    snapshot_use(&from, "light").outstanding > 64 * 2);
 	do {
 		look_again(&tries);
-		census_take(&to, 1);
-		got[0] = (double)(census_use(&to, "heavy").operations - census_use(&from, "heavy").operations);
-		got[1] = (double)(census_use(&to, "light").operations - census_use(&from, "light").operations);
+		snapshot_take(&to, 1);
+		got[0] = (double)(snapshot_use(&to, "heavy").operations - snapshot_use(&from, "heavy").operations);
+		got[1] = (double)(snapshot_use(&to, "light").operations - snapshot_use(&from, "light").operations);
 		json_decref(to.json);
 	} while (got[0] + got[1] < 4000);
 	print_message("%.0f to %.0f: %.3f\n", got[0], got[1], got[0] / got[1]);

@@ -104,8 +104,8 @@ void side_open(struct side *side, enum fab_kind kind, uint32_t srq_depth)
 	side->sleep = sleep;
 	if (srq_depth) {
 		helper_open(side);
-		options.aside = helper_take;
-		options.aside_user = side->helper;
+		options.helper = helper_take;
+		options.helper_user = side->helper;
 	}
 	side->fab = fab_open(kind, &options, error);
 	if (!side->fab)

@@ -107,8 +107,8 @@ void fx_end_open(struct fx_end *end, const char *name, const struct fab_options 
 
 	memset(end, 0, sizeof(*end));
 	end->name = name;
-	mine.aside = fx_take_job;
-	mine.aside_user = end;
+	mine.helper = fx_take_job;
+	mine.helper_user = end;
 	end->fab = fab_open(fx_target.kind, &mine, error);
 	if (!end->fab)
 		fx_fail(__FILE__, __LINE__, "fab_open: %s", error);

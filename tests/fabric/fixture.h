@@ -44,7 +44,7 @@ struct fx_end {
 	struct fab_request *request;
 	const struct fab_conn *drained[FX_CONNS_MAX]; /* not yet destroyed */
 	int drained_count;
-	struct fab_job *jobs[FX_CONNS_MAX]; /* that the fab gave aside: they end with the next step */
+	struct fab_job *jobs[FX_CONNS_MAX]; /* that the fab gave to a helper: they end with the next step */
 	int job_count;
 };
 

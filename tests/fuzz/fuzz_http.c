@@ -28,8 +28,8 @@ const struct tgt_command tgt_commands[RBLK_OP_IDENTIFY] = {
 
 static struct tgt_view_volume volume;
 static struct tgt_view_initiator initiator;
-static struct tgt_census_session session;
-static struct tgt_census_use use;
+static struct tgt_snapshot_session session;
+static struct tgt_snapshot_use use;
 static struct tgt_methods methods = {
 	.view = {.sessions = &session,
 		 .session_count = 1,
@@ -79,7 +79,7 @@ const char *tgt_log_level_name(enum tgt_log_level level)
 	return "info";
 }
 
-const struct tgt_census_session *tgt_view_session(const struct tgt_view *view, unsigned int number)
+const struct tgt_snapshot_session *tgt_view_session(const struct tgt_view *view, unsigned int number)
 {
 	return number == view->sessions[0].number ? view->sessions : NULL;
 }

@@ -2,9 +2,9 @@
 /*
  * Counters by name. Names are looked up by the addresses of their parts, because it is done often;
  * the report puts together those that read the same. Also the states of the target's requests, the
- * judgements of its logins, the ends of its queues, the looks into its reply caches and those of OPEN at other
+ * judgements of its logins, the ends of its queues, the looks into its reply caches and the barriers of OPEN at other
  * reactors, to which the linker leads the calls of tgt_request_set_state(), core_login_judge(),
- * tgt_queue_close(), tgt_answers_begin() and tgt_look_begin(), tgt_look_is_over() and tgt_look_end().
+ * tgt_queue_close(), tgt_answers_begin() and tgt_barrier_begin(), tgt_barrier_is_over() and tgt_barrier_end().
  */
 #include "tests/sim/coverage.h"
 
@@ -17,7 +17,7 @@
 #include "proto/wire/wire_names.h"
 #include "target/io/answers.h"
 #include "target/io/request.h"
-#include "target/serve/look.h"
+#include "target/serve/barrier.h"
 #include "target/serve/queue.h"
 #include "tests/sim/seen.h"
 #include "tests/sim/trace.h"
@@ -172,23 +172,23 @@ void sim_seen_operation(unsigned int operation, bool retry, const struct tgt_ans
 
 /* -- what OPEN waits for ------------------------------------------------------------------- */
 
-void sim_seen_look_begin(const struct tgt_reactor *reactor)
+void sim_seen_barrier_begin(const struct tgt_reactor *reactor)
 {
-	sim_reached("point", "look_begin", NULL);
-	sim_reached("look", "begins", reactor->config.reactors > 1 ? "at several reactors" : "at its own reactor");
+	sim_reached("point", "barrier_begin", NULL);
+	sim_reached("barrier", "begins", reactor->config.reactors > 1 ? "at several reactors" : "at its own reactor");
 }
 
-void sim_seen_look(bool over)
+void sim_seen_barrier(bool over)
 {
-	sim_reached("point", "look", NULL);
-	sim_reached("look", over ? "is over" : "is not over yet", NULL);
+	sim_reached("point", "barrier", NULL);
+	sim_reached("barrier", over ? "is over" : "is not over yet", NULL);
 }
 
-void sim_seen_look_end(bool over)
+void sim_seen_barrier_end(bool over)
 {
-	sim_reached("point", "look_end", NULL);
+	sim_reached("point", "barrier_end", NULL);
 	if (!over)
-		sim_reached("look", "is given up", NULL);
+		sim_reached("barrier", "is given up", NULL);
 }
 
 /* -- its logins and queues ----------------------------------------------------------------- */

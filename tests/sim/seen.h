@@ -55,17 +55,17 @@ struct rblk_wire_login;
 struct core_login_verdict;
 void sim_seen_state(const struct tgt_request *request, unsigned int entered);
 void sim_seen_operation(unsigned int operation, bool retry, const struct tgt_answer *answer);
-void sim_seen_look_begin(const struct tgt_reactor *reactor);
-void sim_seen_look(bool over);
-void sim_seen_look_end(bool over);
+void sim_seen_barrier_begin(const struct tgt_reactor *reactor);
+void sim_seen_barrier(bool over);
+void sim_seen_barrier_end(bool over);
 void sim_seen_login(const struct rblk_wire_login *login, const struct core_login_verdict *verdict);
 void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason);
 #define rblk_trace_state sim_seen_state
 #define rblk_trace_reply(io_queue, completions) ((void)0)
 #define rblk_trace_operation sim_seen_operation
-#define rblk_trace_look_begin sim_seen_look_begin
-#define rblk_trace_look sim_seen_look
-#define rblk_trace_look_end sim_seen_look_end
+#define rblk_trace_barrier_begin sim_seen_barrier_begin
+#define rblk_trace_barrier sim_seen_barrier
+#define rblk_trace_barrier_end sim_seen_barrier_end
 #define rblk_trace_login sim_seen_login
 #define rblk_trace_queue_close sim_seen_queue_close
 

@@ -341,7 +341,7 @@ static void rows_are_differences(void **state)
 	top_look_free(&after);
 }
 
-static void looks_are_bounded(void **state)
+static void barriers_are_bounded(void **state)
 {
 	struct top_look look = {0};
 
@@ -364,7 +364,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(any_content_is_survived, setup, teardown),
 		cmocka_unit_test_setup_teardown(users_have_parts, setup, teardown),
 		cmocka_unit_test(rows_are_differences),
-		cmocka_unit_test(looks_are_bounded),
+		cmocka_unit_test(barriers_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

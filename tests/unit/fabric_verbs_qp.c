@@ -137,7 +137,7 @@ static int setup(void **state)
 	TAILQ_INIT(&fab.mrs);
 	TAILQ_INIT(&fab.listeners);
 	fab.head.ops = &fab_verbs_ops;
-	fab.head.options = (struct fab_options){.recv_sge = 1, .aside = take, .aside_user = &fab};
+	fab.head.options = (struct fab_options){.recv_sge = 1, .helper = take, .helper_user = &fab};
 	fab.devices[0] = &device;
 	fab.device_count = 1;
 	device.head.fab = &fab.head;
@@ -223,7 +223,7 @@ static void drain(unsigned int queue_pairs)
 	assert_true(TAILQ_EMPTY(&fab.conns));
 }
 
-static void it_is_made_aside_then_answered(void **state)
+static void the_helper_makes_it_then_it_is_answered(void **state)
 {
 	(void)state;
 	accept_it();
@@ -366,7 +366,7 @@ static void who_cannot_take_it_leaves_it_here(void **state)
 	takes = false;
 	expect_made_here();
 	setup(NULL);
-	fab.head.options.aside = NULL;
+	fab.head.options.helper = NULL;
 	expect_made_here();
 }
 
@@ -396,7 +396,7 @@ static void too_long_an_acceptance_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(it_is_made_aside_then_answered, setup),
+		cmocka_unit_test_setup(the_helper_makes_it_then_it_is_answered, setup),
 		cmocka_unit_test_setup(each_step_may_fail, setup),
 		cmocka_unit_test(closed_meanwhile),
 		cmocka_unit_test_setup(lost_meanwhile, setup),

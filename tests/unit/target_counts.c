@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a latency is counted in the bucket that has it; what a volume's handles have done is in a
- * census exactly once, while they are open and after they were closed, with and without a tally of
+ * snapshot exactly once, while they are open and after they were closed, with and without stats of
  * their own; and a session has no more than its part of these. Likewise what an initiator has done, by
  * its name, of which so many are told apart as the bounds say. Method: buckets of many latencies; a
  * reactor made by the test, with handles of two volumes.
@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "target/serve/census.h"
+#include "target/serve/snapshot.h"
 #include "target/serve/host.h"
 #include "target/serve/peers.h"
 #include "target/serve/names.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
-#include "target/serve/tally.h"
+#include "target/serve/stats.h"
 #include "target/store/pool.h"
 
 /* -- buckets ----------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void a_latency_is_in_its_bucket(void **state)
 			    core_bucket_end(i - 1));
 }
 
-/* -- tallies ----------------------------------------------------------------------------------- */
+/* -- stats ------------------------------------------------------------------------------------- */
 
 #define POOL_BYTES (1u << 20)
 #define WHERE 9u /* the last byte of the host's address */
@@ -74,7 +74,7 @@ static struct world *world_create(void)
 	assert_non_null(world->reactor.loop.pool);
 	world->reactor.pool_bytes = tgt_pool_free_bytes(world->reactor.loop.pool);
 	TAILQ_INIT(&world->reactor.sessions);
-	tgt_tallies_init(&world->reactor.tallies);
+	tgt_stats_table_init(&world->reactor.stats_table);
 	world->peers.names = tgt_names_create();
 	assert_non_null(world->peers.names);
 	world->reactor.peers = &world->peers;
@@ -94,7 +94,7 @@ static struct world *world_create(void)
 
 static void world_free(struct world *world)
 {
-	tgt_tallies_fini(&world->reactor.tallies);
+	tgt_stats_table_fini(&world->reactor.stats_table);
 	tgt_names_destroy(world->peers.names);
 	tgt_pool_destroy(world->reactor.loop.pool);
 	free(world->memory);
@@ -108,36 +108,36 @@ static struct tgt_handle *handle_open(struct world *world, unsigned int volume)
 	assert_non_null(handle);
 	handle->session = &world->session;
 	handle->access.channel = &world->channels[volume];
-	tgt_tally_open(handle);
+	tgt_stats_open(handle);
 	return handle;
 }
 
 static void handle_close(struct tgt_handle *handle)
 {
-	tgt_tally_close(handle);
+	tgt_stats_close(handle);
 	free(handle);
 }
 
-/* Operations on the volume that a census has: in its uses, and in all. */
+/* Operations on the volume that a snapshot has: in its uses, and in all. */
 static uint64_t counted(struct world *world, const char *volume, uint64_t *uses)
 {
-	struct tgt_census *census = tgt_census_take(&world->reactor);
+	struct tgt_snapshot *snapshot = tgt_snapshot_take(&world->reactor);
 	uint64_t all;
 
-	assert_non_null(census);
+	assert_non_null(snapshot);
 	*uses = 0;
-	for (unsigned int i = 0; i < census->use_count; i++) {
-		assert_int_equal(census->uses[i].session, 7);
-		if (!strcmp(census->uses[i].volume, volume))
-			*uses += census->uses[i].counts.operations[RBLK_OP_READ];
+	for (unsigned int i = 0; i < snapshot->use_count; i++) {
+		assert_int_equal(snapshot->uses[i].session, 7);
+		if (!strcmp(snapshot->uses[i].volume, volume))
+			*uses += snapshot->uses[i].counts.operations[RBLK_OP_READ];
 	}
 	all = *uses;
-	for (unsigned int i = 0; i < census->volume_count; i++)
-		if (!strcmp(census->volumes[i].name, volume))
-			all += census->volumes[i].counts.operations[RBLK_OP_READ];
-	assert_int_equal(census->session_count, 1);
-	assert_string_equal(census->sessions[0].initiator, "db1");
-	free(census);
+	for (unsigned int i = 0; i < snapshot->volume_count; i++)
+		if (!strcmp(snapshot->volumes[i].name, volume))
+			all += snapshot->volumes[i].counts.operations[RBLK_OP_READ];
+	assert_int_equal(snapshot->session_count, 1);
+	assert_string_equal(snapshot->sessions[0].initiator, "db1");
+	free(snapshot);
 	return all;
 }
 
@@ -174,36 +174,36 @@ static void closed_handles_leave_their_counts(void **state)
 
 static void handles_beyond_the_bound_count_for_the_volume(void **state)
 {
-	static struct tgt_handle *handles[TGT_TALLIES_OF_SESSION + 3];
+	static struct tgt_handle *handles[TGT_STATS_OF_SESSION + 3];
 	struct world *world = world_create();
 	uint64_t uses;
 
 	(void)state;
-	for (unsigned int i = 0; i < TGT_TALLIES_OF_SESSION + 3; i++) {
+	for (unsigned int i = 0; i < TGT_STATS_OF_SESSION + 3; i++) {
 		handles[i] = handle_open(world, 0);
 		tgt_counts_add(handles[i]->access.counts, RBLK_OP_READ, 0, 0);
 	}
-	assert_int_equal(counted(world, "v0", &uses), TGT_TALLIES_OF_SESSION + 3);
-	assert_int_equal(uses, TGT_TALLIES_OF_SESSION);
-	for (unsigned int i = 0; i < TGT_TALLIES_OF_SESSION + 3; i++)
+	assert_int_equal(counted(world, "v0", &uses), TGT_STATS_OF_SESSION + 3);
+	assert_int_equal(uses, TGT_STATS_OF_SESSION);
+	for (unsigned int i = 0; i < TGT_STATS_OF_SESSION + 3; i++)
 		handle_close(handles[i]);
-	assert_int_equal(counted(world, "v0", &uses), TGT_TALLIES_OF_SESSION + 3);
-	assert_int_equal(world->session.tallies, 0);
-	assert_int_equal(world->reactor.tallies.count, 0);
+	assert_int_equal(counted(world, "v0", &uses), TGT_STATS_OF_SESSION + 3);
+	assert_int_equal(world->session.stats_count, 0);
+	assert_int_equal(world->reactor.stats_table.count, 0);
 	world_free(world);
 }
 
 /* Reads of an initiator, with those of its open handles; `found`: how many entries it has. */
 static uint64_t counted_for(struct world *world, const char *name, bool proven, unsigned int *found)
 {
-	struct tgt_census *census = tgt_census_take(&world->reactor);
+	struct tgt_snapshot *snapshot = tgt_snapshot_take(&world->reactor);
 	unsigned int number = UINT32_MAX;
 	uint64_t all = 0;
 
-	assert_non_null(census);
+	assert_non_null(snapshot);
 	*found = 0;
-	for (unsigned int i = 0; i < census->initiator_count; i++) {
-		const struct tgt_census_initiator *initiator = &census->initiators[i];
+	for (unsigned int i = 0; i < snapshot->initiator_count; i++) {
+		const struct tgt_snapshot_initiator *initiator = &snapshot->initiators[i];
 
 		if (strcmp(initiator->name, name) || initiator->proven != proven)
 			continue;
@@ -211,10 +211,10 @@ static uint64_t counted_for(struct world *world, const char *name, bool proven, 
 		number = initiator->number;
 		all += initiator->counts.operations[RBLK_OP_READ];
 	}
-	for (unsigned int i = 0; i < census->use_count; i++)
-		if (census->uses[i].initiator == number)
-			all += census->uses[i].counts.operations[RBLK_OP_READ];
-	free(census);
+	for (unsigned int i = 0; i < snapshot->use_count; i++)
+		if (snapshot->uses[i].initiator == number)
+			all += snapshot->uses[i].counts.operations[RBLK_OP_READ];
+	free(snapshot);
 	return all;
 }
 

@@ -28,7 +28,7 @@ static int begin(void **state)
 	rig = calloc(1, sizeof(*rig));
 	assert_non_null(rig);
 	tgt_work_init(&rig->loop);
-	rig->session.places[0].queue = &rig->queue;
+	rig->session.slots[0].queue = &rig->queue;
 	rig->session.handles = rig->handles;
 	rig->session.handle_slots = 1;
 	rig->handles[0] = &rig->handle;

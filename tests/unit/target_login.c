@@ -340,17 +340,17 @@ static void the_last_connections_are_for_other_hosts(void **state)
 	assert_int_equal(reason_of(log_in(login_of(2, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
 	/* A queue 0 takes one more, and no place that was its own, while its last one lingers. */
 	wire.features = rblk_to_le32(RBLK_FEATURE_VOLUME_FENCE);
-	TAILQ_INSERT_TAIL(&session->places[0].lingering, &last, link);
+	TAILQ_INSERT_TAIL(&session->slots[0].lingering, &last, link);
 	assert_int_equal(reason_of(log_in(wire, GREEDY)), RBLK_REJECT_NO_RESOURCES);
-	TAILQ_REMOVE(&session->places[0].lingering, &last, link);
+	TAILQ_REMOVE(&session->slots[0].lingering, &last, link);
 	/* A session that ends needs no queue 0 any more. */
 	reactor->queue_count = 15;
 	session->ending = true;
 	session_is_ending(4, OTHER);
 	TAILQ_LAST(&reactor->sessions, tgt_session_list)->ending = false;
-	TAILQ_LAST(&reactor->sessions, tgt_session_list)->places[0].queue = &there;
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->slots[0].queue = &there;
 	assert_int_equal(reason_of(log_in(login_of(4, 1, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
-	TAILQ_LAST(&reactor->sessions, tgt_session_list)->places[0].queue = NULL;
+	TAILQ_LAST(&reactor->sessions, tgt_session_list)->slots[0].queue = NULL;
 	host_of(GREEDY)->queues = reactor->queue_count = 0;
 }
 
@@ -402,16 +402,16 @@ static void what_lingers_goes_to_the_proven_name(void **state)
 	tgt_host_put(&rig->reactor, host);
 	queue.session = session;
 	queue.io_queue.receives = &receives;
-	session->places[0].queue = &queue;
+	session->slots[0].queue = &queue;
 	session->queues_here = session->queues = host->queues = 1;
 	tgt_queue_linger(&queue);
-	assert_null(session->places[0].queue);
+	assert_null(session->slots[0].queue);
 	assert_int_equal(tgt_session_prove(session, name), 0);
 	/* The address has nothing left, and is forgotten. */
 	assert_int_equal(session->host->queues, 1);
 	assert_ptr_equal(TAILQ_FIRST(&rig->reactor.hosts), session->host);
 	assert_null(TAILQ_NEXT(session->host, link));
-	TAILQ_REMOVE(&session->places[0].lingering, &queue.lingering, link);
+	TAILQ_REMOVE(&session->slots[0].lingering, &queue.lingering, link);
 	session->lingering = session->queues = session->host->queues = 0;
 }
 

@@ -85,7 +85,7 @@ static int begin(void **state)
 	rig->session.reactor = &rig->reactor;
 	rig->session.handles = rig->handles;
 	rig->session.handle_slots = 1;
-	rig->session.places[0].queue = &rig->queue;
+	rig->session.slots[0].queue = &rig->queue;
 	rig->handles[0] = &rig->handle;
 	rig->handle.session = &rig->session;
 	rig->handle.access.channel = &rig->channel;

@@ -2,7 +2,7 @@
 /*
  * Goal: what a session shares between reactors keeps its order, whichever letter is late: a CLOSE is answered when no reactor
  * uses the handle any more, none opens a handle whose CLOSE waits, and a login that another reactor refuses takes back no
- * FENCE. Method: a session and two parts of it on reactors made by the test, which delivers their letters when it likes.
+ * FENCE. Method: a session and two remote sessions of it on reactors made by the test, which delivers their messages when it likes.
  */
 #include "tests/unit/unit.h"
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "target/io/work.h"
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
-#include "target/serve/placed.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
 
 #define HANDLE (1u << 10)
@@ -19,8 +19,8 @@
 static struct rig {
 	struct tgt_peers peers;
 	struct tgt_reactor reactors[3]; /* the home's, and two others */
-	struct tgt_session sessions[3]; /* the home, and its parts there */
-	struct tgt_placed placed[3];	/* of the parts' queues */
+	struct tgt_session sessions[3]; /* the home, and its remote sessions there */
+	struct tgt_remote_queue remote_queue[3]; /* of the remote sessions' queues */
 	struct tgt_handle *handle;	/* the home's */
 	struct tgt_request closer;
 	struct tgt_message *messages[8];
@@ -69,13 +69,13 @@ static void session_begin(unsigned int i)
 	session->id[0] = 7;
 	session->epoch = 1;
 	pthread_mutex_init(&session->lock, NULL);
-	for (unsigned int place = 0; place < RBLK_QUEUES_MAX; place++)
-		TAILQ_INIT(&session->places[place].fences);
+	for (unsigned int slot = 0; slot < RBLK_QUEUES_MAX; slot++)
+		TAILQ_INIT(&session->slots[slot].fences);
 	TAILQ_INSERT_TAIL(&rig->reactors[i].sessions, session, link);
 	if (!i)
 		return;
-	rig->placed[i].reactor = &rig->reactors[i];
-	rig->sessions[0].places[i].away = &rig->placed[i];
+	rig->remote_queue[i].reactor = &rig->reactors[i];
+	rig->sessions[0].slots[i].away = &rig->remote_queue[i];
 	rig->sessions[0].queues_away++;
 }
 
@@ -122,12 +122,12 @@ static int end(void **state)
 }
 
 /* A command on another reactor names the handle. */
-static struct tgt_handle *use(unsigned int part, enum rblk_status *status)
+static struct tgt_handle *use(unsigned int remote, enum rblk_status *status)
 {
-	return tgt_handle_use(&rig->sessions[part], HANDLE, status);
+	return tgt_handle_use(&rig->sessions[remote], HANDLE, status);
 }
 
-/* A CLOSE waits for a command that has it in the first part: returned. */
+/* A CLOSE waits for a command that has it in the first remote session: returned. */
 static struct tgt_handle *close_while_used(void)
 {
 	enum rblk_status status;
@@ -147,7 +147,7 @@ static void a_close_waits_for_commands_everywhere(void **state)
 	struct tgt_handle *used = close_while_used();
 
 	(void)state;
-	assert_int_equal(rig->sent, 2); /* to both parts */
+	assert_int_equal(rig->sent, 2); /* to both remote sessions */
 	deliver();
 	deliver();
 	/* The second had not opened it, and answers at once. */
@@ -175,8 +175,8 @@ static void no_reactor_opens_what_is_being_closed(void **state)
 	assert_int_equal(status, RBLK_E_NO_VOLUME);
 	deliver();
 	deliver();
-	for (unsigned int part = 1; part < 3; part++) {
-		assert_null(use(part, &status));
+	for (unsigned int remote = 1; remote < 3; remote++) {
+		assert_null(use(remote, &status));
 		assert_int_equal(status, RBLK_E_NO_VOLUME);
 	}
 	tgt_access_put(&used->access);
@@ -189,31 +189,31 @@ static void no_reactor_opens_what_is_being_closed(void **state)
 /* -- logins ------------------------------------------------------------------------------------ */
 
 /* A login of queue 1 goes to another reactor, which refuses it; FENCE meanwhile, if it is not 0. Returns the incarnation that
- * its place remembers. */
+ * its slot remembers. */
 static uint32_t refused(uint32_t incarnation, uint32_t fence)
 {
 	struct rblk_wire_login wire = {.queue_index = rblk_to_le16(1), .incarnation = rblk_to_le32(incarnation)};
 	struct tgt_session *home = &rig->sessions[0];
-	struct tgt_place *place = &home->places[1];
+	struct tgt_queue_slot *slot = &home->slots[1];
 	struct tgt_queue queue = {.session = home};
 	struct tgt_request request = {.io_queue = &queue.io_queue, .lba = 1, .argument = fence};
-	struct tgt_placed *placed;
+	struct tgt_remote_queue *remote_queue;
 
-	place->away = NULL;
-	place->incarnation = 3;
-	placed = tgt_placed_create(home, &rig->reactors[1], NULL, &wire);
-	assert_non_null(placed);
-	tgt_placed_send(placed);
+	slot->away = NULL;
+	slot->incarnation = 3;
+	remote_queue = tgt_remote_queue_create(home, &rig->reactors[1], NULL, &wire);
+	assert_non_null(remote_queue);
+	tgt_remote_queue_send(remote_queue);
 	rig->delivered = rig->sent; /* that reactor has it */
-	assert_int_equal(place->incarnation, incarnation);
+	assert_int_equal(slot->incarnation, incarnation);
 	if (fence)
 		tgt_fence_begin(home, &request, 0);
-	tgt_placed_end(placed);
-	tgt_fence_done(place);
+	tgt_remote_queue_end(remote_queue);
+	tgt_fence_done(slot);
 	/* That the queue be closed: there is none. */
 	while (rig->delivered < rig->sent)
 		deliver();
-	return place->incarnation;
+	return slot->incarnation;
 }
 
 static void a_refused_login_takes_back_no_fence(void **state)
@@ -236,5 +236,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_refused_login_takes_back_no_fence, begin, end),
 	};
 
-	return cmocka_run_group_tests_name("target parts", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("target remote sessions", tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A census: what one reactor is and has done, as one piece of memory that belongs to who asked for
- * it. The reactor fills it in its turn, in a bounded time (tally.h), so nobody else reads what it
+ * A snapshot: what one reactor is and has done, as one piece of memory that belongs to who asked for
+ * it. The reactor fills it in its turn, in a bounded time (stats.h), so nobody else reads what it
  * writes, and its data path pays nothing for being observed.
  */
-#ifndef RBLK_TARGET_CENSUS_H
-#define RBLK_TARGET_CENSUS_H
+#ifndef RBLK_TARGET_SNAPSHOT_H
+#define RBLK_TARGET_SNAPSHOT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,10 +17,10 @@
 
 struct tgt_reactor;
 
-/* A session, or a part: then `peer` is empty, and the initiator's name may be. */
-struct tgt_census_session {
-	unsigned int number; /* the same for a session and its parts */
-	bool part;
+/* A session, or a remote session: then `peer` is empty, and the initiator's name may be. */
+struct tgt_snapshot_session {
+	unsigned int number; /* the same for a session and its remote sessions */
+	bool remote;
 	char initiator[RBLK_NAME_BYTES];
 	char peer[80];
 	bool proven; /* its name, by a secret, on each of its connections */
@@ -33,7 +33,7 @@ struct tgt_census_session {
 };
 
 /* The operations of a session on a volume that it has open. */
-struct tgt_census_use {
+struct tgt_snapshot_use {
 	unsigned int session; /* its number */
 	char volume[RBLK_NAME_BYTES];
 	bool read_only;
@@ -43,40 +43,40 @@ struct tgt_census_use {
 };
 
 /* The counts of handles to it that are not among the uses. */
-struct tgt_census_volume {
+struct tgt_snapshot_volume {
 	char name[RBLK_NAME_BYTES];
 	struct tgt_counts counts;
 };
 
 /* Likewise of an initiator, whose sessions may have ended. */
-struct tgt_census_initiator {
+struct tgt_snapshot_initiator {
 	unsigned int number;
-	char name[RBLK_NAME_BYTES]; /* "": the others (tallies.h) */
+	char name[RBLK_NAME_BYTES]; /* "": the others (stats_table.h) */
 	bool proven;
 	struct tgt_counts counts;
 };
 
-struct tgt_census {
+struct tgt_snapshot {
 	unsigned int reactor; /* index */
 	unsigned int sessions_here, connections, logins_waiting;
 	uint64_t taken_ns, busy_ns, pool_bytes, pool_used_bytes;
 	uint64_t logins_accepted, logins_refused, logins_renewed, fences; /* fences: FENCE commands */
 	uint64_t refused[RBLK_E_MAX];					  /* as in struct tgt_loop */
 	uint64_t ends[TGT_ENDS];
-	struct tgt_census_session *sessions; /* all four in this piece of memory */
-	struct tgt_census_use *uses;
-	struct tgt_census_volume *volumes;
-	struct tgt_census_initiator *initiators;
+	struct tgt_snapshot_session *sessions; /* all four in this piece of memory */
+	struct tgt_snapshot_use *uses;
+	struct tgt_snapshot_volume *volumes;
+	struct tgt_snapshot_initiator *initiators;
 	unsigned int session_count, use_count, volume_count, initiator_count;
 };
 
 /* Who asks, in another thread: the head of its struct (watch/ask.c). */
-struct tgt_census_ask {
-	/* On the reactor's thread, once; it takes the census, which may be NULL: no memory. */
-	void (*answer)(struct tgt_census_ask *ask, unsigned int reactor, struct tgt_census *census);
+struct tgt_snapshot_ask {
+	/* On the reactor's thread, once; it takes the snapshot, which may be NULL: no memory. */
+	void (*answer)(struct tgt_snapshot_ask *ask, unsigned int reactor, struct tgt_snapshot *snapshot);
 };
 
 /* The reactor's thread. The caller frees it with free(). NULL: no memory. */
-struct tgt_census *tgt_census_take(struct tgt_reactor *reactor);
+struct tgt_snapshot *tgt_snapshot_take(struct tgt_reactor *reactor);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The tallies of a reactor: the structs. tally.h says what they are, and fills them. */
-#ifndef RBLK_TARGET_TALLIES_H
-#define RBLK_TARGET_TALLIES_H
+/* The stats of a reactor: the structs. stats.h says what they are, and fills them. */
+#ifndef RBLK_TARGET_STATS_TABLE_H
+#define RBLK_TARGET_STATS_TABLE_H
 
 #include <stdalign.h>
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 #include "target/io/counts.h"
 
 /*
- * Handles with a tally of their own: of a reactor, so that a census stays short; and of one session, so that the tallies
+ * Handles with stats of their own: of a reactor, so that a snapshot stays short; and of one session, so that the stats
  * of a reactor are there for sixteen sessions at least.
  */
-#define TGT_TALLIES_OF_SESSION 64u
-static const struct tgt_quota tgt_tallies_quota = {.most = 1024, .each = TGT_TALLIES_OF_SESSION};
+#define TGT_STATS_OF_SESSION 64u
+static const struct tgt_quota tgt_stats_quota = {.most = 1024, .each = TGT_STATS_OF_SESSION};
 
 /*
- * Initiators that are told apart after their sessions have ended: in all, each with a tally in every reactor; by one
+ * Initiators that are told apart after their sessions have ended: in all, each with stats in every reactor; by one
  * address, without a proof; and by all addresses, so that a quarter is left for names which are proven. names.h gives
  * them numbers.
  */
@@ -31,8 +31,8 @@ static const struct tgt_quota tgt_names_quota = {.most = TGT_NAMES_UNPROVEN_MAX,
 
 struct tgt_handle;
 
-struct tgt_tally {
-	TAILQ_ENTRY(tgt_tally) link;	/* a handle's: reactor->tallies.handles */
+struct tgt_stats {
+	TAILQ_ENTRY(tgt_stats) link;				 /* a handle's: reactor->stats_table.handles */
 	const struct tgt_handle *handle; /* whose it is; NULL: a volume's */
 	char volume[RBLK_NAME_BYTES];
 	unsigned int initiator; /* a handle's: the number of who has opened it */
@@ -41,20 +41,20 @@ struct tgt_tally {
 };
 
 /* The counts that an initiator's handles have left when they were closed. */
-struct tgt_initiator_tally {
+struct tgt_initiator_stats {
 	char name[RBLK_NAME_BYTES]; /* "": of the others */
 	bool proven;
 	struct tgt_counts counts;
 };
 
-TAILQ_HEAD(tgt_tally_list, tgt_tally);
+TAILQ_HEAD(tgt_stats_list, tgt_stats);
 
-struct tgt_tallies {
-	struct tgt_tally_list handles;
+struct tgt_stats_table {
+	struct tgt_stats_list handles;
 	unsigned int count;			     /* in it */
-	struct tgt_tally *volumes[RBLK_VOLUMES_MAX]; /* by volume->slot; NULL: never opened here */
-	struct tgt_initiator_tally *initiators[TGT_NAMES_MAX + 1]; /* by number; NULL: likewise */
-	struct tgt_counts lost;			     /* for want of memory: in no census */
+	struct tgt_stats *volumes[RBLK_VOLUMES_MAX]; /* by volume->slot; NULL: never opened here */
+	struct tgt_initiator_stats *initiators[TGT_NAMES_MAX + 1]; /* by number; NULL: likewise */
+	struct tgt_counts lost;					   /* for want of memory: in no snapshot */
 };
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * Goal: before an OPEN for writing, every reactor has seen which connections have ended (F5): a
  * reactor answers after a whole turn in which its connections had nothing, or after a bounded
- * number of turns if it is never quiet. A look that is given up is freed when its last message is
- * back. An OPEN without memory for its look, or for itself, is answered NO_RESOURCES and leaves
- * nothing behind. One that is held waits for its look as long as that takes, and then for orphans for a
+ * number of turns if it is never quiet. A barrier that is given up is freed when its last message is
+ * back. An OPEN without memory for its barrier, or for itself, is answered NO_RESOURCES and leaves
+ * nothing behind. One that is held waits for its barrier as long as that takes, and then for orphans for a
  * bounded time. Method: reactors made by the test, which delivers their messages itself, and
  * memory that it counts and refuses.
  */
@@ -17,7 +17,7 @@
 #include "target/io/io_queue.h"
 #include "target/io/request.h"
 #include "target/serve/peers.h"
-#include "target/serve/look.h"
+#include "target/serve/barrier.h"
 #include "target/serve/open.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
@@ -123,28 +123,28 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* -- looks ---------------------------------------------------------------------------------------
+/* -- barriers ---------------------------------------------------------------------------------------
  */
 
 /* Reactor 0 asks. Its own question is answered first, so that only reactor 1 is left. */
-static struct tgt_look *look_of_the_other(void)
+static struct tgt_barrier *barrier_of_the_other(void)
 {
-	struct tgt_look *look = tgt_look_begin(&rig->reactors[0]);
+	struct tgt_barrier *barrier = tgt_barrier_begin(&rig->reactors[0]);
 
-	assert_non_null(look);
+	assert_non_null(barrier);
 	assert_non_null(rig->messages[0]);
 	assert_non_null(rig->messages[1]);
 	turn(0, 0);
-	turn(0, 0); /* the answer is a letter to itself */
+	turn(0, 0); /* the answer is a message to itself */
 	turn(0, 0);
 	assert_null(rig->messages[0]);
-	assert_false(tgt_look_is_over(look));
-	return look;
+	assert_false(tgt_barrier_is_over(barrier));
+	return barrier;
 }
 
 static void it_is_over_after_a_quiet_turn_of_every_reactor(void **state)
 {
-	struct tgt_look *look = look_of_the_other();
+	struct tgt_barrier *barrier = barrier_of_the_other();
 	unsigned int arms = rig->arms;
 
 	(void)state;
@@ -152,22 +152,22 @@ static void it_is_over_after_a_quiet_turn_of_every_reactor(void **state)
 	turn(1, 0);
 	assert_non_null(rig->messages[1]);
 	assert_true(rig->arms > arms);
-	assert_false(tgt_look_is_over(look));
+	assert_false(tgt_barrier_is_over(barrier));
 	/* Its connections had something. */
 	turn(1, 3);
 	assert_non_null(rig->messages[1]);
 	turn(1, 0);
 	assert_null(rig->messages[1]);
-	assert_false(tgt_look_is_over(look));
+	assert_false(tgt_barrier_is_over(barrier));
 	turn(0, 0);
-	assert_true(tgt_look_is_over(look));
-	tgt_look_end(look);
+	assert_true(tgt_barrier_is_over(barrier));
+	tgt_barrier_end(barrier);
 	assert_int_equal(allocated, 0);
 }
 
 static void a_reactor_that_is_never_quiet_answers_too(void **state)
 {
-	struct tgt_look *look = look_of_the_other();
+	struct tgt_barrier *barrier = barrier_of_the_other();
 	unsigned int turns = 0;
 
 	(void)state;
@@ -176,17 +176,17 @@ static void a_reactor_that_is_never_quiet_answers_too(void **state)
 	assert_null(rig->messages[1]);
 	assert_true(turns > 1);
 	turn(0, 1);
-	assert_true(tgt_look_is_over(look));
-	tgt_look_end(look);
+	assert_true(tgt_barrier_is_over(barrier));
+	tgt_barrier_end(barrier);
 	assert_int_equal(allocated, 0);
 }
 
 static void one_that_is_given_up_is_freed_with_its_last_letter(void **state)
 {
-	struct tgt_look *look = look_of_the_other();
+	struct tgt_barrier *barrier = barrier_of_the_other();
 
 	(void)state;
-	tgt_look_end(look);
+	tgt_barrier_end(barrier);
 	assert_int_equal(allocated, 1);
 	turn(1, 0);
 	turn(1, 0);
@@ -273,7 +273,7 @@ static void an_open_without_memory_is_refused(void **state)
 	open_without_memory(1);
 }
 
-static void an_open_without_memory_for_its_look_is_refused(void **state)
+static void an_open_without_memory_for_its_barrier_is_refused(void **state)
 {
 	(void)state;
 	open_without_memory(2);
@@ -305,7 +305,7 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 		turn(1, 1);
 	}
 	turn(0, 0);
-	/* The look is over: from here on its time counts. */
+	/* The barrier is over: from here on its time counts. */
 	tgt_open_retry(reactor);
 	reactor->loop.now_ns += TGT_OPEN_WAIT_NS - 1;
 	tgt_open_retry(reactor);
@@ -330,7 +330,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_is_given_up_is_freed_with_its_last_letter,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(an_open_without_memory_is_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_open_without_memory_for_its_look_is_refused,
+		cmocka_unit_test_setup_teardown(an_open_without_memory_for_its_barrier_is_refused,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			an_open_waits_for_slow_reactors_and_then_for_orphans, setup, teardown),

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Takes a snapshot of a reactor. */
+#include "target/serve/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "target/serve/queue.h"
+#include "target/serve/reactor_impl.h"
+#include "target/serve/session.h"
+#include "target/store/pool.h"
+
+/* How many of each there are, for the one allocation. */
+struct snapshot_room {
+	unsigned int sessions, uses, volumes, initiators;
+};
+
+static struct snapshot_room snapshot_room(const struct tgt_reactor *reactor)
+{
+	struct snapshot_room room = {.uses = reactor->stats_table.count};
+	const struct tgt_session *session;
+
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		room.sessions++;
+	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
+		room.volumes += reactor->stats_table.volumes[i] != NULL;
+	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
+		room.initiators += reactor->stats_table.initiators[i] != NULL;
+	return room;
+}
+
+static struct tgt_snapshot *snapshot_alloc(const struct snapshot_room *room)
+{
+	struct tgt_snapshot *snapshot;
+	size_t uses = room->uses * sizeof(*snapshot->uses);
+	size_t volumes = room->volumes * sizeof(*snapshot->volumes);
+	size_t initiators = room->initiators * sizeof(*snapshot->initiators);
+
+	/* All but the last end where a uint64_t may begin: so their structs do. */
+	snapshot = calloc(1, sizeof(*snapshot) + uses + volumes + initiators +
+				     room->sessions * sizeof(*snapshot->sessions));
+	if (!snapshot)
+		return NULL;
+	snapshot->uses = (struct tgt_snapshot_use *)(snapshot + 1);
+	snapshot->volumes = (struct tgt_snapshot_volume *)((char *)snapshot->uses + uses);
+	snapshot->initiators = (struct tgt_snapshot_initiator *)((char *)snapshot->volumes + volumes);
+	snapshot->sessions = (struct tgt_snapshot_session *)((char *)snapshot->initiators + initiators);
+	return snapshot;
+}
+
+static void snapshot_session(struct tgt_snapshot *snapshot, const struct tgt_session *session)
+{
+	struct tgt_snapshot_session *entry = &snapshot->sessions[snapshot->session_count++];
+	struct fab_channel channel;
+
+	entry->proven = session->proven;
+	entry->ending = session->ending;
+	entry->number = session->number;
+	entry->remote = session->home != NULL;
+	memcpy(entry->initiator, session->initiator, sizeof(entry->initiator));
+	memcpy(entry->peer, session->peer, sizeof(entry->peer));
+	entry->connections = session->queues_here;
+	entry->handles = session->handles_open;
+	entry->credits = session->share.credits;
+	entry->data_bytes = session->share.data_bytes;
+	entry->commands = session->totals.commands;
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
+		const struct tgt_queue *queue = session->slots[i].queue;
+
+		entry->outstanding += tgt_queue_lingering_active(session, i);
+		if (!queue)
+			continue;
+		entry->encrypted += fab_conn_channel(queue->io_queue.conn, &channel) != NULL;
+		entry->rdma += fab_kind_of(queue->fabric->fab) == FAB_VERBS;
+		entry->outstanding += queue->io_queue.active;
+		entry->commands += queue->io_queue.commands;
+	}
+}
+
+static void snapshot_use(struct tgt_snapshot *snapshot, const struct tgt_stats *stats)
+{
+	struct tgt_snapshot_use *use = &snapshot->uses[snapshot->use_count++];
+
+	use->session = stats->handle->session->number;
+	memcpy(use->volume, stats->volume, sizeof(use->volume));
+	use->read_only = stats->handle->access.read_only;
+	use->initiator = stats->initiator;
+	use->outstanding = stats->handle->access.users;
+	use->counts = stats->counts;
+}
+
+static void snapshot_volume(struct tgt_snapshot *snapshot, const struct tgt_stats *stats)
+{
+	struct tgt_snapshot_volume *volume = &snapshot->volumes[snapshot->volume_count++];
+
+	memcpy(volume->name, stats->volume, sizeof(volume->name));
+	volume->counts = stats->counts;
+}
+
+static void snapshot_initiator(struct tgt_snapshot *snapshot, unsigned int number,
+			       const struct tgt_initiator_stats *stats)
+{
+	struct tgt_snapshot_initiator *initiator = &snapshot->initiators[snapshot->initiator_count++];
+
+	initiator->number = number;
+	memcpy(initiator->name, stats->name, sizeof(initiator->name));
+	initiator->proven = stats->proven;
+	initiator->counts = stats->counts;
+}
+
+struct tgt_snapshot *tgt_snapshot_take(struct tgt_reactor *reactor)
+{
+	struct snapshot_room room = snapshot_room(reactor);
+	struct tgt_snapshot *snapshot = snapshot_alloc(&room);
+	const struct tgt_session *session;
+	const struct tgt_stats *stats;
+
+	if (!snapshot)
+		return NULL;
+	snapshot->reactor = reactor->index;
+	snapshot->sessions_here = reactor->session_count;
+	snapshot->connections = reactor->queue_count;
+	snapshot->logins_waiting = reactor->login_count;
+	snapshot->taken_ns = reactor->loop.now_ns;
+	snapshot->busy_ns = reactor->busy_ns;
+	snapshot->pool_bytes = reactor->pool_bytes;
+	snapshot->pool_used_bytes = reactor->pool_bytes - tgt_pool_free_bytes(reactor->loop.pool);
+	snapshot->logins_accepted = reactor->logins_accepted;
+	snapshot->logins_refused = reactor->logins_refused;
+	snapshot->logins_renewed = reactor->logins_renewed;
+	snapshot->fences = reactor->fences;
+	memcpy(snapshot->refused, reactor->loop.refused, sizeof(snapshot->refused));
+	memcpy(snapshot->ends, reactor->loop.ends, sizeof(snapshot->ends));
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		snapshot_session(snapshot, session);
+	TAILQ_FOREACH(stats, &reactor->stats_table.handles, link)
+		snapshot_use(snapshot, stats);
+	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)
+		if (reactor->stats_table.volumes[i])
+			snapshot_volume(snapshot, reactor->stats_table.volumes[i]);
+	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
+		if (reactor->stats_table.initiators[i])
+			snapshot_initiator(snapshot, i, reactor->stats_table.initiators[i]);
+	return snapshot;
+}
