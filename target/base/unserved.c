@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include "proto/core/env.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 
 struct entry {
 	TAILQ_ENTRY(entry) link;
@@ -60,11 +60,11 @@ static struct entry *entry_find(struct tgt_unserved *unserved, enum tgt_unserved
 
 static void entry_tell(enum tgt_unserved_kind kind, const char *name, const char *reason)
 {
-	struct tgt_notice_about about = {.kind = TGT_NOTICE_ADDRESS_MISSING, .address = name};
+	struct tgt_daemon_event_about about = {.kind = TGT_DAEMON_EVENT_ADDRESS_MISSING, .address = name};
 
 	if (kind == TGT_UNSERVED_VOLUME)
-		about = (struct tgt_notice_about){.kind = TGT_NOTICE_VOLUME_MISSING, .volume = name};
-	tgt_notice(&about, NULL, TGT_LOG_ERROR, "%s; not served yet, trying again", reason);
+		about = (struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_VOLUME_MISSING, .volume = name};
+	tgt_daemon_event(&about, NULL, TGT_LOG_ERROR, "%s; not served yet, trying again", reason);
 }
 
 void tgt_unserved_add(struct tgt_unserved *unserved, enum tgt_unserved_kind kind, const char *name,

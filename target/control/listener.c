@@ -20,7 +20,7 @@
 #include "proto/wire/login.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/base/unserved.h"
 #include "target/control/address.h"
 #include "target/control/resolve.h"
@@ -413,8 +413,9 @@ static void place_retry(struct tgt_listener *listener, struct place *place)
 
 	if (err == 0) {
 		tgt_unserved_remove(listener->unserved, TGT_UNSERVED_ADDRESS, place->name);
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_ADDRESS_ADDED, .address = place->text}, NULL,
-			   TGT_LOG_INFO, "%s: is there now: listening", place->text);
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_ADDRESS_ADDED,
+								  .address = place->text},
+				 NULL, TGT_LOG_INFO, "%s: is there now: listening", place->text);
 		return;
 	}
 	if (place_needless(place, err)) {
@@ -470,9 +471,9 @@ static void listener_login(struct tgt_listener *listener, const struct fab_event
 
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
 {
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .error = -status},
-		   &listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
-		   status == -EMFILE ? " (" TGT_RAISE_DESCRIPTORS ")" : "");
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .error = -status},
+			 &listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
+			 status == -EMFILE ? " (" TGT_RAISE_DESCRIPTORS ")" : "");
 }
 
 unsigned int tgt_listener_step(struct tgt_listener *listener)

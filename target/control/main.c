@@ -20,7 +20,7 @@
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/base/log_writer.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/base/text.h"
 #include "target/base/unserved.h"
 #include "target/control/check.h"
@@ -431,8 +431,8 @@ static bool drain(struct daemon *daemon)
 	daemon->faults = NULL;
 	/* It may wait for a lock, and add volumes that are not needed any more. */
 	tgt_reloader_interrupt(daemon->reloader);
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_DRAINING}, NULL, TGT_LOG_INFO,
-		   "stopping: waiting up to %u ms for commands in flight", daemon->config.drain_ms);
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_DRAINING}, NULL, TGT_LOG_INFO,
+			 "stopping: waiting up to %u ms for commands in flight", daemon->config.drain_ms);
 	for (i = 0; i < daemon->reactor_count; i++)
 		tgt_reactor_drain(daemon->reactors[i]);
 	while (!all_drained(daemon)) {
@@ -507,8 +507,8 @@ static int daemon_run(struct daemon *daemon)
 	}
 	tgt_initiators_say(&daemon->config);
 	status_words(daemon, words);
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_READY}, NULL, TGT_LOG_INFO,
-		   "ready: %s", words);
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_READY}, NULL, TGT_LOG_INFO,
+			 "ready: %s", words);
 	tgt_notify_ready(words);
 	serve(daemon);
 	end_within(daemon);

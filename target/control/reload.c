@@ -13,7 +13,7 @@
 #include <string.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/base/text.h"
 #include "target/base/unserved.h"
 #include "target/control/config.h"
@@ -251,12 +251,12 @@ static void reactors_tell(const struct tgt_reload *reload, struct tgt_volume *vo
 		tell(reload->reactors[i], tgt_volume_ref(volume));
 }
 
-static void log_served(const struct tgt_volume *volume, const char *what, enum tgt_notice_kind kind)
+static void log_served(const struct tgt_volume *volume, const char *what, enum tgt_daemon_event_kind kind)
 {
-	tgt_notice(&(struct tgt_notice_about){.kind = kind, .volume = volume->config.name}, NULL,
-		   TGT_LOG_INFO, "volume %s: %s: %s, %llu blocks of %u bytes", volume->config.name,
-		   what, volume->config.path[0] ? volume->config.path : volume->config.store,
-		   (unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = kind, .volume = volume->config.name}, NULL,
+			 TGT_LOG_INFO, "volume %s: %s: %s, %llu blocks of %u bytes", volume->config.name,
+			 what, volume->config.path[0] ? volume->config.path : volume->config.store,
+			 (unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
 }
 
 /* The reactors log which sessions have it open. False: it was not served. */
@@ -267,7 +267,7 @@ static bool volume_drop(const struct plan *plan, const char *name, bool for_good
 	if (!volume)
 		return false;
 	if (for_good)
-		log_served(volume, "removed", TGT_NOTICE_VOLUME_REMOVED);
+		log_served(volume, "removed", TGT_DAEMON_EVENT_VOLUME_REMOVED);
 	if (volume->store->info.direct)
 		tgt_log(TGT_LOG_WARNING, "volume %s: the data in its memory is discarded", name);
 	reactors_tell(plan->reload, volume, tgt_reactor_volume_removed);
@@ -301,7 +301,7 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 	}
 	tgt_unserved_remove(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name);
 	log_served(volume, step->old ? "changed" : "added",
-		   step->old ? TGT_NOTICE_VOLUME_CHANGED : TGT_NOTICE_VOLUME_ADDED);
+		   step->old ? TGT_DAEMON_EVENT_VOLUME_CHANGED : TGT_DAEMON_EVENT_VOLUME_ADDED);
 	if (step->old)
 		plan->changed++;
 	else
@@ -321,11 +321,11 @@ static void step_refresh(const struct plan *plan, const struct step *step)
 		tgt_log(TGT_LOG_INFO, "volume %s: its fence domain has changed", step->config->name);
 	grows = tgt_volume_refresh(volume);
 	if (grows)
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_VOLUME_CHANGED,
-						      .volume = step->config->name},
-			   NULL, TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes",
-			   step->config->name, (unsigned long long)atomic_load(&volume->blocks),
-			   volume->block_bytes);
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_VOLUME_CHANGED,
+								  .volume = step->config->name},
+				 NULL, TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes",
+				 step->config->name, (unsigned long long)atomic_load(&volume->blocks),
+				 volume->block_bytes);
 	/* So that sessions learn the domain before they need it (F10). */
 	if (moves || grows)
 		reactors_tell(plan->reload, volume, tgt_reactor_volume_changed);
@@ -358,7 +358,7 @@ static void plan_commit(struct plan *plan)
 /* -- what had to wait -------------------------------------------------------------------------- */
 
 static void volume_log_name(const struct tgt_reload *reload, const char *name, const char *what,
-			    enum tgt_notice_kind kind)
+			    enum tgt_daemon_event_kind kind)
 {
 	struct tgt_volume *volume = tgt_volume_get(reload->registry, name);
 
@@ -402,7 +402,7 @@ static void step_late_served(struct plan *plan, struct step *step)
 		return;
 	}
 	volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added",
-			step->old ? TGT_NOTICE_VOLUME_CHANGED : TGT_NOTICE_VOLUME_ADDED);
+			step->old ? TGT_DAEMON_EVENT_VOLUME_CHANGED : TGT_DAEMON_EVENT_VOLUME_ADDED);
 	if (step->old)
 		plan->changed++;
 	else
@@ -493,7 +493,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 			left++;
 			continue;
 		}
-		volume_log_name(reload, config->name, "served again", TGT_NOTICE_VOLUME_ADDED);
+		volume_log_name(reload, config->name, "served again", TGT_DAEMON_EVENT_VOLUME_ADDED);
 		list_tell(reload);
 	}
 	return left;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "proto/core/env.h"
 #include "target/base/error.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/base/unserved.h"
 #include "target/control/document.h"
@@ -164,9 +164,9 @@ static int change_reload(struct tgt_reloader *reloader, bool force, struct tgt_c
 	else
 		status = reloader_apply(reloader, &wanted, force, result, error);
 	if (status < 0)
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_RELOAD_FAILED,
-						      .error = -status},
-			   NULL, TGT_LOG_ERROR, "reload failed, nothing changed: %s", error);
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_RELOAD_FAILED,
+								  .error = -status},
+				 NULL, TGT_LOG_ERROR, "reload failed, nothing changed: %s", error);
 	return status;
 }
 

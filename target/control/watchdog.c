@@ -8,7 +8,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "target/base/log.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/control/notify.h"
 #include "target/serve/calls.h"
 
@@ -52,8 +52,8 @@ static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint6
 		return true;
 	}
 	if (!watchdog->silent[i])
-		tgt_notice(
-			&(struct tgt_notice_about){.kind = TGT_NOTICE_REACTOR_HANGS}, NULL,
+		tgt_daemon_event(
+			&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REACTOR_HANGS}, NULL,
 			TGT_LOG_ERROR,
 			"reactor %u: hangs: its turn has taken %llu ms; systemd's watchdog is not "
 			"notified",

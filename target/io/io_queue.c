@@ -3,7 +3,7 @@
  * I/O queues: what a login allocates for I/O.
  */
 #include "target/io/io_queue.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -106,11 +106,11 @@ void tgt_io_queue_violation(struct tgt_io_queue *io_queue, const char *rule)
 {
 	if (!io_queue->open)
 		return;
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_VIOLATION,
-					      .address = fab_conn_peer(io_queue->conn)},
-		   &io_queue->loop->log_limit, TGT_LOG_WARNING,
-		   "session %u queue %u [%s]: closed: the peer broke the protocol: %s",
-		   io_queue->session_number, io_queue->index, fab_conn_peer(io_queue->conn), rule);
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_VIOLATION,
+							  .address = fab_conn_peer(io_queue->conn)},
+			 &io_queue->loop->log_limit, TGT_LOG_WARNING,
+			 "session %u queue %u [%s]: closed: the peer broke the protocol: %s",
+			 io_queue->session_number, io_queue->index, fab_conn_peer(io_queue->conn), rule);
 	io_queue->end = TGT_END_VIOLATION;
 	io_queue->ops->close(io_queue, NULL);
 }

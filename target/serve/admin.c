@@ -8,7 +8,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/io/request.h"
 #include "target/serve/admit.h"
 #include "target/serve/authenticate.h"
@@ -62,12 +62,12 @@ static void admin_identify(struct tgt_request *request, const struct admin_argum
 		return;
 	}
 	/* The validator has found the terminating zero. */
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_SESSION_NAMED,
-					      .initiator = identify->initiator,
-					      .address = session->peer},
-		   &request->io_queue->loop->chat_limit, TGT_LOG_INFO,
-		   "session %u [%s]: initiator %s, %.63s", session->number, session->peer,
-		   identify->initiator, identify->software);
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_SESSION_NAMED,
+							  .initiator = identify->initiator,
+							  .address = session->peer},
+			 &request->io_queue->loop->chat_limit, TGT_LOG_INFO,
+			 "session %u [%s]: initiator %s, %.63s", session->number, session->peer,
+			 identify->initiator, identify->software);
 	tgt_request_complete(request, RBLK_OK);
 	session->named_ns = request->io_queue->loop->now_ns;
 	/* Last: these may close this queue. */

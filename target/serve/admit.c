@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include "proto/wire/wire_names.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/io/request.h"
 #include "target/serve/event.h"
@@ -157,14 +157,14 @@ enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_requ
 	tgt_rules_put(rules);
 	if (right >= TGT_RIGHT_READ)
 		return right;
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED,
-					      .volume = volume,
-					      .initiator = session->initiator,
-					      .address = session->peer,
-					      .error = EACCES},
-		   &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
-		   "session %u [%s] %s: OPEN of volume \"%.63s\" denied: %s", session->number,
-		   session->peer, session->initiator, volume, rblk_denied_text(why));
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED,
+							  .volume = volume,
+							  .initiator = session->initiator,
+							  .address = session->peer,
+							  .error = EACCES},
+			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
+			 "session %u [%s] %s: OPEN of volume \"%.63s\" denied: %s", session->number,
+			 session->peer, session->initiator, volume, rblk_denied_text(why));
 	request->result = why;
 	tgt_request_complete(request, RBLK_E_DENIED);
 	return TGT_RIGHT_NONE;
@@ -213,13 +213,13 @@ bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *reque
 	tgt_rules_put(rules);
 	if (!why)
 		return true;
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED,
-					      .initiator = name,
-					      .address = session->peer,
-					      .error = EACCES},
-		   &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
-		   "session %u [%s]: the name %s denied: %s", session->number, session->peer, name,
-		   rblk_denied_text(why));
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED,
+							  .initiator = name,
+							  .address = session->peer,
+							  .error = EACCES},
+			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
+			 "session %u [%s]: the name %s denied: %s", session->number, session->peer, name,
+			 rblk_denied_text(why));
 	request->result = why;
 	tgt_request_complete(request, RBLK_E_DENIED);
 	return false;

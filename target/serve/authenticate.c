@@ -12,7 +12,7 @@
 #include "proto/secret/secret.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/io/request.h"
 #include "target/serve/event.h"
@@ -29,14 +29,14 @@ static void auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYT
 {
 	const struct tgt_queue *queue = auth_queue(request);
 
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED,
-					      .initiator = name,
-					      .address = fab_conn_peer(queue->io_queue.conn),
-					      .error = EACCES},
-		   &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
-		   "session %u queue %u [%s]: authentication as \"%.63s\" failed: %s",
-		   queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), name,
-		   rblk_denied_text(why));
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED,
+							  .initiator = name,
+							  .address = fab_conn_peer(queue->io_queue.conn),
+							  .error = EACCES},
+			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
+			 "session %u queue %u [%s]: authentication as \"%.63s\" failed: %s",
+			 queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), name,
+			 rblk_denied_text(why));
 	request->result = why;
 	tgt_request_complete(request, RBLK_E_DENIED);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "proto/core/login.h"
 #include "proto/wire/wire_names.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/serve/admin.h"
 #include "target/serve/device.h"
 #include "target/serve/event.h"
@@ -43,9 +43,9 @@ static void login_refuse(struct fab_request *request, struct tgt_log_limit *limi
 	if (reason == RBLK_REJECT_NO_SESSION)
 		tgt_log_limited(limit, TGT_LOG_INFO, "login from %s: %s", peer, rblk_reject_text((uint16_t)reason));
 	else
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer}, limit,
-			   TGT_LOG_WARNING, "login from %s: refused: %s", peer,
-			   why ? why : rblk_reject_text((uint16_t)reason));
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .address = peer},
+				 limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
+				 why ? why : rblk_reject_text((uint16_t)reason));
 	reject_fill(&reject, reason, detail);
 	fab_reject(request, &reject, sizeof(reject));
 }
@@ -117,8 +117,8 @@ void tgt_login_failed(struct tgt_queue *queue, const char *why)
 	struct tgt_reactor *reactor = queue->session->reactor;
 	const char *peer = fab_conn_peer(queue->io_queue.conn);
 
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_REFUSED, .address = peer},
-		   &reactor->loop.log_limit, TGT_LOG_WARNING, "login from %s: failed: %s", peer, why);
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .address = peer},
+			 &reactor->loop.log_limit, TGT_LOG_WARNING, "login from %s: failed: %s", peer, why);
 	reactor->logins_refused++;
 	/* Connections of hosts that are gone may hold what is missing. */
 	tgt_keepalive_press(reactor);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include "proto/core/trace.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/io/request.h"
 #include "target/serve/device.h"
 #include "target/serve/host.h"
@@ -159,12 +159,12 @@ static void queue_log_close(const struct tgt_queue *queue, const char *reason)
 	const char *peer = fab_conn_peer(queue->io_queue.conn);
 
 	if (queue->io_queue.end == TGT_END_LOST || queue->io_queue.end == TGT_END_SILENT)
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_CONNECTION_LOST,
-						      .initiator = queue->session->initiator,
-						      .address = peer},
-			   &queue->io_queue.loop->chat_limit, TGT_LOG_INFO,
-			   "session %u queue %u [%s]: closed: %s", queue->session->number,
-			   queue->io_queue.index, peer, reason);
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
+								  .initiator = queue->session->initiator,
+								  .address = peer},
+				 &queue->io_queue.loop->chat_limit, TGT_LOG_INFO,
+				 "session %u queue %u [%s]: closed: %s", queue->session->number,
+				 queue->io_queue.index, peer, reason);
 	else
 		tgt_log_limited(&queue->io_queue.loop->chat_limit, TGT_LOG_INFO,
 				"session %u queue %u [%s]: closed: %s", queue->session->number,

@@ -5,7 +5,7 @@
  * polls while it pays and sleeps on the ring otherwise.
  */
 #include "target/serve/reactor.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/serve/reactor_impl.h"
 
 #include <errno.h>
@@ -72,18 +72,18 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 		tgt_queue_lost(queue, TGT_END_LOST, fab_lost_text(fab_conn_lost(queue->io_queue.conn)));
 		return;
 	}
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_CONNECTION_LOST,
-					      .initiator = queue->session->initiator,
-					      .address = fab_conn_peer(queue->io_queue.conn)},
-		   &queue->io_queue.loop->log_limit, TGT_LOG_WARNING,
-		   "session %u queue %u [%s]: closed: %s%s", queue->session->number,
-		   queue->io_queue.index, fab_conn_peer(queue->io_queue.conn),
-		   ibv_wc_status_str(wc->status),
-		   wc->status == IBV_WC_RETRY_EXC_ERR
-			   ? " (the peer does not answer: is it down, or the link?)"
-		   : wc->status == IBV_WC_REM_ACCESS_ERR
-			   ? " (the peer does not expose the memory that it named)"
-			   : "");
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
+							  .initiator = queue->session->initiator,
+							  .address = fab_conn_peer(queue->io_queue.conn)},
+			 &queue->io_queue.loop->log_limit, TGT_LOG_WARNING,
+			 "session %u queue %u [%s]: closed: %s%s", queue->session->number,
+			 queue->io_queue.index, fab_conn_peer(queue->io_queue.conn),
+			 ibv_wc_status_str(wc->status),
+			 wc->status == IBV_WC_RETRY_EXC_ERR
+				 ? " (the peer does not answer: is it down, or the link?)"
+			 : wc->status == IBV_WC_REM_ACCESS_ERR
+				 ? " (the peer does not expose the memory that it named)"
+				 : "");
 	tgt_queue_lost(queue, TGT_END_LOST, NULL);
 }
 
@@ -120,9 +120,9 @@ static void reactor_device_gone(struct tgt_reactor *reactor, struct tgt_fabric *
 	/* From a listener's address: there is none here. */
 	if (!device)
 		return;
-	tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_DEVICE_REMOVED}, NULL,
-		   TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
-		   reactor->index, fab_device_name(device));
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_DEVICE_REMOVED}, NULL,
+			 TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
+			 reactor->index, fab_device_name(device));
 	for (io_queue = TAILQ_FIRST(&reactor->loop.alive); io_queue; io_queue = following) {
 		following = TAILQ_NEXT(io_queue, alive_link);
 		if (fab_conn_device(io_queue->conn) == device)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
@@ -168,10 +168,10 @@ static void session_log_totals(struct tgt_session *session)
 	uint64_t messages = totals->messages_in + totals->out.sends + totals->out.writes +
 			    totals->out.write_imms + totals->out.reads;
 
-	tgt_notice(
-		&(struct tgt_notice_about){.kind = TGT_NOTICE_SESSION_ENDED,
-					   .initiator = session->initiator,
-					   .address = session->peer},
+	tgt_daemon_event(
+		&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_SESSION_ENDED,
+						 .initiator = session->initiator,
+						 .address = session->peer},
 		&session->reactor->totals_limit, TGT_LOG_INFO,
 		"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
 		" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/store/sync.h"
 
 static const char *const kind_names[TGT_IO_KINDS] = {
@@ -28,20 +28,20 @@ static void volume_failed(struct tgt_channel *channel, const struct tgt_io *io, 
 {
 	struct tgt_volume *volume = io->volume;
 	uint64_t count = atomic_fetch_add(&volume->trouble.errors[io->kind], 1) + 1;
-	const struct tgt_notice_about about = {
-		.kind = TGT_NOTICE_IO_FAILED, .volume = volume->config.name, .error = -error};
+	const struct tgt_daemon_event_about about = {
+		.kind = TGT_DAEMON_EVENT_IO_FAILED, .volume = volume->config.name, .error = -error};
 
 	if (io->kind == TGT_IO_FLUSH)
-		tgt_notice(&about, &channel->log_limit, TGT_LOG_ERROR,
-			   "volume %s: FLUSH failed (failure %" PRIu64 "): %s", volume->config.name,
-			   count, strerror(-error));
+		tgt_daemon_event(&about, &channel->log_limit, TGT_LOG_ERROR,
+				 "volume %s: FLUSH failed (failure %" PRIu64 "): %s", volume->config.name,
+				 count, strerror(-error));
 	else
-		tgt_notice(&about, &channel->log_limit, TGT_LOG_ERROR,
-			   "volume %s: %s%s of %" PRIu64 " bytes at byte %" PRIu64
-			   " failed (failure %" PRIu64 "): %s",
-			   volume->config.name, kind_names[io->kind],
-			   io->flags & TGT_IO_FUA ? " with FUA" : "", io->bytes, io->offset, count,
-			   strerror(-error));
+		tgt_daemon_event(&about, &channel->log_limit, TGT_LOG_ERROR,
+				 "volume %s: %s%s of %" PRIu64 " bytes at byte %" PRIu64
+				 " failed (failure %" PRIu64 "): %s",
+				 volume->config.name, kind_names[io->kind],
+				 io->flags & TGT_IO_FUA ? " with FUA" : "", io->bytes, io->offset, count,
+				 strerror(-error));
 }
 
 /* The store has answered: its failures are logged and remembered. */

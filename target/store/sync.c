@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include "proto/core/env.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/store/failed_sync_file.h"
 
 static bool is_sync(const struct tgt_io *io)
@@ -62,13 +62,13 @@ static void volume_latch(struct tgt_volume *volume)
 	if (trouble->file)
 		atomic_store(&trouble->file->lost, 1);
 	if (!atomic_exchange(&trouble->lost, true))
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_WRITES_LOST,
-						      .volume = volume->config.name},
-			   NULL, TGT_LOG_ERROR,
-			   "volume %s: acknowledged writes may be lost: FLUSH fails until every "
-			   "session has closed the volume%s",
-			   volume->config.name,
-			   trouble->file ? "" : ", or until rblkd ends: no state directory");
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_WRITES_LOST,
+								  .volume = volume->config.name},
+				 NULL, TGT_LOG_ERROR,
+				 "volume %s: acknowledged writes may be lost: FLUSH fails until every "
+				 "session has closed the volume%s",
+				 volume->config.name,
+				 trouble->file ? "" : ", or until rblkd ends: no state directory");
 }
 
 void tgt_sync_failed(struct tgt_volume *volume, int error)
@@ -84,11 +84,11 @@ void tgt_sync_forget(struct tgt_volume *volume)
 	if (volume->trouble.file)
 		atomic_store(&volume->trouble.file->lost, 0);
 	if (atomic_exchange(&volume->trouble.lost, false))
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_FLUSH_AGAIN,
-						      .volume = volume->config.name},
-			   NULL, TGT_LOG_WARNING,
-			   "volume %s: every session has closed it: FLUSH is possible again",
-			   volume->config.name);
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_FLUSH_AGAIN,
+								  .volume = volume->config.name},
+				 NULL, TGT_LOG_WARNING,
+				 "volume %s: every session has closed it: FLUSH is possible again",
+				 volume->config.name);
 }
 
 /* -- syncs beside each other ------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The clients of the control socket: their bytes in both directions, and their limits in number, size
- * and time. place.c has the socket, watch.c the thread. One thread.
+ * and time. control_socket.c has the socket, watch.c the thread. One thread.
  */
 #ifndef RBLK_TARGET_WATCH_CLIENTS_H
 #define RBLK_TARGET_WATCH_CLIENTS_H

@@ -13,7 +13,7 @@
 #include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/watch/discovery_desk.h"
+#include "target/watch/discovery_responder.h"
 #include "target/watch/discovery_interfaces.h"
 #include "target/watch/discovery_net.h"
 #include "target/watch/discovery_rdma.h"
@@ -25,7 +25,7 @@
 
 struct tgt_discovery {
 	char interfaces[sizeof(((struct tgt_config *)0)->discovery)]; /* fixed */
-	struct tgt_discovery_desk desk;
+	struct tgt_discovery_responder responder;
 	struct tgt_discovery_rdma *rdma; /* the other thread; NULL: no address is listened on by RDMA */
 	/* The thread's, as are the following. */
 	struct tgt_discovery_net net;
@@ -50,9 +50,9 @@ static void query_take(struct tgt_discovery *discovery, unsigned int family,
 	memcpy(question.address, query->address, sizeof(question.address));
 	question.interface = query->interface->name;
 	answer = query->interface->answer;
-	if (tgt_discovery_desk_take(&discovery->desk, &question, &answer, now_ns) &&
+	if (tgt_discovery_responder_take(&discovery->responder, &question, &answer, now_ns) &&
 	    tgt_discovery_net_answer(&discovery->net, family, query, &answer))
-		tgt_discovery_desk_answered(&discovery->desk);
+		tgt_discovery_responder_answered(&discovery->responder);
 }
 
 /* Both families in turn, so that neither keeps the other waiting. */
@@ -146,7 +146,7 @@ static void discovery_free(struct tgt_discovery *discovery)
 		close(discovery->changes);
 	if (discovery->stop >= 0)
 		close(discovery->stop);
-	tgt_discovery_desk_fini(&discovery->desk);
+	tgt_discovery_responder_fini(&discovery->responder);
 	free(discovery);
 }
 
@@ -160,7 +160,7 @@ static int discovery_start(struct tgt_discovery *discovery, char *error)
 	discovery->changes = tgt_discovery_changes_open();
 	/* The first here: who asks when the daemon has said that it is ready is answered. */
 	scan(discovery, env_now_ns());
-	err = tgt_discovery_rdma_create(&discovery->desk, &discovery->rdma, error);
+	err = tgt_discovery_rdma_create(&discovery->responder, &discovery->rdma, error);
 	if (err)
 		return err;
 	discovery->stop = eventfd(0, EFD_CLOEXEC);
@@ -185,9 +185,9 @@ int tgt_discovery_create(const struct tgt_discovery_options *options, struct tgt
 	discovery->net.fds[0] = discovery->net.fds[1] = -1;
 	/* A copy: a reload may change the configuration. */
 	snprintf(discovery->interfaces, sizeof(discovery->interfaces), "%s", options->interfaces);
-	tgt_discovery_desk_init(&discovery->desk, discovery->interfaces);
-	self_init(&discovery->desk.self, options);
-	discovery->net.self = &discovery->desk.self;
+	tgt_discovery_responder_init(&discovery->responder, discovery->interfaces);
+	self_init(&discovery->responder.self, options);
+	discovery->net.self = &discovery->responder.self;
 	discovery->net.wanted = discovery->interfaces;
 	discovery->net.port = options->port;
 	err = discovery_start(discovery, error);
@@ -215,6 +215,6 @@ void tgt_discovery_log_status(const struct tgt_discovery *discovery)
 		tgt_log(TGT_LOG_INFO,
 			"discovery: %s: %" PRIu64 " queries answered, %" PRIu64 " over the limits, %" PRIu64
 			" malformed",
-			discovery->desk.self.name, discovery->desk.answered, discovery->desk.limited,
-			discovery->desk.malformed);
+			discovery->responder.self.name, discovery->responder.answered, discovery->responder.limited,
+			discovery->responder.malformed);
 }

@@ -37,7 +37,7 @@ struct rdma_group {
 };
 
 struct tgt_discovery_rdma {
-	struct tgt_discovery_desk *desk;
+	struct tgt_discovery_responder *responder;
 	struct rdma_group groups[TGT_DISCOVERY_GROUPS];
 	unsigned int group_count, next; /* whose turn it is: of group_count, modulo */
 	bool left_out; /* an interface, which was warned of, until there is room */
@@ -111,7 +111,7 @@ static void group_join(struct tgt_discovery_rdma *rdma, struct rdma_group *group
 	if (!err) {
 		group->refused[0] = 0;
 		tgt_log(TGT_LOG_INFO, "discovery: queries over RDMA on %s, device %s, are answered as %s",
-			group->interface, fab_group_device(group->group), rdma->desk->self.name);
+			group->interface, fab_group_device(group->group), rdma->responder->self.name);
 	} else if (strcmp(error, group->refused) != 0) {
 		/* Once for each cause: it is tried again with every scan. */
 		memcpy(group->refused, error, sizeof(error));
@@ -156,7 +156,7 @@ static void scan_one(struct tgt_discovery_rdma *rdma, const struct ifaddrs *addr
 
 	if (group && group->seen)
 		return;
-	at = address_choose(&rdma->desk->self, addresses, interface);
+	at = address_choose(&rdma->responder->self, addresses, interface);
 	if (!at)
 		return;
 	if (!group)
@@ -170,7 +170,7 @@ static void scan_one(struct tgt_discovery_rdma *rdma, const struct ifaddrs *addr
 		group_leave(group);
 	if (!group->group)
 		group_join(rdma, group);
-	tgt_discovery_answer(&rdma->desk->self, addresses, interface, &group->answer);
+	tgt_discovery_answer(&rdma->responder->self, addresses, interface, &group->answer);
 }
 
 static void scan(struct tgt_discovery_rdma *rdma, uint64_t now_ns)
@@ -184,7 +184,7 @@ static void scan(struct tgt_discovery_rdma *rdma, uint64_t now_ns)
 	for (unsigned int i = 0; i < rdma->group_count; i++)
 		rdma->groups[i].seen = false;
 	for (const struct ifaddrs *at = addresses; at; at = at->ifa_next)
-		if (tgt_discovery_interface_wanted(rdma->desk->interfaces, at))
+		if (tgt_discovery_interface_wanted(rdma->responder->interfaces, at))
 			scan_one(rdma, addresses, at->ifa_name);
 	for (unsigned int i = 0; i < rdma->group_count;) {
 		struct rdma_group *group = &rdma->groups[i];
@@ -228,9 +228,9 @@ static bool query_take(struct tgt_discovery_rdma *rdma, struct rdma_group *group
 	question.discover = message.data;
 	question.length = message.length;
 	memcpy(question.address, message.from, sizeof(question.address));
-	if (on_link(group, message.from) && tgt_discovery_desk_take(rdma->desk, &question, &answer, now_ns) &&
+	if (on_link(group, message.from) && tgt_discovery_responder_take(rdma->responder, &question, &answer, now_ns) &&
 	    !fab_group_answer(group->group, &message, &answer, sizeof(answer)))
-		tgt_discovery_desk_answered(rdma->desk);
+		tgt_discovery_responder_answered(rdma->responder);
 	return true;
 }
 
@@ -346,18 +346,18 @@ static void rdma_free(struct tgt_discovery_rdma *rdma)
 	free(rdma);
 }
 
-int tgt_discovery_rdma_create(struct tgt_discovery_desk *desk, struct tgt_discovery_rdma **out, char *error)
+int tgt_discovery_rdma_create(struct tgt_discovery_responder *responder, struct tgt_discovery_rdma **out, char *error)
 {
 	struct tgt_discovery_rdma *rdma;
 	int err;
 
 	*out = NULL;
-	if (!listens(&desk->self))
+	if (!listens(&responder->self))
 		return 0;
 	rdma = calloc(1, sizeof(*rdma));
 	if (!rdma)
 		return tgt_error(error, -ENOMEM, "discovery: out of memory");
-	rdma->desk = desk;
+	rdma->responder = responder;
 	rdma->changes = tgt_discovery_changes_open();
 	/* The first here: who asks when the daemon has said that it is ready is answered. */
 	scan(rdma, env_now_ns());

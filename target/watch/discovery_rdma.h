@@ -8,14 +8,14 @@
 #ifndef RBLK_TARGET_WATCH_DISCOVERY_RDMA_H
 #define RBLK_TARGET_WATCH_DISCOVERY_RDMA_H
 
-#include "target/watch/discovery_desk.h"
+#include "target/watch/discovery_responder.h"
 
 #define TGT_DISCOVERY_GROUPS 16 /* interfaces; the rest is left out, and logged */
 
 struct tgt_discovery_rdma;
 
 /* 0, or -errno and error (TGT_ERROR_BYTES). *rdma is NULL where the target does not listen by RDMA. Joins. */
-int tgt_discovery_rdma_create(struct tgt_discovery_desk *desk, struct tgt_discovery_rdma **rdma, char *error);
+int tgt_discovery_rdma_create(struct tgt_discovery_responder *responder, struct tgt_discovery_rdma **rdma, char *error);
 /* NULL: no effect. */
 void tgt_discovery_rdma_destroy(struct tgt_discovery_rdma *rdma);
 

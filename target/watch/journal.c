@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sends each notice once, see journal.h. Where nobody listens, they are not kept for later. */
+/* Sends each daemon event once, see journal.h. Where nobody listens, they are not kept for later. */
 #include "target/watch/journal.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "target/watch/notices.h"
+#include "target/watch/daemon_events.h"
 
 bool tgt_journal_init(struct tgt_journal *journal, const char *path)
 {
@@ -32,23 +32,23 @@ static void field(FILE *out, const char *name, const char *value)
 	fputc('\n', out);
 }
 
-/* The fields of one notice; NULL: no memory. The caller frees them. */
-static char *journal_fields(const struct tgt_notice *notice, size_t *bytes)
+/* The fields of one daemon event; NULL: no memory. The caller frees them. */
+static char *journal_fields(const struct tgt_daemon_event *event, size_t *bytes)
 {
-	json_t *report = tgt_notice_report(notice);
+	json_t *report = tgt_daemon_event_report(event);
 	char *line = report ? json_dumps(report, JSON_COMPACT) : NULL, *fields = NULL;
 	FILE *out = line ? open_memstream(&fields, bytes) : NULL;
 
 	if (out) {
 		field(out, "MESSAGE", line);
-		field(out, "MESSAGE_ID", tgt_notice_id(notice->kind));
-		fprintf(out, "PRIORITY=%d\nSYSLOG_IDENTIFIER=rblkd\n", (int)notice->level);
-		field(out, "RBLK_EVENT", tgt_notice_name(notice->kind));
-		field(out, "RBLK_VOLUME", notice->volume);
-		field(out, "RBLK_INITIATOR", notice->initiator);
-		field(out, "RBLK_ADDRESS", notice->address);
-		if (notice->error)
-			fprintf(out, "ERRNO=%d\n", notice->error);
+		field(out, "MESSAGE_ID", tgt_daemon_event_id(event->kind));
+		fprintf(out, "PRIORITY=%d\nSYSLOG_IDENTIFIER=rblkd\n", (int)event->level);
+		field(out, "RBLK_EVENT", tgt_daemon_event_name(event->kind));
+		field(out, "RBLK_VOLUME", event->volume);
+		field(out, "RBLK_INITIATOR", event->initiator);
+		field(out, "RBLK_ADDRESS", event->address);
+		if (event->error)
+			fprintf(out, "ERRNO=%d\n", event->error);
 		if (fclose(out)) {
 			free(fields);
 			fields = NULL;
@@ -60,10 +60,10 @@ static char *journal_fields(const struct tgt_notice *notice, size_t *bytes)
 }
 
 /* False: it has to be sent again. */
-static bool journal_send(struct tgt_journal *journal, const struct tgt_notice *notice)
+static bool journal_send(struct tgt_journal *journal, const struct tgt_daemon_event *event)
 {
 	size_t bytes = 0;
-	char *fields = journal_fields(notice, &bytes);
+	char *fields = journal_fields(event, &bytes);
 	bool full;
 
 	if (!fields)
@@ -77,12 +77,12 @@ static bool journal_send(struct tgt_journal *journal, const struct tgt_notice *n
 
 bool tgt_journal_step(struct tgt_journal *journal)
 {
-	struct tgt_notice notice;
+	struct tgt_daemon_event event;
 
-	while (journal->fd >= 0 && tgt_notices_after(journal->sent, &notice, 1)) {
-		if (!journal_send(journal, &notice))
+	while (journal->fd >= 0 && tgt_daemon_events_after(journal->sent, &event, 1)) {
+		if (!journal_send(journal, &event))
 			return false;
-		journal->sent = notice.number;
+		journal->sent = event.number;
 	}
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Notices to systemd's journal, by its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): one
+ * Daemon events to systemd's journal, by its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): one
  * datagram with fields for each. Not by libsystemd's sd_journal_send(), which waits if the journal
  * does. The thread of watch.c.
  */
@@ -14,7 +14,7 @@
 struct tgt_journal {
 	struct sockaddr_un address;
 	int fd;	       /* -1: there is none */
-	uint64_t sent; /* the number of the last notice that needs no sending */
+	uint64_t sent; /* the number of the last daemon event that needs no sending */
 };
 
 /* "none": they go nowhere. False: the path is too long. */

@@ -10,7 +10,7 @@
 #include "target/base/log.h"
 #include "target/watch/alter.h"
 #include "target/watch/kick.h"
-#include "target/watch/notices.h"
+#include "target/watch/daemon_events.h"
 #include "target/watch/report.h"
 
 /* A view is used again for so long. */
@@ -164,7 +164,7 @@ const struct tgt_rpc_method tgt_methods[] = {
 	{"sessions", method_sessions, {NULL}},
 	{"volumes", method_volumes, {NULL}},
 	{"counts", method_counts, {NULL}},
-	{"events", tgt_notices_method, {"after", NULL}},
+	{"events", tgt_daemon_events_method, {"after", NULL}},
 	{"log-level", method_log_level, {"level", NULL}},
 	{"reload", method_reload, {"force", NULL}},
 	{"change", method_change, {"edits", "force", NULL}},

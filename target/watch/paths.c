@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include "target/watch/metrics.h"
-#include "target/watch/notices.h"
+#include "target/watch/daemon_events.h"
 #include "target/watch/page.h"
 
 #define NOTHING_ALLOWED "default-src 'none'; frame-ancestors 'none'"
@@ -97,7 +97,7 @@ static void path_events(struct tgt_methods *methods, const char *after, struct t
 	}
 	if (after)
 		number = strtoull(after, NULL, 10);
-	answer_json(answer, tgt_notices_report(number));
+	answer_json(answer, tgt_daemon_events_report(number));
 }
 
 static const struct path {

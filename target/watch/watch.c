@@ -12,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 #include "proto/core/env.h"
-#include "target/base/notice.h"
+#include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/base/unserved.h"
 #include "target/watch/clients.h"
 #include "target/watch/http.h"
 #include "target/watch/journal.h"
-#include "target/watch/place.h"
+#include "target/watch/control_socket.h"
 
 /* How often a path is tried that could not be used. */
 #define RETRY_MS 5000
@@ -30,12 +30,12 @@
 struct tgt_watch {
 	struct tgt_methods methods;
 	struct tgt_clients clients;
-	struct tgt_socket_place place;
+	struct tgt_control_socket control;
 	uint64_t accept_ns; /* no client is accepted before */
 	bool starved;	    /* that is told */
 	struct tgt_journal journal;
 	bool journal_waits;    /* it took no more */
-	int notices;	       /* eventfd: readable when there is one */
+	int events;	       /* eventfd: readable when there is one */
 	struct tgt_http *http; /* NULL: none, or not yet: */
 	const char *http_address; /* "": none is wanted */
 	uint64_t http_ns; /* it is not tried before */
@@ -50,12 +50,12 @@ struct tgt_watch {
 static void watch_take_place(struct tgt_watch *watch)
 {
 	char error[TGT_ERROR_BYTES];
-	int status = tgt_socket_place_take(&watch->place, error);
+	int status = tgt_control_socket_take(&watch->control, error);
 
 	if (!status) {
 		if (watch->told)
 			tgt_log(TGT_LOG_INFO, "control_socket: %s: can be used now",
-				watch->place.address.sun_path);
+				watch->control.address.sun_path);
 		watch->told = false;
 		return;
 	}
@@ -78,8 +78,9 @@ static int watch_take_http(struct tgt_watch *watch, char *error)
 	if (status)
 		return status;
 	if (tgt_unserved_remove(watch->methods.source.unserved, TGT_UNSERVED_ADDRESS, name))
-		tgt_notice(&(struct tgt_notice_about){.kind = TGT_NOTICE_ADDRESS_ADDED, .address = name}, NULL,
-			   TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
+		tgt_daemon_event(
+			&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_ADDRESS_ADDED, .address = name},
+			NULL, TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
 	else
 		tgt_log(TGT_LOG_INFO, "http: %s", tgt_http_url(watch->http));
 	return 0;
@@ -98,7 +99,7 @@ static void watch_retry_http(struct tgt_watch *watch)
 
 static void watch_accept(struct tgt_watch *watch)
 {
-	int fd = accept4(watch->place.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(watch->control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd >= 0) {
 		watch->starved = false;
@@ -111,7 +112,7 @@ static void watch_accept(struct tgt_watch *watch)
 	watch->accept_ns = env_now_ns() + ACCEPT_RETRY_MS * 1000000ull;
 	if (!watch->starved)
 		tgt_log(TGT_LOG_WARNING, "control_socket: %s: a client waits: %s",
-			watch->place.address.sun_path, strerror(errno));
+			watch->control.address.sun_path, strerror(errno));
 	watch->starved = true;
 }
 
@@ -121,7 +122,7 @@ static int watch_timeout_ms(const struct tgt_watch *watch, bool accepts)
 	int timeout_ms = tgt_clients_timeout_ms(&watch->clients);
 	int http_ms = tgt_http_timeout_ms(watch->http);
 
-	if (((watch->wants_socket && watch->place.fd < 0) || (watch->http_address[0] && !watch->http)) &&
+	if (((watch->wants_socket && watch->control.fd < 0) || (watch->http_address[0] && !watch->http)) &&
 	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
 		timeout_ms = RETRY_MS;
 	if (!accepts && (timeout_ms < 0 || timeout_ms > ACCEPT_RETRY_MS))
@@ -144,15 +145,15 @@ static void *watch_thread(void *argument)
 
 	for (;;) {
 		watch->journal_waits = !tgt_journal_step(&watch->journal);
-		if (watch->wants_socket && watch->place.fd < 0)
+		if (watch->wants_socket && watch->control.fd < 0)
 			watch_take_place(watch);
 		watch_retry_http(watch);
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
 		accepts = env_now_ns() >= watch->accept_ns;
-		polled[1] = (struct pollfd){.fd = accepts ? watch->place.fd : -1, .events = POLLIN};
+		polled[1] = (struct pollfd){.fd = accepts ? watch->control.fd : -1, .events = POLLIN};
 		polled[2] = (struct pollfd){.fd = changer ? changer->fd : -1, .events = POLLIN};
 		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};
-		polled[4] = (struct pollfd){.fd = watch->notices, .events = POLLIN};
+		polled[4] = (struct pollfd){.fd = watch->events, .events = POLLIN};
 		clients = tgt_clients_poll(&watch->clients, polled + 5);
 		if (poll(polled, 5 + clients, watch_timeout_ms(watch, accepts)) < 0)
 			continue;
@@ -167,7 +168,7 @@ static void *watch_thread(void *argument)
 		/* Its timeouts, too, so in each turn. */
 		tgt_http_step(watch->http);
 		if (polled[4].revents)
-			eventfd_read(watch->notices, &count);
+			eventfd_read(watch->events, &count);
 		if (polled[1].revents)
 			watch_accept(watch);
 	}
@@ -176,10 +177,10 @@ static void *watch_thread(void *argument)
 
 static void watch_free(struct tgt_watch *watch)
 {
-	tgt_notices_wake(-1);
+	tgt_daemon_events_wake(-1);
 	tgt_journal_fini(&watch->journal);
-	if (watch->notices >= 0)
-		close(watch->notices);
+	if (watch->events >= 0)
+		close(watch->events);
 	if (watch->stop >= 0)
 		close(watch->stop);
 	free(watch);
@@ -192,16 +193,16 @@ static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *o
 
 	watch->http_address = options->http;
 	watch->wants_socket = strcmp(options->control_socket, "none") != 0;
-	if (!tgt_socket_place_init(&watch->place, options->control_socket))
+	if (!tgt_control_socket_init(&watch->control, options->control_socket))
 		return tgt_error(error, -ENAMETOOLONG, "control_socket: %s: too long",
 				 options->control_socket);
 	if (!tgt_journal_init(&watch->journal, options->journal))
 		return tgt_error(error, -ENAMETOOLONG, "journal: %s: too long", options->journal);
 	watch->stop = eventfd(0, EFD_CLOEXEC);
-	watch->notices = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (watch->stop < 0 || watch->notices < 0)
+	watch->events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (watch->stop < 0 || watch->events < 0)
 		return tgt_error(error, -errno, "control_socket: %s", strerror(errno));
-	tgt_notices_wake(watch->notices);
+	tgt_daemon_events_wake(watch->events);
 	if (!options->http[0])
 		return 0;
 	status = watch_take_http(watch, error);
@@ -230,7 +231,7 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 	watch->methods.address_context = options->context;
 	watch->clients.methods = &watch->methods;
 	watch->http_address = "";
-	watch->stop = watch->notices = watch->journal.fd = -1;
+	watch->stop = watch->events = watch->journal.fd = -1;
 	err = watch_open(watch, options, error);
 	if (err) {
 		watch_free(watch);
@@ -241,7 +242,7 @@ int tgt_watch_create(const struct tgt_watch_options *options, struct tgt_watch *
 		watch_take_place(watch);
 	err = pthread_create(&watch->thread, NULL, watch_thread, watch);
 	if (err) {
-		tgt_socket_place_leave(&watch->place);
+		tgt_control_socket_leave(&watch->control);
 		tgt_http_destroy(watch->http);
 		watch_free(watch);
 		return tgt_error(error, -err, "control_socket: %s", strerror(err));
@@ -267,7 +268,7 @@ void tgt_watch_stop(struct tgt_watch *watch)
 	watch->http = NULL;
 	tgt_journal_step(&watch->journal);
 	tgt_methods_fini(&watch->methods);
-	tgt_socket_place_leave(&watch->place);
+	tgt_control_socket_leave(&watch->control);
 }
 
 void tgt_watch_destroy(struct tgt_watch *watch)

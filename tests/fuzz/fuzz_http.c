@@ -11,7 +11,7 @@
 #include "target/io/command.h"
 #include "target/watch/http.c"
 #include "target/watch/metrics.h"
-#include "target/watch/notices.h"
+#include "target/watch/daemon_events.h"
 #include "target/watch/page.h"
 
 /* Their names alone: nothing is carried out. */
@@ -52,25 +52,25 @@ json_t *tgt_methods_status(const struct tgt_methods *all, const struct tgt_view 
 	return json_pack("{s:i}", "sessions", (int)view->session_count);
 }
 
-/* There is one notice. */
-static struct tgt_notice notice = {.number = 1};
+/* There is one daemon event. */
+static struct tgt_daemon_event event = {.number = 1};
 
-unsigned int tgt_notices_after(uint64_t after, struct tgt_notice *out, unsigned int max)
+unsigned int tgt_daemon_events_after(uint64_t after, struct tgt_daemon_event *out, unsigned int max)
 {
 	if (after || !max)
 		return 0;
-	*out = notice;
+	*out = event;
 	return 1;
 }
 
-uint64_t tgt_notices_last(void)
+uint64_t tgt_daemon_events_last(void)
 {
 	return 1;
 }
 
-const char *tgt_notice_name(enum tgt_notice_kind kind)
+const char *tgt_daemon_event_name(enum tgt_daemon_event_kind kind)
 {
-	return kind == TGT_NOTICE_READY ? "ready" : "refused";
+	return kind == TGT_DAEMON_EVENT_READY ? "ready" : "refused";
 }
 
 const char *tgt_log_level_name(enum tgt_log_level level)
@@ -137,11 +137,11 @@ static void try_names(const uint8_t *data, size_t size)
 	for (rest = text; (line = strsep(&rest, "\n")) && rest;)
 		check_line(line);
 	free(text);
-	memset(notice.message, 0, sizeof(notice.message));
-	memcpy(notice.message, data, size < sizeof(notice.message) ? size : sizeof(notice.message) - 1);
-	memcpy(notice.volume, volume.name, sizeof(notice.volume));
-	memcpy(notice.initiator, session.initiator, sizeof(notice.initiator));
-	check_json(tgt_notices_report(0));
+	memset(event.message, 0, sizeof(event.message));
+	memcpy(event.message, data, size < sizeof(event.message) ? size : sizeof(event.message) - 1);
+	memcpy(event.volume, volume.name, sizeof(event.volume));
+	memcpy(event.initiator, session.initiator, sizeof(event.initiator));
+	check_json(tgt_daemon_events_report(0));
 	check_json(tgt_page_status(&methods));
 }
 

@@ -13,7 +13,7 @@
 #include "tests/unit/unit.h"
 #include "proto/wire/wire_check.h"
 #include "target/watch/discovery_address.h"
-#include "target/watch/discovery_desk.h"
+#include "target/watch/discovery_responder.h"
 #include "target/watch/discovery_limit.h"
 #include "target/watch/discovery_portals.h"
 #include "target/watch/discovery_window.h"
@@ -92,12 +92,12 @@ static void window_reads(void **state)
 	assert_int_equal(window.reads, 0);
 }
 
-/* -- the desk ----------------------------------------------------------------------------------- */
+/* -- the responder ----------------------------------------------------------------------------- */
 
-static struct tgt_discovery_desk desk;
+static struct tgt_discovery_responder responder;
 
 /* By whatever fabric: the limits of an address are one. */
-static void one_desk(void **state)
+static void one_responder(void **state)
 {
 	struct rblk_wire_discover query = { .magic = rblk_to_le32(RBLK_MAGIC),
 					    .version = rblk_to_le16(RBLK_DISCOVER_VERSION),
@@ -108,27 +108,27 @@ static void one_desk(void **state)
 	struct rblk_wire_discover answer = { .nonce = { 0 } };
 	uint64_t now = 5 * SECOND;
 
-	memset(&desk, 0, sizeof(desk));
-	strcpy(desk.self.name, "storage1");
-	tgt_discovery_desk_init(&desk, "all");
+	memset(&responder, 0, sizeof(responder));
+	strcpy(responder.self.name, "storage1");
+	tgt_discovery_responder_init(&responder, "all");
 	for (unsigned int i = 0; i < TGT_DISCOVERY_BURST; i++)
-		assert_true(tgt_discovery_desk_take(&desk, &question, &answer, now));
+		assert_true(tgt_discovery_responder_take(&responder, &question, &answer, now));
 	assert_int_equal(answer.nonce[0], 7);
 	question.interface = "eth1";
-	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
-	assert_int_equal(desk.limited, 1);
+	assert_false(tgt_discovery_responder_take(&responder, &question, &answer, now));
+	assert_int_equal(responder.limited, 1);
 	question.address[0] = 2;
 	strcpy(query.name, "storage2");
-	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	assert_false(tgt_discovery_responder_take(&responder, &question, &answer, now));
 	strcpy(query.name, "storage1");
-	assert_true(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	assert_true(tgt_discovery_responder_take(&responder, &question, &answer, now));
 	question.length--;
-	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
+	assert_false(tgt_discovery_responder_take(&responder, &question, &answer, now));
 	question.length += 2;
-	assert_false(tgt_discovery_desk_take(&desk, &question, &answer, now));
-	assert_int_equal(desk.malformed, 2);
-	assert_int_equal(desk.limited, 1);
-	tgt_discovery_desk_fini(&desk);
+	assert_false(tgt_discovery_responder_take(&responder, &question, &answer, now));
+	assert_int_equal(responder.malformed, 2);
+	assert_int_equal(responder.limited, 1);
+	tgt_discovery_responder_fini(&responder);
 }
 
 /* Who asks in the name of many does not get rid of what he has had himself. */
@@ -334,11 +334,16 @@ static void links(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_address),	cmocka_unit_test(all_together),
-		cmocka_unit_test(not_forgotten), cmocka_unit_test(any_address),
-		cmocka_unit_test(one_listen),	cmocka_unit_test(many_addresses),
-		cmocka_unit_test(names),	cmocka_unit_test(window_reads),
-		cmocka_unit_test(links),	cmocka_unit_test(one_desk),
+		cmocka_unit_test(one_address),
+		cmocka_unit_test(all_together),
+		cmocka_unit_test(not_forgotten),
+		cmocka_unit_test(any_address),
+		cmocka_unit_test(one_listen),
+		cmocka_unit_test(many_addresses),
+		cmocka_unit_test(names),
+		cmocka_unit_test(window_reads),
+		cmocka_unit_test(links),
+		cmocka_unit_test(one_responder),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

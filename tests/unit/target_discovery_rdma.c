@@ -103,24 +103,24 @@ static bool any_address(const struct sockaddr *address)
 
 static void the_end_waits_for_one_answer(void **state)
 {
-	static struct tgt_discovery_desk desk;
+	static struct tgt_discovery_responder responder;
 	struct tgt_discovery_rdma *rdma;
 	char error[256];
 
 	(void)state;
 	sem_init(&asked, 0, 0);
 	sem_init(&ends, 0, 0);
-	tgt_discovery_desk_init(&desk, "lo");
-	strcpy(desk.self.name, "target");
-	desk.self.rdma_address = any_address;
-	desk.self.listen_count = 1;
-	desk.self.listens[0] = (struct tgt_discovery_listen){ .kind = FAB_VERBS, .address.ss_family = AF_INET };
-	assert_int_equal(tgt_discovery_rdma_create(&desk, &rdma, error), 0);
+	tgt_discovery_responder_init(&responder, "lo");
+	strcpy(responder.self.name, "target");
+	responder.self.rdma_address = any_address;
+	responder.self.listen_count = 1;
+	responder.self.listens[0] = (struct tgt_discovery_listen){.kind = FAB_VERBS, .address.ss_family = AF_INET};
+	assert_int_equal(tgt_discovery_rdma_create(&responder, &rdma, error), 0);
 	assert_non_null(rdma);
 	assert_int_equal(sem_wait(&asked), 0);
 	tgt_discovery_rdma_destroy(rdma);
 	assert_int_equal(answers, 1);
-	tgt_discovery_desk_fini(&desk);
+	tgt_discovery_responder_fini(&responder);
 }
 
 int main(void)

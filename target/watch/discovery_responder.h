@@ -3,8 +3,8 @@
  * Which queries of discovery are answered, over UDP and over RDMA: well-formed ones, to this target's name, within
  * limits that both share. Counts the queries that were answered, and those that were not.
  */
-#ifndef RBLK_TARGET_WATCH_DISCOVERY_DESK_H
-#define RBLK_TARGET_WATCH_DISCOVERY_DESK_H
+#ifndef RBLK_TARGET_WATCH_DISCOVERY_RESPONDER_H
+#define RBLK_TARGET_WATCH_DISCOVERY_RESPONDER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
  * Part of struct tgt_discovery. The control thread calls init and fini; in between the threads of UDP and of RDMA
  * use it.
  */
-struct tgt_discovery_desk {
+struct tgt_discovery_responder {
 	struct tgt_discovery_self self; /* fixed, as is the next; the caller sets it before the threads begin */
 	const char *interfaces;		/* "eth0 eth1", or "all" */
 	pthread_mutex_t lock;		/* of the next two */
@@ -25,8 +25,8 @@ struct tgt_discovery_desk {
 };
 
 /* The limits are new, nothing is counted. */
-void tgt_discovery_desk_init(struct tgt_discovery_desk *desk, const char *interfaces);
-void tgt_discovery_desk_fini(struct tgt_discovery_desk *desk);
+void tgt_discovery_responder_init(struct tgt_discovery_responder *responder, const char *interfaces);
+void tgt_discovery_responder_fini(struct tgt_discovery_responder *responder);
 
 /* A datagram as it came. */
 struct tgt_discovery_question {
@@ -38,10 +38,11 @@ struct tgt_discovery_question {
 
 /*
  * Any thread. True: the limits have counted it, and `answer`, a copy of the interface's, has got the question's
- * nonce. The caller sends it, and calls tgt_discovery_desk_answered() if it was sent.
+ * nonce. The caller sends it, and calls tgt_discovery_responder_answered() if it was sent.
  */
-bool tgt_discovery_desk_take(struct tgt_discovery_desk *desk, const struct tgt_discovery_question *question,
-			     struct rblk_wire_discover *answer, uint64_t now_ns);
-void tgt_discovery_desk_answered(struct tgt_discovery_desk *desk);
+bool tgt_discovery_responder_take(struct tgt_discovery_responder *responder,
+				  const struct tgt_discovery_question *question, struct rblk_wire_discover *answer,
+				  uint64_t now_ns);
+void tgt_discovery_responder_answered(struct tgt_discovery_responder *responder);
 
 #endif

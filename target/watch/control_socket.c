@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Binds the control socket, and removes it. */
-#include "target/watch/place.h"
+#include "target/watch/control_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 #define BACKLOG 16
 #define LOCK_PATH_BYTES (sizeof(((struct sockaddr_un *)0)->sun_path) + 8)
 
-bool tgt_socket_place_init(struct tgt_socket_place *place, const char *path)
+bool tgt_control_socket_init(struct tgt_control_socket *control, const char *path)
 {
-	memset(place, 0, sizeof(*place));
-	place->lock = place->fd = -1;
-	place->address.sun_family = AF_UNIX;
-	if (strlen(path) >= sizeof(place->address.sun_path))
+	memset(control, 0, sizeof(*control));
+	control->lock = control->fd = -1;
+	control->address.sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof(control->address.sun_path))
 		return false;
-	strcpy(place->address.sun_path, path);
+	strcpy(control->address.sun_path, path);
 	return true;
 }
 
@@ -43,9 +43,9 @@ static void folder_make(const char *path)
 	mkdir(folder, 0755);
 }
 
-static void lock_path(const struct tgt_socket_place *place, char path[LOCK_PATH_BYTES])
+static void lock_path(const struct tgt_control_socket *control, char path[LOCK_PATH_BYTES])
 {
-	snprintf(path, LOCK_PATH_BYTES, "%s.lock", place->address.sun_path);
+	snprintf(path, LOCK_PATH_BYTES, "%s.lock", control->address.sun_path);
 }
 
 /* Whoever had it before has removed it meanwhile: the lock is of a file that nobody else finds. */
@@ -56,30 +56,30 @@ static bool lock_is_gone(int fd, const char *path)
 	return fstat(fd, &here) || stat(path, &there) || here.st_dev != there.st_dev || here.st_ino != there.st_ino;
 }
 
-static int lock_take(struct tgt_socket_place *place, char *error)
+static int lock_take(struct tgt_control_socket *control, char *error)
 {
 	char path[LOCK_PATH_BYTES], advice[TGT_DENIED_BYTES];
 	int err;
 
-	lock_path(place, path);
-	place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (place->lock < 0)
+	lock_path(control, path);
+	control->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (control->lock < 0)
 		return tgt_error(error, -errno, "control_socket: %s: %s%s", path, strerror(errno),
 				 tgt_denied(path, errno, advice));
-	if (flock(place->lock, LOCK_EX | LOCK_NB) == 0 && !lock_is_gone(place->lock, path))
+	if (flock(control->lock, LOCK_EX | LOCK_NB) == 0 && !lock_is_gone(control->lock, path))
 		return 0;
 	err = errno == EWOULDBLOCK || errno == ENOENT || !errno ? EAGAIN : errno;
-	close(place->lock);
-	place->lock = -1;
-	return tgt_error(error, -err, "control_socket: %s: %s", place->address.sun_path,
+	close(control->lock);
+	control->lock = -1;
+	return tgt_error(error, -err, "control_socket: %s: %s", control->address.sun_path,
 			 err == EAGAIN ? "another rblkd has it" : strerror(err));
 }
 
 /* The group's members may connect. */
-static void group_give(const struct tgt_socket_place *place)
+static void group_give(const struct tgt_control_socket *control)
 {
 	const struct group *group = getgrnam(TGT_SOCKET_GROUP);
-	const char *path = place->address.sun_path;
+	const char *path = control->address.sun_path;
 
 	if (!group)
 		return;
@@ -88,9 +88,9 @@ static void group_give(const struct tgt_socket_place *place)
 			TGT_SOCKET_GROUP, strerror(errno));
 }
 
-static int socket_listen(struct tgt_socket_place *place, char *error)
+static int socket_listen(struct tgt_control_socket *control, char *error)
 {
-	const char *path = place->address.sun_path;
+	const char *path = control->address.sun_path;
 	struct stat st;
 
 	if (lstat(path, &st) == 0) {
@@ -101,45 +101,45 @@ static int socket_listen(struct tgt_socket_place *place, char *error)
 			return tgt_error(error, -errno, "control_socket: %s: cannot be removed: %s", path,
 					 strerror(errno));
 	}
-	place->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	control->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	/* The file gets the mode of the socket: nobody else connects before it is the group's. */
-	if (place->fd < 0 || fchmod(place->fd, 0600) ||
-	    bind(place->fd, (const struct sockaddr *)&place->address, sizeof(place->address)) ||
-	    listen(place->fd, BACKLOG))
+	if (control->fd < 0 || fchmod(control->fd, 0600) ||
+	    bind(control->fd, (const struct sockaddr *)&control->address, sizeof(control->address)) ||
+	    listen(control->fd, BACKLOG))
 		return tgt_error(error, -errno, "control_socket: %s: %s", path, strerror(errno));
-	group_give(place);
+	group_give(control);
 	return 0;
 }
 
-int tgt_socket_place_take(struct tgt_socket_place *place, char *error)
+int tgt_control_socket_take(struct tgt_control_socket *control, char *error)
 {
 	int status;
 
-	folder_make(place->address.sun_path);
-	status = lock_take(place, error);
+	folder_make(control->address.sun_path);
+	status = lock_take(control, error);
 	if (status)
 		return status;
-	status = socket_listen(place, error);
+	status = socket_listen(control, error);
 	if (status) {
-		if (place->fd >= 0)
-			close(place->fd);
-		close(place->lock);
-		place->fd = place->lock = -1;
+		if (control->fd >= 0)
+			close(control->fd);
+		close(control->lock);
+		control->fd = control->lock = -1;
 	}
 	return status;
 }
 
-void tgt_socket_place_leave(struct tgt_socket_place *place)
+void tgt_control_socket_leave(struct tgt_control_socket *control)
 {
 	char path[LOCK_PATH_BYTES];
 
-	if (place->fd < 0)
+	if (control->fd < 0)
 		return;
-	lock_path(place, path);
-	unlink(place->address.sun_path);
-	close(place->fd);
+	lock_path(control, path);
+	unlink(control->address.sun_path);
+	close(control->fd);
 	/* Otherwise a daemon of another user could never lock it. */
 	unlink(path);
-	close(place->lock); /* last: until then nobody else makes one */
-	place->fd = place->lock = -1;
+	close(control->lock); /* last: until then nobody else makes one */
+	control->fd = control->lock = -1;
 }
