@@ -46,7 +46,7 @@ static struct {
 	struct fab_request *request;
 	struct hello hello;
 	bool stop;
-} mailbox = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, {0}, false};
+} eventfd = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, {0}, false};
 
 static enum cycle_kind kind_of(unsigned int cycle)
 {
@@ -237,13 +237,13 @@ static void *acceptor_main(void *unused)
 		struct fab_request *request;
 		struct hello hello;
 
-		pthread_mutex_lock(&mailbox.lock);
-		while (!mailbox.request && !mailbox.stop)
-			pthread_cond_wait(&mailbox.cond, &mailbox.lock);
-		request = mailbox.request;
-		hello = mailbox.hello;
-		mailbox.request = NULL;
-		pthread_mutex_unlock(&mailbox.lock);
+		pthread_mutex_lock(&eventfd.lock);
+		while (!eventfd.request && !eventfd.stop)
+			pthread_cond_wait(&eventfd.cond, &eventfd.lock);
+		request = eventfd.request;
+		hello = eventfd.hello;
+		eventfd.request = NULL;
+		pthread_mutex_unlock(&eventfd.lock);
 		if (!request)
 			break;
 		acceptor_take(request, &hello);
@@ -348,20 +348,20 @@ static void *client_main(void *idle)
 
 static void listener_hand_over(struct side *side)
 {
-	pthread_mutex_lock(&mailbox.lock);
-	CHECK(!mailbox.request && side->private_bytes >= sizeof(mailbox.hello));
-	mailbox.request = side->request;
-	memcpy(&mailbox.hello, side->private_data, sizeof(mailbox.hello));
-	pthread_cond_signal(&mailbox.cond);
-	pthread_mutex_unlock(&mailbox.lock);
+	pthread_mutex_lock(&eventfd.lock);
+	CHECK(!eventfd.request && side->private_bytes >= sizeof(eventfd.hello));
+	eventfd.request = side->request;
+	memcpy(&eventfd.hello, side->private_data, sizeof(eventfd.hello));
+	pthread_cond_signal(&eventfd.cond);
+	pthread_mutex_unlock(&eventfd.lock);
 }
 
 static void listener_stop(pthread_t acceptor_thread)
 {
-	pthread_mutex_lock(&mailbox.lock);
-	mailbox.stop = true;
-	pthread_cond_signal(&mailbox.cond);
-	pthread_mutex_unlock(&mailbox.lock);
+	pthread_mutex_lock(&eventfd.lock);
+	eventfd.stop = true;
+	pthread_cond_signal(&eventfd.cond);
+	pthread_mutex_unlock(&eventfd.lock);
 	pthread_join(acceptor_thread, NULL);
 }
 

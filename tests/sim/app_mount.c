@@ -9,7 +9,7 @@
 #include "initiator/durable.h"
 #include "initiator/volume.h"
 #include "tests/sim/coverage.h"
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 #include "tests/sim/trace.h"
 
 /* Called before librblk runs: if it opens a volume again, it does so from now on at the earliest. */
@@ -277,6 +277,6 @@ bool sim_mount_open(struct sim_app *app, struct sim_mount *mount)
 	owed_learn(app, mount);
 	mount->fresh = false;
 	sim_mount_owed(app, mount)->doubtful = mount->rblk->open.unaware || core_durable_dirty(&mount->rblk->durable->core);
-	sim_inside_opened(app->host, mount->volume, &opening);
+	sim_whitebox_opened(app->host, mount->volume, &opening);
 	return true;
 }

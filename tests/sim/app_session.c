@@ -9,7 +9,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/history.h"
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -124,11 +124,11 @@ static void session_age(struct sim_app *app)
 
 	for (unsigned int i = 0; i < session->queue_count; i++)
 		if (session->queues[i].state == INI_QUEUE_LIVE)
-			sim_inside_leap_commands(session->queues[i].conn,
-						 &session->queues[i].tags.next_sequence);
+			sim_whitebox_leap_commands(session->queues[i].conn,
+						   &session->queues[i].tags.next_sequence);
 	if (!confirmed || session->queues[0].state != INI_QUEUE_LIVE)
 		return;
-	sim_inside_leap_events(session->queues[0].conn, &session->events.seen);
+	sim_whitebox_leap_events(session->queues[0].conn, &session->events.seen);
 	session->events.confirmed = session->events.seen;
 }
 

@@ -22,7 +22,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
 #include "tests/sim/hung.h"
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 #include "tests/sim/lost.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
@@ -155,7 +155,7 @@ static void sync_failed(struct sim_disk *disk, uint64_t order)
 	bool lost = false;
 
 	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR && disk->volatile_cache; i++) {
-		if (sim_chance(disk->temper.saved))
+		if (sim_chance(disk->fault_rates.saved))
 			sector_sync(disk, i, order);
 		else
 			lost |= sector_lose(disk, i, order);
@@ -210,7 +210,7 @@ int sim_disk_sync(struct sim_file *file)
 
 	if (file->dead)
 		return 0;
-	if (!disk->calm && sim_chance(disk->temper.fail)) {
+	if (!disk->calm && sim_chance(disk->fault_rates.fail)) {
 		sync_failed(disk, disk->order);
 		disk->told(disk->user, true);
 		sim_reached("disk", "SYNC at the end fails", NULL);
@@ -280,13 +280,13 @@ static int io_fate(const struct sim_io *io)
 	const struct sim_disk *disk = io->file->disk;
 	bool transfer = io->kind == SIM_IO_READ || io->kind == SIM_IO_WRITE;
 
-	if (!disk->calm && sim_chance(disk->temper.fail))
+	if (!disk->calm && sim_chance(disk->fault_rates.fail))
 		return -EIO;
 	if (!transfer)
 		return 0;
-	if (!disk->calm && sim_chance(disk->temper.again))
+	if (!disk->calm && sim_chance(disk->fault_rates.again))
 		return sim_chance(500000) ? -EAGAIN : -EINTR;
-	if (!disk->calm && io->bytes > disk->block_bytes && sim_chance(disk->temper.shorten))
+	if (!disk->calm && io->bytes > disk->block_bytes && sim_chance(disk->fault_rates.shorten))
 		return (int)(sim_between(1, io->bytes / disk->block_bytes - 1) * disk->block_bytes);
 	return (int)io->bytes;
 }
@@ -294,7 +294,7 @@ static int io_fate(const struct sim_io *io)
 void sim_disk_start(struct sim_io *io)
 {
 	struct sim_disk *disk = io->file->disk;
-	uint64_t delay_ns = sim_between(disk->temper.delay_min_ns, disk->temper.delay_max_ns);
+	uint64_t delay_ns = sim_between(disk->fault_rates.delay_min_ns, disk->fault_rates.delay_max_ns);
 
 	if (io->file->machine == sim_stranger)
 		sim_fail("%s: I/O by a target that does not know what another may still write (F10)", disk->path);
@@ -310,7 +310,7 @@ void sim_disk_start(struct sim_io *io)
 		if (!sim_sector_is_whole(io->buffer + i * SIM_SECTOR, io->offset / SIM_SECTOR + i))
 			sim_fail("%s: sector %llu is to be written with what is no data of it (F2)",
 				 disk->path, (unsigned long long)(io->offset / SIM_SECTOR + i));
-	sim_inside_stores(disk, io);
+	sim_whitebox_stores(disk, io);
 	if (io->kind == SIM_IO_WRITE) {
 		sim_compare_stores(io->buffer, io->offset / SIM_SECTOR);
 		sim_lost_stores(disk, io);
@@ -321,11 +321,11 @@ void sim_disk_start(struct sim_io *io)
 	io->result = io_fate(io);
 	io->file->inflight++;
 	TAILQ_INSERT_TAIL(&disk->inflight, io, link);
-	if (!disk->calm && sim_chance(disk->temper.stall))
-		delay_ns += sim_below(disk->temper.stall_ns);
+	if (!disk->calm && sim_chance(disk->fault_rates.stall))
+		delay_ns += sim_below(disk->fault_rates.stall_ns);
 	delay_ns += sim_hung_ns(disk);
 	/* Nobody has promised that a WRITE is carried out at one moment. */
-	if (io->kind == SIM_IO_WRITE && io->result > 0 && sim_chance(disk->temper.early))
+	if (io->kind == SIM_IO_WRITE && io->result > 0 && sim_chance(disk->fault_rates.early))
 		io_write(io, 0, sim_below((uint64_t)io->result / SIM_SECTOR + 1));
 	sim_event_in(&io->event, delay_ns);
 }

@@ -64,7 +64,7 @@ struct sim_version {
 };
 
 /* How it behaves; parts are of a million. */
-struct sim_disk_temper {
+struct sim_disk_fault_rates {
 	uint32_t fail, shorten, again, stall, early;
 	uint32_t saved; /* of a SYNC that fails: sectors that it has written all the same */
 	uint64_t delay_min_ns, delay_max_ns, stall_ns;
@@ -83,7 +83,7 @@ struct sim_disk {
 	const uint8_t *boot_id;	     /* the machine's */
 	struct sim_file *holder[SIM_DISK_MACHINES]; /* of the lock, which is each machine's own (F6) */
 	TAILQ_HEAD(, sim_io) inflight;
-	struct sim_disk_temper temper;
+	struct sim_disk_fault_rates fault_rates;
 	bool calm; /* faults have stopped */
 	uint64_t opened; /* the model's number: the last OPEN for writing that has succeeded was sent */
 	struct sim_failed_sync_file

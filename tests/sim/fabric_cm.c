@@ -210,7 +210,7 @@ static void ghost_stray(const struct sim_conn *conn, const struct sim_request *l
 }
 
 /* The first login of a session. A second of it would begin the session again in a target that was
- * started meanwhile, which the survivor takes for a target that lies. */
+ * started meanwhile, which the raw initiator takes for a target that lies. */
 static bool begins_session(const struct sim_conn *conn)
 {
 	struct rblk_wire_login login;

@@ -222,8 +222,8 @@ bool sim_fd_ready(int fd)
 	struct sim_fab *fab;
 	bool ready = false;
 
-	if (sim_mailbox_fd(fd))
-		return sim_mailbox_ready(fd);
+	if (sim_eventfd_is(fd))
+		return sim_eventfd_ready(fd);
 	for (unsigned int i = 0; joint && i < joint->count; i++)
 		ready = ready || fab_ready(joint->fabs[i]);
 	if (joint)

@@ -203,7 +203,7 @@ bool sim_fabric_break(uint64_t n);
 /* This one, if it is up. */
 void sim_conn_break(struct fab_conn *conn);
 
-/* Of a fabric, or of a mailbox (thread.c): readable? If not, and nobody has armed it although there
+/* Of a fabric, or of a eventfd (thread.c): readable? If not, and nobody has armed it although there
  * is something already: its waiter would sleep over that. */
 bool sim_fd_ready(int fd);
 void sim_fab_note(struct sim_fab *fab, struct sim_conn *conn, enum fab_event_type type, int status,

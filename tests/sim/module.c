@@ -10,7 +10,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/hung.h"
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -49,7 +49,7 @@ void sim_module_opened(const char *volume, const uint8_t cache_epoch[16])
 		if (!disk_is_of(disk, volume))
 			continue;
 		disk->opening.life = sim_model_opened(&disk->opening, cache_epoch);
-		sim_inside_opened(self->host, disk->volume, &disk->opening);
+		sim_whitebox_opened(self->host, disk->volume, &disk->opening);
 	}
 }
 
@@ -267,11 +267,11 @@ static bool disk_settles(struct sim_module *module, struct sim_module_disk *disk
 	for (unsigned int turns = 0; turns < SIZE_TURNS;) {
 		sim_disk_look(disk->disk, &view);
 		turns += view.ready && view.state == CORE_SESSION_LIVE;
-		bytes = sim_inside_bytes(module->host, disk->volume);
+		bytes = sim_whitebox_bytes(module->host, disk->volume);
 		if (view.failed)
 			return false;
 		if (bytes && view.blocks * view.block_bytes == bytes &&
-		    view.read_only == sim_inside_read_only(module->host, disk->volume)) {
+		    view.read_only == sim_whitebox_read_only(module->host, disk->volume)) {
 			sim_reached("module", "has a disk in the end that is",
 				    view.read_only ? "read-only" : "writable");
 			return true;
@@ -289,15 +289,15 @@ static bool disk_settles(struct sim_module *module, struct sim_module_disk *disk
 static unsigned int unknown_handles(const struct sim_module *module)
 {
 	const struct rblk_disk *disk = module->disks[0].disk;
-	uint32_t handles[SIM_INSIDE_HANDLES];
+	uint32_t handles[SIM_WHITEBOX_HANDLES];
 	unsigned int count, unknown = 0;
 	uint8_t session[16];
 	uint64_t epoch;
 
 	sim_disk_session(disk, session, &epoch);
-	count = sim_inside_handles(module->host, session, epoch, handles);
+	count = sim_whitebox_handles(module->host, session, epoch, handles);
 	for (unsigned int i = 0; i < count; i++)
-		unknown += i >= SIM_INSIDE_HANDLES || !sim_disk_session_has(disk, handles[i]);
+		unknown += i >= SIM_WHITEBOX_HANDLES || !sim_disk_session_has(disk, handles[i]);
 	return unknown;
 }
 

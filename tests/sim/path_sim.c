@@ -26,7 +26,7 @@ int __wrap_close(int fd)
 {
 	struct sim_file *file = sim_file_of_fd(fd);
 
-	if (sim_mailbox_close(fd))
+	if (sim_eventfd_close(fd))
 		return 0;
 	if (!file)
 		return __real_close(fd);

@@ -3,7 +3,7 @@
  * What a volume's registrations and reservation must be, from what reservers have asked for and
  * been told (specification, section 6.2). Where two RESERVEs were under way together, or nobody
  * heard an answer, it is not known until a report tells. reserver.c and host.c report to
- * it, inside.c and reserver.c ask it.
+ * it, whitebox.c and reserver.c ask it.
  */
 #ifndef RBLK_TESTS_SIM_RESERVATION_H
 #define RBLK_TESTS_SIM_RESERVATION_H

@@ -8,7 +8,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -152,11 +152,11 @@ void sim_reserver_answered(struct sim_reserver *reserver, const struct rblk_wire
 		sim_fail("%s: RESERVE is answered: %s, which it cannot be", reserver->name,
 			 rblk_status_text(status));
 	reserver_learn(reserver, asked, status);
-	sim_inside_kept(reserver->host, reserver->volume, status == RBLK_OK && !reservation->at_risk);
+	sim_whitebox_kept(reserver->host, reserver->volume, status == RBLK_OK && !reservation->at_risk);
 	if (status == RBLK_OK && sim_reservation_is_sure(reservation) && reservation->awaited)
-		sim_inside_reserved(reserver->host, reserver->volume,
-				    asked->flags & RBLK_RESERVE_ABORT &&
-					    asked->action == RBLK_RESERVE_PREEMPT);
+		sim_whitebox_reserved(reserver->host, reserver->volume,
+				      asked->flags & RBLK_RESERVE_ABORT &&
+					      asked->action == RBLK_RESERVE_PREEMPT);
 }
 
 void sim_reserver_lost(struct sim_reserver *reserver, const struct rblk_wire_reservation *asked,
@@ -171,7 +171,7 @@ void sim_reserver_reported(const struct sim_reserver *reserver, uint64_t serial,
 {
 	if (!sim_reservation_reported(reservation_of(reserver), serial, report))
 		sim_fail("%s: the report of reservations is not what was changed", reserver->name);
-	sim_inside_kept(reserver->host, reserver->volume, false);
+	sim_whitebox_kept(reserver->host, reserver->volume, false);
 }
 
 /* -- what others are told ------------------------------------------------------------------ */

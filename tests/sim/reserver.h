@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Who registers with a volume and reserves it, one thing at a time: what it asks for next, and what
- * its answers must be. Survivors (survivor_reserve.c), applications (app_reserve.c) and the
+ * its answers must be. Raw initiators (raw_reserve.c), applications (app_reserve.c) and the
  * module's user (module_reserve.c) are such, each with its own way to the target.
  */
 #ifndef RBLK_TESTS_SIM_RESERVER_H

@@ -170,7 +170,7 @@ void tgt_ring_post(struct tgt_ring *ring, struct tgt_message *message)
 bool sim_ring_has_messages(const struct tgt_ring *ring)
 {
 	return ring->messages.taken ||
-	       (atomic_load(&ring->messages.top) && !sim_mailbox_ready(ring->messages.fd));
+	       (atomic_load(&ring->messages.top) && !sim_eventfd_ready(ring->messages.fd));
 }
 
 static bool sqe_decode(const struct io_uring_sqe *sqe, struct sim_io *io)
@@ -327,7 +327,7 @@ int tgt_ring_watch(struct tgt_ring *ring, int fd)
 	if (ring->watch_count == WATCHES)
 		sim_fail("%s: too many watches", ring->actor->name);
 	ring->watches[ring->watch_count++] = fd;
-	sim_mailbox_watched(fd, ring->actor);
+	sim_eventfd_watched(fd, ring->actor);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/history.h"
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 #include "tests/sim/trace.h"
 
 /* -- C5: receives behind credits ----------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void tag_replied(struct sim_conn *conn, uint16_t tag, uint16_t status)
 	brought = conn->brought[tag];
 	conn->brought[tag].serial = 0;
 	if (sim_history_is_kept())
-		sim_history_replied(sim_inside_queue(conn), &brought, status);
+		sim_history_replied(sim_whitebox_queue(conn), &brought, status);
 	for (unsigned int i = 0; i < SIM_TAGS; i++)
 		if (conn->brought[i].serial == brought.serial)
 			return;
@@ -126,7 +126,7 @@ void sim_rules_accepted(struct sim_conn *conn, const void *data, uint8_t bytes)
 		return;
 	conn->promised = rblk_le16(accept->credits) + RBLK_RESERVED_TAGS;
 	if (sim_history_is_kept())
-		sim_history("ACCEPT", sim_inside_queue(conn), rblk_le64(accept->session_epoch),
+		sim_history("ACCEPT", sim_whitebox_queue(conn), rblk_le64(accept->session_epoch),
 			    rblk_le32(accept->incarnation));
 	TAILQ_FOREACH(other, &fab->conns, link)
 		if (!other->drained_told)

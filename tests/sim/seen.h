@@ -69,7 +69,7 @@ void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason);
 #define rblk_trace_login sim_seen_login
 #define rblk_trace_queue_close sim_seen_queue_close
 
-/* inside.c, pool_sim.c */
+/* whitebox.c, pool_sim.c */
 struct tgt_range_lock;
 void sim_seen_range_lock_end(const struct tgt_range_lock *range_lock);
 void sim_seen_finish(const struct tgt_request *request);

@@ -11,7 +11,7 @@
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 #include "tests/sim/module.h"
 #include "tests/sim/trace.h"
 
@@ -182,7 +182,7 @@ static void fenced_seen(const struct core_lost *lost, unsigned int index, bool s
 	if (!lost->fence_sent)
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
 	else if (success)
-		sim_inside_fenced(sim_session_of(sim_actor_self()), index, lost->incarnation);
+		sim_whitebox_fenced(sim_session_of(sim_actor_self()), index, lost->incarnation);
 }
 
 /* What some events meet. */

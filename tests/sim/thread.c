@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The threads and mailboxes of thread.h.
+ * The threads and eventfds of thread.h.
  */
 #include "tests/sim/thread.h"
 
@@ -88,40 +88,40 @@ int __wrap_pthread_setname_np(pthread_t id, const char *name)
 	return 0;
 }
 
-/* -- mailboxes ----------------------------------------------------------------------------- */
+/* -- eventfds ---------------------------------------------------------------------------------- */
 
 static struct {
 	bool used;
 	eventfd_t count;
 	struct sim_actor *reader; /* NULL: not watched */
-} mailboxes[SIM_MAILBOXES_MAX];
+} eventfds[SIM_EVENTFDS_MAX];
 
-void sim_mailboxes_reset(void)
+void sim_eventfds_reset(void)
 {
-	memset(mailboxes, 0, sizeof(mailboxes));
+	memset(eventfds, 0, sizeof(eventfds));
 }
 
-bool sim_mailbox_fd(int fd)
+bool sim_eventfd_is(int fd)
 {
-	return fd >= SIM_MAILBOX_FD_FIRST && fd < SIM_MAILBOX_FD_FIRST + SIM_MAILBOXES_MAX;
+	return fd >= SIM_EVENTFD_FIRST && fd < SIM_EVENTFD_FIRST + SIM_EVENTFDS_MAX;
 }
 
-bool sim_mailbox_ready(int fd)
+bool sim_eventfd_ready(int fd)
 {
-	return mailboxes[fd - SIM_MAILBOX_FD_FIRST].count > 0;
+	return eventfds[fd - SIM_EVENTFD_FIRST].count > 0;
 }
 
-void sim_mailbox_watched(int fd, struct sim_actor *actor)
+void sim_eventfd_watched(int fd, struct sim_actor *actor)
 {
-	if (sim_mailbox_fd(fd))
-		mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader = actor;
+	if (sim_eventfd_is(fd))
+		eventfds[fd - SIM_EVENTFD_FIRST].reader = actor;
 }
 
-bool sim_mailbox_close(int fd)
+bool sim_eventfd_close(int fd)
 {
-	if (!sim_mailbox_fd(fd))
+	if (!sim_eventfd_is(fd))
 		return false;
-	memset(&mailboxes[fd - SIM_MAILBOX_FD_FIRST], 0, sizeof(mailboxes[0]));
+	memset(&eventfds[fd - SIM_EVENTFD_FIRST], 0, sizeof(eventfds[0]));
 	return true;
 }
 
@@ -129,25 +129,25 @@ int __wrap_eventfd(unsigned int count, int flags);
 int __wrap_eventfd(unsigned int count, int flags)
 {
 	(void)flags;
-	for (int i = 0; i < SIM_MAILBOXES_MAX; i++) {
-		if (mailboxes[i].used)
+	for (int i = 0; i < SIM_EVENTFDS_MAX; i++) {
+		if (eventfds[i].used)
 			continue;
-		mailboxes[i].used = true;
-		mailboxes[i].count = count;
-		mailboxes[i].reader = NULL;
-		return SIM_MAILBOX_FD_FIRST + i;
+		eventfds[i].used = true;
+		eventfds[i].count = count;
+		eventfds[i].reader = NULL;
+		return SIM_EVENTFD_FIRST + i;
 	}
-	sim_fail("too many mailboxes");
+	sim_fail("too many eventfds");
 }
 
 int __wrap_eventfd_write(int fd, eventfd_t value);
 int __wrap_eventfd_write(int fd, eventfd_t value)
 {
 	sim_fiber_preempt();
-	sim_reached("mailbox", "is written to", NULL);
-	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count += value;
-	if (mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader)
-		sim_actor_wake(mailboxes[fd - SIM_MAILBOX_FD_FIRST].reader);
+	sim_reached("eventfd", "is written to", NULL);
+	eventfds[fd - SIM_EVENTFD_FIRST].count += value;
+	if (eventfds[fd - SIM_EVENTFD_FIRST].reader)
+		sim_actor_wake(eventfds[fd - SIM_EVENTFD_FIRST].reader);
 	sim_fiber_preempt();
 	return 0;
 }
@@ -157,8 +157,8 @@ int __wrap_eventfd_read(int fd, eventfd_t *value)
 {
 	sim_fiber_preempt();
 	/* As a semaphore. */
-	*value = mailboxes[fd - SIM_MAILBOX_FD_FIRST].count > 0;
-	mailboxes[fd - SIM_MAILBOX_FD_FIRST].count -= *value;
+	*value = eventfds[fd - SIM_EVENTFD_FIRST].count > 0;
+	eventfds[fd - SIM_EVENTFD_FIRST].count -= *value;
 	if (*value)
 		return 0;
 	errno = EAGAIN;

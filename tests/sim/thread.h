@@ -2,7 +2,7 @@
 /*
  * Threads of a simulated target process: fibers, to which the linker leads pthread_create(3) and
  * pthread_join(3) of the code under test, so that the reactor's own loop runs with its sleeping and
- * waking. Also eventfd(2), by which its mailbox wakes it.
+ * waking. Also eventfd(2), by which its eventfd wakes it.
  */
 #ifndef RBLK_TESTS_SIM_THREAD_H
 #define RBLK_TESTS_SIM_THREAD_H
@@ -11,8 +11,8 @@
 #include "tests/sim/fiber.h"
 
 /* A descriptor of eventfd(2), of FIRST and up. */
-#define SIM_MAILBOX_FD_FIRST (1 << 22)
-#define SIM_MAILBOXES_MAX 64
+#define SIM_EVENTFD_FIRST (1 << 22)
+#define SIM_EVENTFDS_MAX 64
 
 /* Whoever creates a thread does it as the actor that the thread is to be: embedded in this. */
 struct sim_thread {
@@ -29,12 +29,12 @@ void sim_thread_start(struct sim_thread *thread, void *(*run)(void *argument), v
 /* Its process is dead, or about to end: `threads` run until they have, no time passes meanwhile. */
 void sim_threads_finish(struct sim_thread *const *threads, unsigned int count);
 
-void sim_mailboxes_reset(void);
-bool sim_mailbox_fd(int fd);
-bool sim_mailbox_ready(int fd);
+void sim_eventfds_reset(void);
+bool sim_eventfd_is(int fd);
+bool sim_eventfd_ready(int fd);
 /* A write wakes the actor. */
-void sim_mailbox_watched(int fd, struct sim_actor *actor);
+void sim_eventfd_watched(int fd, struct sim_actor *actor);
 /* True: it was one, and is closed. */
-bool sim_mailbox_close(int fd);
+bool sim_eventfd_close(int fd);
 
 #endif

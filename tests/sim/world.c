@@ -39,7 +39,7 @@ static void machine_cut(void)
 	static const char *const names[] = {"", "no way out", "no way in", "cut off"};
 	unsigned int ways = (unsigned int)sim_between(1, 3);
 	unsigned int machine = (unsigned int)sim_below(sim_world.host_count + sim_world.app_count +
-						       sim_world.survivor_count +
+						       sim_world.raw_initiator_count +
 						       sim_world.module_count);
 
 	sim_trace("network", "machine %u: %s", machine, names[ways]);
@@ -157,8 +157,8 @@ static void on_calm(void *arg)
 	}
 	for (unsigned int i = 0; i < sim_world.app_count; i++)
 		sim_world.apps[i].calm = true;
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
-		sim_world.survivors[i].calm = true;
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++)
+		sim_world.raw_initiators[i].calm = true;
 	sim_world.module.calm = true;
 }
 
@@ -184,8 +184,8 @@ static bool initiators_finished(void)
 	for (unsigned int i = 0; i < sim_world.app_count; i++)
 		if (!sim_world.apps[i].fiber.finished)
 			return false;
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
-		if (!sim_world.survivors[i].fiber.finished)
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++)
+		if (!sim_world.raw_initiators[i].fiber.finished)
 			return false;
 	return !sim_world.module_count || sim_world.module.fiber.finished;
 }
@@ -204,10 +204,10 @@ static void world_stuck(const char *why)
 		sim_trace(sim_world.apps[i].actor.name, "%s, %u under way, %u to be begun",
 			  sim_world.apps[i].doing, sim_world.apps[i].under_way,
 			  sim_world.apps[i].load.ops_left);
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
-		sim_trace(sim_world.survivors[i].actor.name, "%s, %u under way, %u to be begun",
-			  sim_world.survivors[i].doing, sim_world.survivors[i].under_way,
-			  sim_world.survivors[i].ops_left);
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++)
+		sim_trace(sim_world.raw_initiators[i].actor.name, "%s, %u under way, %u to be begun",
+			  sim_world.raw_initiators[i].doing, sim_world.raw_initiators[i].under_way,
+			  sim_world.raw_initiators[i].ops_left);
 	if (sim_world.module_count)
 		sim_trace(sim_world.module.actor.name, "%s, %u under way, %u to be begun",
 			  sim_world.module.doing, sim_world.module.under_way,
@@ -231,9 +231,9 @@ static void world_end(void)
 		sim_totals.commands += sim_world.apps[i].completed;
 		sim_app_fini(&sim_world.apps[i]);
 	}
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		sim_totals.commands += sim_world.survivors[i].completed;
-		sim_survivor_fini(&sim_world.survivors[i]);
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
+		sim_totals.commands += sim_world.raw_initiators[i].completed;
+		sim_raw_fini(&sim_world.raw_initiators[i]);
 	}
 	if (sim_world.module_count) {
 		sim_totals.commands += sim_world.module.completed;
@@ -262,7 +262,7 @@ static void world_run(uint64_t seed, void (*build)(void))
 	sim_trace_seed(seed);
 	sim_model_reset();
 	sim_fabric_reset();
-	sim_mailboxes_reset();
+	sim_eventfds_reset();
 	sim_reservation_files_reset();
 	memset(&sim_world, 0, sizeof(sim_world));
 	sim_stranger = UINT_MAX;

@@ -88,7 +88,7 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 	/* It will have grown when the target is told to look again. */
 	if (sim_chance(300000))
 		disk->bytes = disk->full_bytes / 8192 * 4096;
-	disk->temper = (struct sim_disk_temper){
+	disk->fault_rates = (struct sim_disk_fault_rates){
 		.fail = sim_world_rate(2000, 50000),
 		.shorten = sim_world_rate(20000, 300000),
 		.again = sim_world_rate(10000, 200000),
@@ -100,17 +100,17 @@ static void build_disk(struct sim_disk *disk, enum world_kind kind)
 		.stall_ns = sim_chance(500000) ? 50 * SIM_MS : 8 * SIM_S,
 	};
 	if (kind == WORLD_STARVED) {
-		disk->temper.stall = 50000;
-		disk->temper.stall_ns = 10 * SIM_S;
+		disk->fault_rates.stall = 50000;
+		disk->fault_rates.stall_ns = 10 * SIM_S;
 	}
 	if (kind == WORLD_DRAINED)
-		disk->temper.delay_max_ns = 20 * SIM_MS;
+		disk->fault_rates.delay_max_ns = 20 * SIM_MS;
 	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_REPLACED ||
 	    sim_world_reserves(kind))
-		disk->temper.delay_max_ns = 5 * SIM_MS;
+		disk->fault_rates.delay_max_ns = 5 * SIM_MS;
 	if (kind == WORLD_FENCING || kind == WORLD_REPLACED || sim_world_reserves(kind)) {
-		disk->temper.stall = kind == WORLD_PREEMPTED ? 500000 : 50000;
-		disk->temper.stall_ns = 50 * SIM_MS;
+		disk->fault_rates.stall = kind == WORLD_PREEMPTED ? 500000 : 50000;
+		disk->fault_rates.stall_ns = 50 * SIM_MS;
 	}
 }
 
@@ -362,7 +362,7 @@ static void build_module(void)
 	for (unsigned int i = 0; i < sim_world.host_count && module->attach.key; i++)
 		sim_host_rule(&sim_world.hosts[i], SIM_MODULE_NAME);
 	sim_module_start(module,
-			  sim_world.host_count + sim_world.app_count + sim_world.survivor_count);
+			 sim_world.host_count + sim_world.app_count + sim_world.raw_initiator_count);
 	sim_world.module_count = 1;
 }
 
@@ -379,30 +379,30 @@ static uint32_t any_mischiefs(void)
 	}
 }
 
-static void build_survivor(unsigned int i)
+static void build_raw_initiator(unsigned int i)
 {
-	struct sim_survivor *survivor = &sim_world.survivors[i];
+	struct sim_raw_initiator *raw = &sim_world.raw_initiators[i];
 
-	memset(survivor, 0, sizeof(*survivor));
-	survivor->host = &sim_world.hosts[sim_below(sim_world.host_count)];
-	survivor->volume = (unsigned int)sim_below(survivor->host->volume_count);
-	survivor->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
-	survivor->depth = (unsigned int)sim_between(1, SIM_SURVIVOR_ERRANDS);
-	survivor->mischief = sim_chance(200000) ? 200000 : sim_world_rate(5000, 50000);
-	survivor->mischiefs = any_mischiefs();
-	survivor->flush = sim_world_rate(20000, 200000);
-	survivor->fua = sim_world_rate(50000, 500000);
-	survivor->digest = sim_world_rate(100000, 500000);
-	survivor->zeroes = (uint32_t)sim_between(50000, 400000);
-	survivor->read = (uint32_t)sim_between(100000, 900000);
-	survivor->compare = sim_world_rate(100000, 700000);
-	survivor->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL;
-	survivor->queue_count = (uint16_t)sim_between(1, SIM_SURVIVOR_QUEUES);
-	survivor->credits = (uint16_t)sim_between(RBLK_CREDITS_MIN, SIM_LIFE_CREDITS);
-	survivor->connect_timeout_ms = (uint32_t)sim_between(20, 2000);
-	survivor->command_timeout_ns = sim_between(5, sim_chance(500000) ? 100 : 2000) * SIM_MS;
-	survivor->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
-	sim_survivor_start(survivor, sim_world.host_count + sim_world.app_count + i);
+	memset(raw, 0, sizeof(*raw));
+	raw->host = &sim_world.hosts[sim_below(sim_world.host_count)];
+	raw->volume = (unsigned int)sim_below(raw->host->volume_count);
+	raw->ops_left = (unsigned int)sim_between(10, sim_world.ops_max);
+	raw->depth = (unsigned int)sim_between(1, SIM_RAW_REQUESTS);
+	raw->mischief = sim_chance(200000) ? 200000 : sim_world_rate(5000, 50000);
+	raw->mischiefs = any_mischiefs();
+	raw->flush = sim_world_rate(20000, 200000);
+	raw->fua = sim_world_rate(50000, 500000);
+	raw->digest = sim_world_rate(100000, 500000);
+	raw->zeroes = (uint32_t)sim_between(50000, 400000);
+	raw->read = (uint32_t)sim_between(100000, 900000);
+	raw->compare = sim_world_rate(100000, 700000);
+	raw->features = (uint32_t)sim_random() & RBLK_FEATURES_ALL;
+	raw->queue_count = (uint16_t)sim_between(1, SIM_RAW_QUEUES);
+	raw->credits = (uint16_t)sim_between(RBLK_CREDITS_MIN, SIM_WIRE_CREDITS);
+	raw->connect_timeout_ms = (uint32_t)sim_between(20, 2000);
+	raw->command_timeout_ns = sim_between(5, sim_chance(500000) ? 100 : 2000) * SIM_MS;
+	raw->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
+	sim_raw_start(raw, sim_world.host_count + sim_world.app_count + i);
 }
 
 static enum world_kind any_kind(void)
@@ -432,8 +432,8 @@ static bool is_modules_alone(const struct sim_host *host, unsigned int volume)
 		for (unsigned int j = 0; j < sim_world.apps[i].mount_count; j++)
 			if (sim_world.apps[i].host == host && sim_world.apps[i].mounts[j].volume == volume)
 				return false;
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
-		if (sim_world.survivors[i].host == host && sim_world.survivors[i].volume == volume)
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++)
+		if (sim_world.raw_initiators[i].host == host && sim_world.raw_initiators[i].volume == volume)
 			return false;
 	return true;
 }
@@ -482,23 +482,23 @@ void sim_world_build(void)
 	for (unsigned int i = 0; i < sim_world.app_count; i++)
 		build_app(i);
 	build_processes();
-	sim_world.survivor_count =
-		sim_chance(500000) ? (unsigned int)sim_between(1, SURVIVORS_MAX) : 0;
+	sim_world.raw_initiator_count =
+		sim_chance(500000) ? (unsigned int)sim_between(1, RAW_INITIATORS_MAX) : 0;
 	if (kind == WORLD_CROWDED || kind == WORLD_FENCING || kind == WORLD_MEMORY ||
 	    kind == WORLD_CLOSED || kind == WORLD_LATE || sim_world_reserves(kind))
-		sim_world.survivor_count = SURVIVORS_MAX;
+		sim_world.raw_initiator_count = RAW_INITIATORS_MAX;
 	if (kind == WORLD_HUNG)
-		sim_world.survivor_count = 0;
+		sim_world.raw_initiator_count = 0;
 	/* The more reserve it, the less is known of what they have done. */
 	if (kind == WORLD_SHARED)
-		sim_world.survivor_count = (unsigned int)sim_below(2);
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++)
-		build_survivor(i);
+		sim_world.raw_initiator_count = (unsigned int)sim_below(2);
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++)
+		build_raw_initiator(i);
 	if (has_module)
 		build_module();
 	sim_world.faults = sim_chance(100000) ? 0 : (unsigned int)sim_random();
 	sim_world.apps[0].alone =
-		sim_world.app_count == 1 && !sim_world.survivor_count && !has_module;
+		sim_world.app_count == 1 && !sim_world.raw_initiator_count && !has_module;
 	sim_world_theme(kind);
 	if (has_module)
 		let_volumes_turn(&sim_world.module);

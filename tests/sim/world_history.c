@@ -45,7 +45,7 @@ static void build_host(void)
 	host->pause_ns = 200 * SIM_MS;
 	sim_host_add_volume(host, 8 * 4096, 512, false);
 	disk = host->disks[0];
-	disk->temper = (struct sim_disk_temper){
+	disk->fault_rates = (struct sim_disk_fault_rates){
 		.delay_min_ns = 5 * SIM_US,
 		.delay_max_ns = sim_chance(500000) ? 100 * SIM_US : 5 * SIM_MS,
 		.stall = sim_chance(700000) ? 200000 : 0,

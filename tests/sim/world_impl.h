@@ -10,13 +10,13 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/host.h"
 #include "tests/sim/module.h"
-#include "tests/sim/survivor.h"
+#include "tests/sim/raw_initiator.h"
 #include "tests/sim/world.h"
 
 #define HOSTS_MAX 2u
 #define APPS_MAX 3u
-#define SURVIVORS_MAX 2u
-#define MACHINES_MAX (HOSTS_MAX + APPS_MAX + SURVIVORS_MAX + 1u)
+#define RAW_INITIATORS_MAX 2u
+#define MACHINES_MAX (HOSTS_MAX + APPS_MAX + RAW_INITIATORS_MAX + 1u)
 
 enum fault {
 	FAULT_BREAK,
@@ -35,9 +35,9 @@ enum fault {
 extern struct sim_world {
 	struct sim_host hosts[HOSTS_MAX];
 	struct sim_app apps[APPS_MAX];
-	struct sim_survivor survivors[SURVIVORS_MAX];
+	struct sim_raw_initiator raw_initiators[RAW_INITIATORS_MAX];
 	struct sim_module module;
-	unsigned int host_count, app_count, survivor_count, module_count;
+	unsigned int host_count, app_count, raw_initiator_count, module_count;
 	struct sim_event manager; /* of two targets on one disk: world_two.c */
 	struct sim_event fault, calm, heal[MACHINES_MAX], portal_heal[HOSTS_MAX][SIM_PORTALS_MAX];
 	unsigned int ops_max;
@@ -80,7 +80,7 @@ void sim_world_plain_config(struct tgt_config *config);
 
 /* -- world_theme.c --------------------------------------------------------------------------- */
 
-/* Initiators keep each other from a volume: survivors, and in WORLD_SHARED any others. */
+/* Initiators keep each other from a volume: raw_initiators, and in WORLD_SHARED any others. */
 bool sim_world_reserves(enum world_kind kind);
 /* One of three: never, seldom, often. */
 uint32_t sim_world_rate(uint32_t seldom, uint32_t often);

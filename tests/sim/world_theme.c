@@ -41,13 +41,13 @@ static void make_crowded(void)
 		app->load.ops_left = 100;
 	}
 	/* And those who leave without a word keep what they have: a machine that begins anew does. */
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		sim_world.survivors[i].host = &sim_world.hosts[0];
-		sim_world.survivors[i].volume = 0;
-		sim_world.survivors[i].queue_count = SIM_SURVIVOR_QUEUES;
-		sim_world.survivors[i].credits = SIM_LIFE_CREDITS;
-		sim_world.survivors[i].mischief = 100000;
-		sim_world.survivors[i].mischiefs =
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
+		sim_world.raw_initiators[i].host = &sim_world.hosts[0];
+		sim_world.raw_initiators[i].volume = 0;
+		sim_world.raw_initiators[i].queue_count = SIM_RAW_QUEUES;
+		sim_world.raw_initiators[i].credits = SIM_WIRE_CREDITS;
+		sim_world.raw_initiators[i].mischief = 100000;
+		sim_world.raw_initiators[i].mischiefs =
 			sim_chance(500000)
 				? UINT32_MAX
 				: 1u << SIM_MISCHIEF_RESTART;
@@ -60,15 +60,15 @@ static void make_fencing(void)
 					1u << SIM_MISCHIEF_SUPERSEDE | 1u << SIM_MISCHIEF_PROBE |
 					1u << SIM_MISCHIEF_ABORT | 1u << SIM_MISCHIEF_HANG_UP;
 
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
+		struct sim_raw_initiator *raw = &sim_world.raw_initiators[i];
 
-		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->read = 200000;
-		survivor->mischief = 50000;
-		survivor->mischiefs = fencing & (uint32_t)sim_random();
-		survivor->command_timeout_ns = sim_between(5, 50) * SIM_MS;
+		raw->queue_count = (uint16_t)sim_between(2, SIM_RAW_QUEUES);
+		raw->depth = SIM_RAW_REQUESTS;
+		raw->read = 200000;
+		raw->mischief = 50000;
+		raw->mischiefs = fencing & (uint32_t)sim_random();
+		raw->command_timeout_ns = sim_between(5, 50) * SIM_MS;
 	}
 }
 
@@ -78,15 +78,15 @@ static void make_memory(void)
 				       1u << SIM_MISCHIEF_HANG_UP | 1u << SIM_MISCHIEF_RESTART;
 
 	sim_world.faults |= 1u << FAULT_RELOAD | 1u << FAULT_BREAK;
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
+		struct sim_raw_initiator *raw = &sim_world.raw_initiators[i];
 
 		/* Each is the last to have its volume open. */
-		survivor->volume = i % survivor->host->volume_count;
-		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->mischief = 50000;
-		survivor->mischiefs = ending & (uint32_t)sim_random();
+		raw->volume = i % raw->host->volume_count;
+		raw->queue_count = (uint16_t)sim_between(2, SIM_RAW_QUEUES);
+		raw->depth = SIM_RAW_REQUESTS;
+		raw->mischief = 50000;
+		raw->mischiefs = ending & (uint32_t)sim_random();
 	}
 }
 
@@ -152,7 +152,7 @@ static void make_drained(void)
 	}
 }
 
-/* All survivors share a volume, the first, which no application uses: what a reservation refuses is
+/* All raw_initiators share a volume, the first, which no application uses: what a reservation refuses is
  * for them to see. */
 static void make_reserved(bool preempts)
 {
@@ -168,22 +168,22 @@ static void make_reserved(bool preempts)
 		app->mounts[0].volume = 1;
 		app->mount_count = 1;
 	}
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
+		struct sim_raw_initiator *raw = &sim_world.raw_initiators[i];
 
-		survivor->host = &sim_world.hosts[0];
-		survivor->volume = 0;
-		survivor->reserver.often = sim_chance(500000) ? 50000 : 300000;
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->think_ns = 20 * SIM_US;
-		survivor->mischief = sim_world_rate(1000, 20000);
-		survivor->mischiefs = troubles & (uint32_t)sim_random();
-		survivor->ops_left = (unsigned int)sim_between(100, 400);
-		survivor->read = (uint32_t)sim_between(100000, 500000);
-		survivor->compare = sim_world_rate(10000, 200000);
-		survivor->reserver.preempts = preempts;
+		raw->host = &sim_world.hosts[0];
+		raw->volume = 0;
+		raw->reserver.often = sim_chance(500000) ? 50000 : 300000;
+		raw->depth = SIM_RAW_REQUESTS;
+		raw->think_ns = 20 * SIM_US;
+		raw->mischief = sim_world_rate(1000, 20000);
+		raw->mischiefs = troubles & (uint32_t)sim_random();
+		raw->ops_left = (unsigned int)sim_between(100, 400);
+		raw->read = (uint32_t)sim_between(100000, 500000);
+		raw->compare = sim_world_rate(10000, 200000);
+		raw->reserver.preempts = preempts;
 		if (preempts)
-			survivor->read = 600000;
+			raw->read = 600000;
 	}
 }
 
@@ -245,7 +245,7 @@ static void make_twins(struct sim_module *module)
 		return;
 	module->disk_count = 2;
 	module->disks[1].volume = module->disks[0].volume;
-	disk->temper.fail = 0;
+	disk->fault_rates.fail = 0;
 }
 
 /* In a new epoch OPEN waits for what others have left there. */
@@ -254,15 +254,15 @@ static void make_closed_anew(struct sim_module *module)
 	sim_world.faults = 1u << FAULT_KILL | 1u << FAULT_DRAIN;
 	module->attach.command_ms = 2000;
 	module->attach.fail_fast_ms = (unsigned int)sim_between(20, 200);
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
+		struct sim_raw_initiator *raw = &sim_world.raw_initiators[i];
 
-		survivor->host = module->host;
-		survivor->volume = module->disks[0].volume;
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->read = 100000;
-		survivor->mischief = 50000;
-		survivor->mischiefs = 1u << SIM_MISCHIEF_HANG_UP;
+		raw->host = module->host;
+		raw->volume = module->disks[0].volume;
+		raw->depth = SIM_RAW_REQUESTS;
+		raw->read = 100000;
+		raw->mischief = 50000;
+		raw->mischiefs = 1u << SIM_MISCHIEF_HANG_UP;
 	}
 }
 
@@ -284,8 +284,8 @@ static void make_closed(void)
 		return;
 	if (!sim_world.faults && sim_chance(500000))
 		make_twins(module);
-	disk->temper.stall = 200000;
-	disk->temper.stall_ns = sim_between(500, 4000) * SIM_MS;
+	disk->fault_rates.stall = 200000;
+	disk->fault_rates.stall_ns = sim_between(500, 4000) * SIM_MS;
 }
 
 /* An initiator that is killed has connections to both reactors, of which one is late, and opens the
@@ -297,16 +297,16 @@ static void make_late(void)
 
 	sim_world.late = true;
 	sim_world.faults = 1u << FAULT_LATE | (sim_world.faults & 1u << FAULT_BREAK);
-	for (unsigned int i = 0; i < sim_world.survivor_count; i++) {
-		struct sim_survivor *survivor = &sim_world.survivors[i];
+	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
+		struct sim_raw_initiator *raw = &sim_world.raw_initiators[i];
 
-		survivor->queue_count = (uint16_t)sim_between(2, SIM_SURVIVOR_QUEUES);
-		survivor->depth = SIM_SURVIVOR_ERRANDS;
-		survivor->read = 200000;
-		survivor->mischief = 20000;
-		survivor->mischiefs = 1u << SIM_MISCHIEF_RESTART | (ending & (uint32_t)sim_random());
-		survivor->think_ns = 20 * SIM_US;
-		survivor->ops_left = (unsigned int)sim_between(100, 400);
+		raw->queue_count = (uint16_t)sim_between(2, SIM_RAW_QUEUES);
+		raw->depth = SIM_RAW_REQUESTS;
+		raw->read = 200000;
+		raw->mischief = 20000;
+		raw->mischiefs = 1u << SIM_MISCHIEF_RESTART | (ending & (uint32_t)sim_random());
+		raw->think_ns = 20 * SIM_US;
+		raw->ops_left = (unsigned int)sim_between(100, 400);
 	}
 }
 
@@ -367,7 +367,7 @@ static void make_benign(void)
 		sim_world.hosts[i].pause = 0;
 		for (unsigned int v = 0; v < sim_world.hosts[i].volume_count; v++)
 			if (sim_world.hosts[i].disks[v])
-				sim_world.hosts[i].disks[v]->temper.stall = 0;
+				sim_world.hosts[i].disks[v]->fault_rates.stall = 0;
 	}
 	for (unsigned int i = 0; i < sim_world.app_count; i++) {
 		sim_world.apps[i].options.command_timeout_ms = 12000;
@@ -434,7 +434,7 @@ static void make_hung(void)
 	if (sim_world.module_count)
 		make_hung_module(&sim_world.module, breaks);
 	for (unsigned int v = 0; v < sim_world.hosts[0].volume_count; v++)
-		sim_world.hosts[0].disks[v]->temper.fail = 0;
+		sim_world.hosts[0].disks[v]->fault_rates.fail = 0;
 	hung_ns = sim_between(4, 8) * SIM_S;
 	sim_hung_begin(sim_world.hosts[0].disks[0], sim_between(5, 100) * SIM_MS, hung_ns, SIM_S);
 }

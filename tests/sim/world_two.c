@@ -55,7 +55,7 @@ static void build_host(unsigned int i)
 	/* Or each restart is a loss (F7), after which the application begins anew, at any target. */
 	host->remembers = true;
 	/* Slow, so that much is left with it when the session goes elsewhere. */
-	host->disks[0]->temper = (struct sim_disk_temper){
+	host->disks[0]->fault_rates = (struct sim_disk_fault_rates){
 		.delay_min_ns = 5 * SIM_US,
 		.delay_max_ns = 5 * SIM_MS,
 		.stall = sim_chance(700000) ? 200000 : 0,

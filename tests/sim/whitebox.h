@@ -3,8 +3,8 @@
  * What only the target's own structs say: which queue a storage I/O belongs to, where a volume in memory
  * is, which number a connection's next command has.
  */
-#ifndef RBLK_TESTS_SIM_INSIDE_H
-#define RBLK_TESTS_SIM_INSIDE_H
+#ifndef RBLK_TESTS_SIM_WHITEBOX_H
+#define RBLK_TESTS_SIM_WHITEBOX_H
 
 #include "proto/fabric/fabric.h"
 #include "tests/sim/disk.h"
@@ -15,47 +15,47 @@
  * Section 8: an OPEN for writing of the host's volume has succeeded. What connections that ended
  * before it was sent have left there is over: storage I/O, and READs into memory.
  */
-void sim_inside_opened(const struct sim_host *host, unsigned int volume,
-		       const struct sim_opening *opening);
+void sim_whitebox_opened(const struct sim_host *host, unsigned int volume,
+			 const struct sim_opening *opening);
 
 /*
  * Section 6.2: the answer of an ACQUIRE, PREEMPT or CLEAR is here, and sure. No write of an
  * initiator that may not write is with the store; reads: nor a READ of one that was removed.
  */
-void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads);
+void sim_whitebox_reserved(const struct sim_host *host, unsigned int volume, bool reads);
 /*
  * Section 6.2: a RESERVE is answered, or RESERVATIONS. What is in force is what a restart of the target finds; surely: and a
  * crash of its machine.
  */
-void sim_inside_kept(const struct sim_host *host, unsigned int volume, bool surely);
+void sim_whitebox_kept(const struct sim_host *host, unsigned int volume, bool surely);
 /*
  * F5: a FENCE of the session's queue, of this incarnation, counts as acknowledged. The target has no
  * connection of it any more, nor has a disk a write that came by one.
  */
-void sim_inside_fenced(uint32_t session, unsigned int queue, uint32_t incarnation);
+void sim_whitebox_fenced(uint32_t session, unsigned int queue, uint32_t incarnation);
 /* The disk is given this: may its initiator write? */
-void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io);
+void sim_whitebox_stores(const struct sim_disk *disk, const struct sim_io *io);
 
 /* The size of the host's volume, as it serves it now; 0: it does not. */
-uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume);
+uint64_t sim_whitebox_bytes(const struct sim_host *host, unsigned int volume);
 
 /* Does the host serve its volume, and for reading alone? */
-bool sim_inside_read_only(const struct sim_host *host, unsigned int volume);
+bool sim_whitebox_read_only(const struct sim_host *host, unsigned int volume);
 
 /* How many handles the session has open there; the numbers of the first of them are in `handles`. */
-#define SIM_INSIDE_HANDLES 64u
-unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t session[16], uint64_t epoch,
-				uint32_t handles[SIM_INSIDE_HANDLES]);
+#define SIM_WHITEBOX_HANDLES 64u
+unsigned int sim_whitebox_handles(const struct sim_host *host, const uint8_t session[16], uint64_t epoch,
+				  uint32_t handles[SIM_WHITEBOX_HANDLES]);
 
 /* Which queue of its session the target's end of a connection is. */
-unsigned int sim_inside_queue(const struct sim_conn *conn);
+unsigned int sim_whitebox_queue(const struct sim_conn *conn);
 
 /*
  * Where nothing is on its way, both ends of an initiator's connection go on counting from just
  * below the end of their numbers: commands (`sequence`: of the next), or the session's events (`event`:
  * the last, which it has confirmed).
  */
-void sim_inside_leap_commands(struct fab_conn *conn, uint32_t *sequence);
-void sim_inside_leap_events(struct fab_conn *conn, uint32_t *event);
+void sim_whitebox_leap_commands(struct fab_conn *conn, uint32_t *sequence);
+void sim_whitebox_leap_events(struct fab_conn *conn, uint32_t *event);
 
 #endif

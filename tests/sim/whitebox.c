@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The looks inside of inside.h.
+ * The looks of whitebox.h.
  */
-#include "tests/sim/inside.h"
+#include "tests/sim/whitebox.h"
 
 #include <stddef.h>
 #include "target/io/request.h"
@@ -95,8 +95,8 @@ static bool conn_had_ended(const struct sim_host *host, unsigned int volume,
 	return ended_before(conn, since);
 }
 
-void sim_inside_opened(const struct sim_host *host, unsigned int volume,
-		       const struct sim_opening *opening)
+void sim_whitebox_opened(const struct sim_host *host, unsigned int volume,
+			 const struct sim_opening *opening)
 {
 	if (!host->running)
 		return;
@@ -110,7 +110,7 @@ void sim_inside_opened(const struct sim_host *host, unsigned int volume,
 	}
 }
 
-uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume)
+uint64_t sim_whitebox_bytes(const struct sim_host *host, unsigned int volume)
 {
 	struct tgt_volume *found =
 		host->running ? tgt_volume_get(host->registry, host->config.volumes[volume].name)
@@ -122,7 +122,7 @@ uint64_t sim_inside_bytes(const struct sim_host *host, unsigned int volume)
 	return bytes;
 }
 
-bool sim_inside_read_only(const struct sim_host *host, unsigned int volume)
+bool sim_whitebox_read_only(const struct sim_host *host, unsigned int volume)
 {
 	struct tgt_volume *found =
 		host->running ? tgt_volume_get(host->registry, host->config.volumes[volume].name)
@@ -135,8 +135,8 @@ bool sim_inside_read_only(const struct sim_host *host, unsigned int volume)
 }
 
 /* Those for which a CLOSE waits are closed. */
-unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t session[16], uint64_t epoch,
-				uint32_t handles[SIM_INSIDE_HANDLES])
+unsigned int sim_whitebox_handles(const struct sim_host *host, const uint8_t session[16], uint64_t epoch,
+				  uint32_t handles[SIM_WHITEBOX_HANDLES])
 {
 	unsigned int count = 0;
 
@@ -146,7 +146,7 @@ unsigned int sim_inside_handles(const struct sim_host *host, const uint8_t sessi
 		for (uint32_t n = 0; at && n < at->handle_slots; n++) {
 			if (!at->handles[n] || at->handles[n]->closing)
 				continue;
-			if (count < SIM_INSIDE_HANDLES)
+			if (count < SIM_WHITEBOX_HANDLES)
 				handles[count] = at->handles[n]->id;
 			count++;
 		}
@@ -188,7 +188,7 @@ void sim_seen_range_lock_end(const struct tgt_range_lock *range_lock)
 
 /* -- fences -------------------------------------------------------------------------------- */
 
-void sim_inside_fenced(uint32_t session, unsigned int index, uint32_t incarnation)
+void sim_whitebox_fenced(uint32_t session, unsigned int index, uint32_t incarnation)
 {
 	const struct sim_fab *fab;
 	const struct sim_conn *conn;
@@ -224,12 +224,12 @@ static bool may_write(const struct sim_disk *disk, const struct sim_io *io)
 	       sim_reservation_allows(disk->reservation, io_name(io), SIM_RIGHT_WRITE);
 }
 
-unsigned int sim_inside_queue(const struct sim_conn *conn)
+unsigned int sim_whitebox_queue(const struct sim_conn *conn)
 {
 	return ((const struct tgt_queue *)conn->head.user)->io_queue.index;
 }
 
-void sim_inside_stores(const struct sim_disk *disk, const struct sim_io *io)
+void sim_whitebox_stores(const struct sim_disk *disk, const struct sim_io *io)
 {
 	bool writes = io->kind == SIM_IO_WRITE || io->kind == SIM_IO_ZERO;
 
@@ -274,7 +274,7 @@ static bool conn_may_not_write(const struct sim_host *host, unsigned int volume,
 						queue->session->initiator, SIM_RIGHT_WRITE);
 }
 
-void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool reads)
+void sim_whitebox_reserved(const struct sim_host *host, unsigned int volume, bool reads)
 {
 	if (!host->running)
 		return;
@@ -285,7 +285,7 @@ void sim_inside_reserved(const struct sim_host *host, unsigned int volume, bool 
 			     "reserved, and one that may not write");
 }
 
-void sim_inside_kept(const struct sim_host *host, unsigned int volume, bool surely)
+void sim_whitebox_kept(const struct sim_host *host, unsigned int volume, bool surely)
 {
 	struct tgt_volume *found =
 		host->running ? tgt_volume_get(host->registry, host->config.volumes[volume].name)
@@ -334,7 +334,7 @@ static struct tgt_queue *queue_of(struct fab_conn *conn)
 	return queue->io_queue.open ? queue : NULL;
 }
 
-void sim_inside_leap_commands(struct fab_conn *conn, uint32_t *sequence)
+void sim_whitebox_leap_commands(struct fab_conn *conn, uint32_t *sequence)
 {
 	struct tgt_queue *queue = queue_of(conn);
 
@@ -344,7 +344,7 @@ void sim_inside_leap_commands(struct fab_conn *conn, uint32_t *sequence)
 	sim_reached("number", "of commands is about to begin anew", NULL);
 }
 
-void sim_inside_leap_events(struct fab_conn *conn, uint32_t *event)
+void sim_whitebox_leap_events(struct fab_conn *conn, uint32_t *event)
 {
 	struct tgt_queue *queue = queue_of(conn);
 	struct tgt_events *events = queue ? &queue->session->events : NULL;
