@@ -105,7 +105,7 @@ static int volume_complete(const struct tgt_volume_config *volume, char *error)
 	const char *reason = NULL;
 	char names[128];
 
-	if (!ops || ops->wraps)
+	if (!ops)
 		return tgt_error(error, -EINVAL, "%s: volume %s: store \"%s\" is not one of %s", volume->source,
 				 volume->name, volume->store, tgt_store_names(names, sizeof(names)));
 	if (ops->on_path && !volume->path[0])

@@ -72,7 +72,7 @@ static int request_plan(struct tgt_faults *faults, struct tgt_volume *volume, co
 	(void)faults;
 	if (!volume || !plan)
 		return tgt_error(error, -EINVAL, "plan VOLUME PLAN: both are needed");
-	status = tgt_store_fault_change(volume->store, plan, why);
+	status = tgt_store_faults->change(volume->store, plan, why);
 	if (status < 0)
 		return tgt_error(error, status, "volume %s: %s", volume->config.name, why);
 	return 0;
@@ -193,9 +193,11 @@ int tgt_faults_create(const char *path, struct tgt_registry *registry,
 		      struct tgt_reactor **reactors, unsigned int reactor_count,
 		      struct tgt_faults **out, char *error)
 {
-	struct tgt_faults *faults = calloc(1, sizeof(*faults));
+	struct tgt_faults *faults = tgt_store_faults ? calloc(1, sizeof(*faults)) : NULL;
 	int status;
 
+	if (!tgt_store_faults)
+		return tgt_error(error, -EOPNOTSUPP, "fault_socket: " TGT_STORE_NO_FAULTS);
 	if (!faults)
 		return tgt_error(error, -ENOMEM, "fault_socket: out of memory");
 	faults->registry = registry;

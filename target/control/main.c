@@ -44,6 +44,9 @@
 #include "target/watch/discovery.h"
 #include "target/watch/users.h"
 #include "target/watch/watch.h"
+#ifdef RBLK_FAULTS
+#include "target/fault/fault.h"
+#endif
 
 #define EXIT_USAGE 2 /* the command line or the configuration file is wrong; in the manual */
 #define DRAIN_LOOK_MS 10    /* how often the reactors are asked whether they have drained */
@@ -581,6 +584,9 @@ static int daemon_main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+#ifdef RBLK_FAULTS
+	tgt_store_faults = &tgt_fault_store;
+#endif
 	rblk_program_begin();
 	tgt_process_defer_signals();
 	return rblk_program_end("rblkd", daemon_main(argc, argv));

@@ -218,7 +218,7 @@ static bool is_sized(const struct given *given)
 {
 	const struct tgt_store_ops *ops = tgt_store_find(given->option->name);
 
-	return given->option->type == TGT_OPTION_ACTION && ops && !ops->on_path && !ops->wraps;
+	return given->option->type == TGT_OPTION_ACTION && ops && !ops->on_path;
 }
 
 static int add_volumes(const struct arguments *arguments, struct tgt_config *config, char *error)

@@ -18,7 +18,7 @@
 #include "target/control/address.h"
 #include "target/control/cpus.h"
 #include "target/control/initiators.h"
-#include "target/store/fault_plan.h"
+#include "target/store/store.h"
 
 /* -- guessing ------------------------------------------------------------------------------- */
 
@@ -281,9 +281,11 @@ static int set_uuid(const struct tgt_option *option, void *object, const char *t
 
 static int set_fault(const struct tgt_option *option, void *object, const char *text, char *why)
 {
-	struct tgt_fault_plan plan;
-	int status = tgt_fault_parse(text, &plan, why, TGT_ERROR_BYTES);
+	int status;
 
+	if (!tgt_store_faults)
+		return tgt_error(why, -EOPNOTSUPP, TGT_STORE_NO_FAULTS);
+	status = tgt_store_faults->check(text, why, TGT_ERROR_BYTES);
 	return status < 0 ? status : set_text(option, object, text, why);
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The kinds of store that there are (TGT_STORE_KINDS), by name. */
+/* The kinds of store that there are (TGT_STORE_KINDS), by name; and the faults in front of one. */
 #include "target/store/store.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define KIND(name) &tgt_store_##name,
+const struct tgt_store_faults *tgt_store_faults;
+
 static const struct tgt_store_ops *const kinds[] = {TGT_STORE_KINDS(KIND)};
 #define COUNT (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -23,7 +25,6 @@ const char *tgt_store_names(char *text, size_t bytes)
 
 	text[0] = '\0';
 	for (size_t i = 0; i < COUNT && length < bytes; i++)
-		if (!kinds[i]->wraps)
-			length += (size_t)snprintf(text + length, bytes - length, "%s%s", length ? ", " : "", kinds[i]->kind);
+		length += (size_t)snprintf(text + length, bytes - length, "%s%s", length ? ", " : "", kinds[i]->kind);
 	return text;
 }

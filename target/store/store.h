@@ -215,7 +215,7 @@ struct tgt_store_ops {
 	const char *kind; /* its name, in configurations and reports */
 	bool on_path;	  /* keeps its data at config->path, which has its size; else in itself, of config->bytes */
 	bool forgets;	  /* its data ends with it */
-	bool wraps;	  /* no kind to be configured: it stands in front of the one that is */
+	bool wraps;	  /* stands in front of the kind that is configured: struct tgt_store_faults */
 	/* May the path be an NVMe namespace, by its generic node? NULL: no. */
 	bool (*is_namespace)(const struct tgt_volume_config *config);
 
@@ -257,20 +257,27 @@ struct tgt_store_ops {
 
 /*
  * The kinds that there are: a new one is a file with its table, and a word here. uring makes an nvme store of an NVMe generic
- * device, and fault wraps the kind that config->store names; volume.c chooses it where config->fault is set.
+ * device.
  */
-#define TGT_STORE_KINDS(KIND) KIND(uring) KIND(nvme) KIND(memory) KIND(null) KIND(fault)
+#define TGT_STORE_KINDS(KIND) KIND(uring) KIND(nvme) KIND(memory) KIND(null)
 #define TGT_STORE_DECLARE(name) extern const struct tgt_store_ops tgt_store_##name;
 TGT_STORE_KINDS(TGT_STORE_DECLARE)
-/*
- * Control thread: another plan (the text of the `fault` key) from now on, for operations that begin then; counts begin
- * anew. 0, or negative errno and error (TGT_ERROR_BYTES): not a fault store, or a wrong plan.
- */
-int tgt_store_fault_change(struct tgt_store *store, const char *text, char *error);
 
 /* NULL if there is no such kind. */
 const struct tgt_store_ops *tgt_store_find(const char *kind);
-/* "uring, nvme, ...": those that may be configured. */
+/* "uring, nvme, ...". */
 const char *tgt_store_names(char *text, size_t bytes);
+
+/* The injected faults of a room above (fault/fault.h): a store in front of the kind that config->store names, where config->fault is set. */
+struct tgt_store_faults {
+	const struct tgt_store_ops *ops;
+	/* Is it a plan, the text of the `fault` key? 0, or -EINVAL and why (bytes). */
+	int (*check)(const char *plan, char *why, size_t bytes);
+	/* Control thread: another plan for operations that begin from now on. 0, or negative errno and error (TGT_ERROR_BYTES). */
+	int (*change)(struct tgt_store *store, const char *plan, char *error);
+};
+/* Set by main() before anything else; NULL: this program was built without (RBLK_FAULTS). */
+extern const struct tgt_store_faults *tgt_store_faults;
+#define TGT_STORE_NO_FAULTS "this rblkd was built without faults (RBLK_FAULTS)"
 
 #endif

@@ -257,7 +257,9 @@ static int volume_store_open(struct tgt_volume *volume, char *error)
 	char reason[TGT_ERROR_BYTES];
 	int status;
 
-	ops = config->fault[0] ? &tgt_store_fault : tgt_store_find(config->store);
+	if (config->fault[0] && !tgt_store_faults)
+		return tgt_error(error, -EOPNOTSUPP, "volume %s: fault: " TGT_STORE_NO_FAULTS, config->name);
+	ops = config->fault[0] ? tgt_store_faults->ops : tgt_store_find(config->store);
 	if (!ops)
 		return tgt_error(error, -EINVAL, "volume %s: no such kind of store: \"%s\"",
 				 config->name, config->store);

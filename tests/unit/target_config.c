@@ -4,8 +4,9 @@
  * small files in a directory of the test, against the struct or the exact message.
  */
 #include <sys/stat.h>
-#include "target/control/config.h"
 #include "target/control/address.h"
+#include "target/control/config.h"
+#include "target/fault/fault.h"
 #include "tests/unit/target_rig.h"
 
 static char *directory;
@@ -309,5 +310,6 @@ int main(void)
 		cmocka_unit_test(example_is_right),
 	};
 
+	tgt_store_faults = &tgt_fault_store;
 	return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -5,9 +5,10 @@
  * message; the texts against the table; each setting changed by itself.
  */
 #include <ctype.h>
-#include "target/control/config.h"
 #include "target/control/address.h"
+#include "target/control/config.h"
 #include "target/control/reload_settings.h"
+#include "target/fault/fault.h"
 #include "tests/unit/target_rig.h"
 
 #define ARGUMENTS_MAX 12
@@ -463,5 +464,6 @@ int main(void)
 		cmocka_unit_test(names_are_unique_in_a_place),
 	};
 
+	tgt_store_faults = &tgt_fault_store;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

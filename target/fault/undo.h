@@ -4,8 +4,8 @@
  * durable: the bytes that were there before each write since the last FLUSH that succeeded. One for
  * a store, for all of its channels; a lock inside.
  */
-#ifndef RBLK_TARGET_STORE_FAULT_UNDO_H
-#define RBLK_TARGET_STORE_FAULT_UNDO_H
+#ifndef RBLK_TARGET_FAULT_UNDO_H
+#define RBLK_TARGET_FAULT_UNDO_H
 
 #include <stdint.h>
 #include <sys/queue.h>

@@ -6,7 +6,7 @@
  *
  * It hides the base's direct memory, because it could not affect RDMA.
  */
-#include "target/store/store.h"
+#include "target/fault/fault.h"
 
 #include <errno.h>
 #include <liburing.h>
@@ -15,9 +15,9 @@
 #include <time.h>
 #include "target/base/settings.h"
 #include "target/base/error.h"
-#include "target/store/fault_plan.h"
-#include "target/store/fault_power.h"
-#include "target/store/fault_undo.h"
+#include "target/fault/plan.h"
+#include "target/fault/power.h"
+#include "target/fault/undo.h"
 
 #define FAULT_CHANGES_MAX 10000u /* they are kept: a bound on a test's memory */
 
@@ -66,6 +66,8 @@ struct fault_io {
 	int error; /* 0: none wanted */
 	bool tear, lose;
 };
+
+static const struct tgt_store_ops fault_ops;
 
 static struct fault_store *to_fault(struct tgt_store *store)
 {
@@ -178,7 +180,7 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 	char why[256];
 	int status;
 
-	if (!base || base->wraps)
+	if (!base)
 		return tgt_error(error, -EINVAL, "no such kind of store: \"%s\"", config->store);
 	fault = calloc(1, sizeof(*fault));
 	if (!fault)
@@ -194,7 +196,7 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 		fault_close(&fault->store);
 		return status;
 	}
-	fault->store.ops = &tgt_store_fault;
+	fault->store.ops = &fault_ops;
 	fault->store.info.direct = NULL;
 	*store = &fault->store;
 	return 0;
@@ -240,14 +242,14 @@ static int change_check(const struct fault_store *fault, const struct tgt_fault_
 	return 0;
 }
 
-int tgt_store_fault_change(struct tgt_store *store, const char *text, char *error)
+static int fault_change(struct tgt_store *store, const char *text, char *error)
 {
 	struct fault_store *fault = to_fault(store);
 	struct fault_change *change;
 	char why[256];
 	int status;
 
-	if (store->ops != &tgt_store_fault)
+	if (store->ops != &fault_ops)
 		return tgt_error(
 			error, -EOPNOTSUPP,
 			"it has no plan that could be changed; begin with fault = delay=close:1us");
@@ -550,7 +552,7 @@ static int fault_submit(struct tgt_channel *channel, struct tgt_io *io)
 	return 0;
 }
 
-const struct tgt_store_ops tgt_store_fault = {
+static const struct tgt_store_ops fault_ops = {
 	.kind = "fault",
 	.wraps = true,
 	.open = fault_open,
@@ -561,4 +563,17 @@ const struct tgt_store_ops tgt_store_fault = {
 	.attach = fault_attach,
 	.detach = fault_detach,
 	.submit = fault_submit,
+};
+
+static int fault_check(const char *text, char *why, size_t bytes)
+{
+	struct tgt_fault_plan plan;
+
+	return tgt_fault_parse(text, &plan, why, bytes);
+}
+
+const struct tgt_store_faults tgt_fault_store = {
+	.ops = &fault_ops,
+	.check = fault_check,
+	.change = fault_change,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reading a fault plan (fault_plan.h):
+ * Reading a fault plan (plan.h):
  *
  *   plan    = item *( "," item )
  *   item    = "seed=" number | action "=" part *( ":" part ) | "after=" number | "count=" number
@@ -9,7 +9,7 @@
  *
  * The parts of an item may stand in any order; after and count belong to the item before them.
  */
-#include "target/store/fault_plan.h"
+#include "target/fault/plan.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The file that survives the process for fault_power.c: a head, then records of what happened to an
- * undo (fault_undo.h), in order. The caller holds that undo's lock. If the file cannot be written,
+ * The file that survives the process for power.c: a head, then records of what happened to an
+ * undo (undo.h), in order. The caller holds that undo's lock. If the file cannot be written,
  * the process is aborted, because a test that went on would give wrong results.
  */
-#ifndef RBLK_TARGET_STORE_FAULT_RECORD_H
-#define RBLK_TARGET_STORE_FAULT_RECORD_H
+#ifndef RBLK_TARGET_FAULT_RECORD_H
+#define RBLK_TARGET_FAULT_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>

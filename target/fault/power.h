@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Makes the end of the process that serves a file look like a loss of power. A file beside it,
- * NAME.power, keeps the data that each write since the last FLUSH has overwritten (fault_record.h).
+ * NAME.power, keeps the data that each write since the last FLUSH has overwritten (record.h).
  * When the next process finds that the last one did not close the store, it reverts a random part
  * of the writes, page by page, and the volume has another cache epoch (F7). Called by the fault
  * store when it is opened and closed.
  */
-#ifndef RBLK_TARGET_STORE_FAULT_POWER_H
-#define RBLK_TARGET_STORE_FAULT_POWER_H
+#ifndef RBLK_TARGET_FAULT_POWER_H
+#define RBLK_TARGET_FAULT_POWER_H
 
 #include <stdint.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the loss of power of fault_power.h. It replays the record into an undo, which then has the
+ * Owns the loss of power of power.h. It replays the record into an undo, which then has the
  * changes that were not durable.
  */
-#include "target/store/fault_power.h"
+#include "target/fault/power.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include "proto/core/env.h"
 #include "target/base/error.h"
-#include "target/store/fault_record.h"
-#include "target/store/fault_undo.h"
+#include "target/fault/record.h"
+#include "target/fault/undo.h"
 
 #define PAGE_BYTES 4096u
 #define ENTRY_BYTES_MAX (256u << 20)

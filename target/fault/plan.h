@@ -22,7 +22,7 @@ enum tgt_fault_action {
 	/* Put back what was there before all that was written since the last FLUSH that succeeded,
 	 * then answer with an error: what Linux does to pages that it could not write back. */
 	TGT_FAULT_LOSE,
-	TGT_FAULT_POWER, /* the process's end is a loss of power (fault_power.h); of no kind */
+	TGT_FAULT_POWER, /* the process's end is a loss of power (power.h); of no kind */
 };
 
 struct tgt_fault_rule {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The notes of fault_undo.h: a list in the order in which the writes ended. */
-#include "target/store/fault_undo.h"
+/* The notes of undo.h: a list in the order in which the writes ended. */
+#include "target/fault/undo.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "target/store/fault_record.h"
+#include "target/fault/record.h"
 
 #define PAGE_BYTES 4096u
 #define KEPT_BYTES_MAX (256u << 20)

@@ -4,7 +4,8 @@
  * else; an invalid plan is refused with a message. Method: plans over a memory store, whose bytes
  * show what reached it; delays by the order in which operations end, never by the clock.
  */
-#include "target/store/fault_plan.h"
+#include "target/fault/fault.h"
+#include "target/fault/plan.h"
 #include "tests/unit/target_rig.h"
 
 #include <sys/wait.h>
@@ -18,7 +19,7 @@ static void open_plan(struct rig *rig, const char *plan)
 	char error[TGT_ERROR_BYTES];
 
 	strcpy(config.fault, plan);
-	assert_int_equal(rig_open(rig, &tgt_store_fault, &config, error), 0);
+	assert_int_equal(rig_open(rig, tgt_fault_store.ops, &config, error), 0);
 	assert_int_equal(rig->store->info.bytes, BYTES);
 	assert_null(rig->store->info.direct); /* RDMA would bypass the faults */
 }
@@ -110,7 +111,7 @@ static void loses_what_was_not_flushed(void **state)
 	config = rig_volume("uring", path, 0);
 	config.cache = TGT_CACHE_BUFFERED;
 	strcpy(config.fault, "lose=flush,after=1,count=1");
-	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), 0);
+	assert_int_equal(rig_open(&rig, tgt_fault_store.ops, &config, error), 0);
 
 	memset(data, 1, 8192);
 	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, data, 8192), 0);
@@ -143,7 +144,7 @@ static void loses_what_was_not_flushed(void **state)
 
 	config = rig_volume("memory", "", BYTES);
 	strcpy(config.fault, "lose=flush");
-	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), -EINVAL);
+	assert_int_equal(rig_open(&rig, tgt_fault_store.ops, &config, error), -EINVAL);
 	assert_string_equal(error,
 			    "fault: \"lose\" needs a store that can flush, not a memory store");
 	rig_directory_remove(directory);
@@ -158,7 +159,7 @@ static void power_child(const struct tgt_volume_config *config)
 	char error[TGT_ERROR_BYTES];
 	struct rig rig;
 
-	if (rig_open(&rig, &tgt_store_fault, config, error) != 0)
+	if (rig_open(&rig, tgt_fault_store.ops, config, error) != 0)
 		_exit(1);
 	memset(data, 1, 8192);
 	rig_io(&rig, TGT_IO_WRITE, 0, 0, data, 8192);
@@ -177,7 +178,7 @@ static void power_open(struct rig *rig, const struct tgt_volume_config *config, 
 {
 	char error[TGT_ERROR_BYTES];
 
-	assert_int_equal(rig_open(rig, &tgt_store_fault, config, error), 0);
+	assert_int_equal(rig_open(rig, tgt_fault_store.ops, config, error), 0);
 	assert_true(rig->store->info.volatile_cache);
 	memcpy(epoch, rig->store->info.cache_epoch, 16);
 }
@@ -229,9 +230,9 @@ static void loses_power(void **state)
 
 	config = rig_volume("memory", "", BYTES);
 	strcpy(config.fault, "power=1");
-	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), -EINVAL);
+	assert_int_equal(rig_open(&rig, tgt_fault_store.ops, &config, error), -EINVAL);
 	strcpy(config.fault, "power=1,lose=flush");
-	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), -EINVAL);
+	assert_int_equal(rig_open(&rig, tgt_fault_store.ops, &config, error), -EINVAL);
 	assert_string_equal(error, "fault: \"lose\" and \"power\" exclude each other");
 	rig_directory_remove(directory);
 	free(in);
@@ -257,7 +258,7 @@ static void extents_are_nothing_to_lose(void **state)
 	config = rig_volume("uring", path, 0);
 	config.cache = TGT_CACHE_BUFFERED;
 	strcpy(config.fault, "lose=flush");
-	assert_int_equal(rig_open(&rig, &tgt_store_fault, &config, error), 0);
+	assert_int_equal(rig_open(&rig, tgt_fault_store.ops, &config, error), 0);
 	assert_int_equal(rig_do(&rig, &one), 0);
 	assert_int_equal(extents[0].bytes, bytes);
 	rig_close(&rig);

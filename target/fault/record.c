@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns the bytes of the file of fault_record.h. */
-#include "target/store/fault_record.h"
+/* Owns the bytes of the file of record.h. */
+#include "target/fault/record.h"
 
 #include <errno.h>
 #include <stdio.h>
