@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/base/daemon_event.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/base/daemon_event.h"
 #include "target/base/text.h"
 #include "target/base/unserved.h"
 #include "target/control/config.h"

@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "proto/core/env.h"
-#include "target/base/error.h"
 #include "target/base/daemon_event.h"
+#include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/base/unserved.h"
 #include "target/control/document.h"

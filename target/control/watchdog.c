@@ -7,8 +7,8 @@
 
 #include <string.h>
 #include "proto/core/env.h"
-#include "target/base/log.h"
 #include "target/base/daemon_event.h"
+#include "target/base/log.h"
 #include "target/control/notify.h"
 #include "target/serve/calls.h"
 

@@ -8,8 +8,8 @@
 #include "target/base/quota.h"
 #include "target/io/io_queue.h"
 #include "target/io/share.h"
-#include "target/store/range_lock.h"
 #include "target/store/pool.h"
+#include "target/store/range_lock.h"
 #include "target/store/submit.h"
 
 /* How much is read and compared at a time. If the session, which holds the data, may have no

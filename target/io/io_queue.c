@@ -2,8 +2,8 @@
 /*
  * I/O queues: what a login allocates for I/O.
  */
-#include "target/io/io_queue.h"
 #include "target/base/daemon_event.h"
+#include "target/io/io_queue.h"
 
 #include <errno.h>
 #include <stdlib.h>

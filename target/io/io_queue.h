@@ -12,8 +12,8 @@
 #include "proto/fabric/fabric.h"
 #include "proto/wire/wire.h"
 #include "target/io/access.h"
-#include "target/io/receive.h"
 #include "target/io/loop.h"
+#include "target/io/receive.h"
 #include "target/store/store.h"
 
 /* In-capsule data of one message, and the longest message: four pages and 64 descriptors. */

@@ -16,8 +16,8 @@
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
 #include "target/serve/open.h"
-#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/reserve.h"
 #include "target/serve/rights.h"
 

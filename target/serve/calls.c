@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/admit.h"
-#include "target/serve/qp_helper.h"
-#include "target/serve/snapshot.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
 #include "target/serve/limits.h"
 #include "target/serve/login.h"
 #include "target/serve/peers.h"
+#include "target/serve/qp_helper.h"
 #include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
 #include "target/serve/sessions.h"
+#include "target/serve/snapshot.h"
 #include "target/serve/status.h"
 
 /* -- of a volume, or of all -------------------------------------------------------------------- */

@@ -8,10 +8,10 @@
 
 #include <stdlib.h>
 #include "target/io/request.h"
-#include "target/serve/handle.h"
 #include "target/serve/barrier.h"
-#include "target/serve/remote_queue.h"
+#include "target/serve/handle.h"
 #include "target/serve/queue.h"
+#include "target/serve/remote_queue.h"
 
 /*
  * FENCEs of queues on other reactors that wait for one slot. Each queue of an initiator needs one.

@@ -14,8 +14,8 @@
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 #include "target/serve/login_answer.h"
-#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/sessions.h"
 
 static struct tgt_fabric *login_fabric(struct tgt_reactor *reactor, struct fab_request *request)

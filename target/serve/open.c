@@ -12,8 +12,8 @@
 #include "target/io/io_queue.h"
 #include "target/io/request.h"
 #include "target/serve/admit.h"
-#include "target/serve/handle.h"
 #include "target/serve/barrier.h"
+#include "target/serve/handle.h"
 #include "target/serve/peers.h"
 #include "target/serve/reactor_impl.h"
 

@@ -4,8 +4,8 @@
  * for memory, and then posts the results: receives, replies, READs, disk I/O. The thread around it
  * polls while it pays and sleeps on the ring otherwise.
  */
-#include "target/serve/reactor.h"
 #include "target/base/daemon_event.h"
+#include "target/serve/reactor.h"
 #include "target/serve/reactor_impl.h"
 
 #include <errno.h>

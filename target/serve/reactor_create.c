@@ -11,10 +11,10 @@
 #include "target/base/error.h"
 #include "target/io/io_queue.h"
 #include "target/io/work.h"
-#include "target/serve/qp_helper.h"
 #include "target/serve/calls.h"
 #include "target/serve/device.h"
 #include "target/serve/peers.h"
+#include "target/serve/qp_helper.h"
 #include "target/serve/stats.h"
 
 #define RING_DEPTH 1024u

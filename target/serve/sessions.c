@@ -17,8 +17,8 @@
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/lease.h"
-#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
+#include "target/serve/remote_queue.h"
 
 /* Makes what a session and a remote session have in common. NULL: no memory. */
 static struct tgt_session *session_alloc(struct tgt_reactor *reactor,

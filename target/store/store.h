@@ -16,10 +16,10 @@
 #include <string.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/store/inflight.h"
 #include "target/store/range_lock.h"
 #include "target/store/reservations.h"
 #include "target/store/ring.h"
-#include "target/store/inflight.h"
 
 struct tgt_volume_config; /* settings.h */
 struct tgt_volume;	  /* volume.h */

@@ -13,10 +13,10 @@
 #include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/watch/discovery_responder.h"
 #include "target/watch/discovery_interfaces.h"
 #include "target/watch/discovery_net.h"
 #include "target/watch/discovery_rdma.h"
+#include "target/watch/discovery_responder.h"
 #include "target/watch/discovery_window.h"
 
 /* Interfaces are looked at so often at most, however often they change; and so often at least. */

@@ -9,8 +9,8 @@
 #include "proto/wire/login.h"
 #include "target/base/log.h"
 #include "target/watch/alter.h"
-#include "target/watch/kick.h"
 #include "target/watch/daemon_events.h"
+#include "target/watch/kick.h"
 #include "target/watch/report.h"
 
 /* A view is used again for so long. */

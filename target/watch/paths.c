@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "target/watch/metrics.h"
 #include "target/watch/daemon_events.h"
+#include "target/watch/metrics.h"
 #include "target/watch/page.h"
 
 #define NOTHING_ALLOWED "default-src 'none'; frame-ancestors 'none'"

@@ -16,9 +16,9 @@
 #include "target/base/log.h"
 #include "target/base/unserved.h"
 #include "target/watch/clients.h"
+#include "target/watch/control_socket.h"
 #include "target/watch/http.h"
 #include "target/watch/journal.h"
-#include "target/watch/control_socket.h"
 
 /* How often a path is tried that could not be used. */
 #define RETRY_MS 5000

@@ -9,9 +9,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "target/io/command.h"
+#include "target/watch/daemon_events.h"
 #include "target/watch/http.c"
 #include "target/watch/metrics.h"
-#include "target/watch/daemon_events.h"
 #include "target/watch/page.h"
 
 /* Their names alone: nothing is carried out. */

@@ -9,8 +9,8 @@
 #include "initiator/durable.h"
 #include "initiator/volume.h"
 #include "tests/sim/coverage.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 /* Called before librblk runs: if it opens a volume again, it does so from now on at the earliest. */
 void sim_mounts_watch(struct sim_app *app)

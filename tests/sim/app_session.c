@@ -9,9 +9,9 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/history.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 /* Until the session has something, at most so long. */
 void sim_app_wait(struct sim_app *app, uint64_t limit_ns)

@@ -22,11 +22,11 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
 #include "tests/sim/hung.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/lost.h"
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 #define DISKS_MAX 16
 #define FILES_MAX 4096

@@ -10,9 +10,9 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/hung.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 /* The only one: the module's calls come here. */
 static struct sim_module *self;

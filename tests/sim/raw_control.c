@@ -11,9 +11,9 @@
 #include "proto/wire/wire_names.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 void sim_control_fail(const struct sim_control *control, const char *what)
 {

@@ -20,9 +20,9 @@
 #include "tests/sim/fiber.h"
 #include "tests/sim/guard.h"
 #include "tests/sim/host.h"
-#include "tests/sim/wire_connection.h"
 #include "tests/sim/model.h"
 #include "tests/sim/reserver.h"
+#include "tests/sim/wire_connection.h"
 
 #define SIM_RAW_CONNECTIONS 8u
 #define SIM_RAW_QUEUES 3u

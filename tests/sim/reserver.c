@@ -8,9 +8,9 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 #define KEYS 2u
 #define AGAIN_NS (20 * SIM_MS)

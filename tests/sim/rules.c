@@ -8,8 +8,8 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/history.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 /* -- C5: receives behind credits ----------------------------------------------------------- */
 

@@ -11,9 +11,9 @@
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/module.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 /* Its queues are spread over all portals, so that one that is back is used again. */
 static void check_homes(const struct core_session *session)

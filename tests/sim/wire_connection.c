@@ -11,9 +11,9 @@
 #include "tests/sim/clock.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
-#include "tests/sim/whitebox.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/whitebox.h"
 
 #define WR_SEND (1u << 16)
 

@@ -5,8 +5,8 @@
  * memory volume on a real ring, and a fabric of the test whose work blocks until the test releases
  * it.
  */
-#include "target/store/channel.h"
 #include "target/base/log.h"
+#include "target/store/channel.h"
 #include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
 

@@ -11,8 +11,8 @@
 #include "target/io/work.h"
 #include "target/serve/fence.h"
 #include "target/serve/handle.h"
-#include "target/serve/remote_queue.h"
 #include "target/serve/queue.h"
+#include "target/serve/remote_queue.h"
 
 #define HANDLE (1u << 10)
 

@@ -7,10 +7,10 @@
 #include "tests/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
-#include "target/store/channel.h"
 #include "target/io/request.h"
 #include "target/io/share.h"
 #include "target/io/work.h"
+#include "target/store/channel.h"
 
 #define PAGES 64u
 #define SESSIONS 80u
