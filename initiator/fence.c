@@ -33,12 +33,9 @@ static void fence_done(void *arg, const struct rblk_result *result)
 	u32 incarnation = queue->fence.whole;
 
 	queue->fence.whole = 0;
-	/* The callback came late: meanwhile the queue was lost again, and that loss needs a FENCE of its own. */
-	if (queue->session->core.queue[queue->index].lost.incarnation != incarnation)
-		return;
 	/* FENCE was not answered: the machine knows that its connection is lost. */
 	if (result->status || !result->error)
-		core_session_fenced(&queue->session->core, queue->index, !result->error,
+		core_session_fenced(&queue->session->core, queue->index, incarnation, !result->error,
 				    queue->session->now_ns);
 }
 
@@ -47,12 +44,11 @@ void ini_fence_send(struct rblk_session *session, const struct core_action *acti
 	struct ini_queue *lost = &session->queues[action->queue];
 	struct ini_slot *slot = NULL;
 
-	/* An earlier FENCE that is not called back yet must not count as the answer for this
-	 * incarnation. */
+	/* An earlier FENCE whose connection is lost, and that is not called back yet, must not count as the answer to this one. */
 	if (!lost->fence.whole)
 		slot = fence_slot(&session->queues[action->via], action->queue, action->incarnation);
 	if (!slot) {
-		core_session_fenced(&session->core, action->queue, false, session->now_ns);
+		core_session_fenced(&session->core, action->queue, action->incarnation, false, session->now_ns);
 		return;
 	}
 	slot->done = fence_done;

@@ -184,8 +184,8 @@ static void rblk_works_fence_run(struct work_struct *work)
 	 * command is going down); or there was no tag for it.
 	 */
 	if ((!error || sc.status || error == -EBUSY) && epoch == session->core.epoch &&
-	    lost->via == via && lost->incarnation == sc.argument) {
-		core_session_fenced(&session->core, queue->index, !error, rblk_drive_now());
+	    lost->via == via) {
+		core_session_fenced(&session->core, queue->index, (u32)sc.argument, !error, rblk_drive_now());
 		rblk_drive_follow(session);
 	}
 	spin_unlock_irq(&session->core_lock);

@@ -16,27 +16,27 @@ struct core_lost {
 	bool renewed;	 /* in an older epoch than today's */
 	bool drained;	 /* F4 holds */
 	bool fenced;	 /* F5 holds; of older epochs for a volume when that is open again */
-	bool fence_sent; /* FENCE is under way on queue `via` */
+	bool fence_sent; /* FENCE of incarnation `asked` is under way on queue `via`, or to be sent there */
 	bool harmless;	 /* what needs no fence has been released */
 	bool failed;	 /* some was failed and is not sent again, but may still be carried out */
 	u16 via;
+	u32 asked;
 	u32 incarnation; /* that was lost */
 	u64 retry_ns;	 /* no FENCE before */
 };
 
 /*
  * A live connection is lost. Commands lost in an older epoch keep that epoch: none was sent in the
- * new one before those were released. Those of an older incarnation wait for the fence of this one, too.
+ * new one before those were released. Those of an older incarnation wait for the fence of this one, too. A FENCE
+ * that is under way has its carrier's tag until it is answered.
  */
 static inline void core_lost_begin(struct core_lost *lost, u32 incarnation, u64 now_ns)
 {
-	bool failed = lost->waits && lost->failed;
-
 	if (lost->waits && lost->renewed)
 		return;
-	memset(lost, 0, sizeof(*lost));
+	lost->failed &= lost->waits;
 	lost->waits = true;
-	lost->failed = failed;
+	lost->renewed = lost->drained = lost->fenced = lost->harmless = false;
 	lost->incarnation = incarnation;
 	lost->retry_ns = now_ns;
 }

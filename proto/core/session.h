@@ -180,8 +180,8 @@ void core_session_unreached(struct core_session *session, u16 queue, u64 now_ns)
 void core_session_lost(struct core_session *session, u16 queue, u64 now_ns);
 /* After CLOSE: no completion of the queue pair will come, and its keys are dead (F4). */
 void core_session_drained(struct core_session *session, u16 queue, u64 now_ns);
-/* The answer to FENCE of `queue`; a connection that is lost before it answers needs no call. */
-void core_session_fenced(struct core_session *session, u16 queue, bool success, u64 now_ns);
+/* The answer to FENCE of `queue` up to `incarnation`; a connection that is lost before it answers needs no call. */
+void core_session_fenced(struct core_session *session, u16 queue, u32 incarnation, bool success, u64 now_ns);
 /* The answer to NAME. False: in NEW the session fails; later queue 0 is connected again. */
 void core_session_named(struct core_session *session, bool success, u64 now_ns);
 /*

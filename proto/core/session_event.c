@@ -29,7 +29,7 @@ static void lose(struct core_session *session, u16 index, u64 now_ns)
 
 	drop_fences(session, index);
 	if (!queue->lost.waits || !queue->lost.renewed)
-		queue->todo &= (u8)~(QUEUE_FENCE | QUEUE_RELEASE_HARMLESS);
+		queue->todo &= (u8)~QUEUE_RELEASE_HARMLESS;
 	core_lost_begin(&queue->lost, queue->incarnation, now_ns);
 	core_queue_close(queue);
 }
@@ -407,19 +407,18 @@ void core_session_drained(struct core_session *session, u16 index, u64 now_ns)
 	core_session_settle(session, now_ns);
 }
 
-void core_session_fenced(struct core_session *session, u16 index, bool success, u64 now_ns)
+void core_session_fenced(struct core_session *session, u16 index, u32 incarnation, bool success, u64 now_ns)
 {
-	struct core_queue *queue = &session->queue[index];
+	struct core_lost *lost = &session->queue[index].lost;
 
 	rblk_trace_session(session, FENCED, index, success);
-	/* The answer may come after the queue was lost again; then it is ignored. */
-	if (!queue->lost.fence_sent)
-		return;
-	queue->lost.fence_sent = false;
+	if (!lost->fence_sent || lost->asked != incarnation)
+		return; /* too late: it was sent again by another queue, or is not needed any more */
+	lost->fence_sent = false;
 	if (success)
-		queue->lost.fenced = true;
+		lost->fenced |= lost->incarnation == incarnation; /* else it was lost again: a FENCE for all of it follows */
 	else
-		queue->lost.retry_ns = now_ns + session->options.reconnect_min_ms * MS_NS;
+		lost->retry_ns = now_ns + session->options.reconnect_min_ms * MS_NS;
 	core_session_settle(session, now_ns);
 }
 

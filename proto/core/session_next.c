@@ -190,6 +190,8 @@ static bool queue_action(struct core_session *session, u16 index, u8 todo, u8 ki
 	action->incarnation = kind == CORE_ACTION_FENCE || kind == CORE_ACTION_RELEASE_HARMLESS ?
 				      queue->lost.incarnation :
 				      queue->incarnation;
+	if (kind == CORE_ACTION_FENCE)
+		queue->lost.asked = queue->lost.incarnation;
 	action->fence = queue->accepted;
 	action->renewed = queue->renewed;
 	return true;

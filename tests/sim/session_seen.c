@@ -181,6 +181,8 @@ static void fenced_seen(const struct core_lost *lost, unsigned int index, bool s
 {
 	if (!lost->fence_sent)
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
+	else if (lost->asked != lost->incarnation)
+		sim_reached("session fenced", "and lost again meanwhile", NULL);
 	else if (success)
 		sim_whitebox_fenced(sim_session_of(sim_actor_self()), index, lost->incarnation);
 }

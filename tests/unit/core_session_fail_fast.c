@@ -96,13 +96,13 @@ static void test_commands_wait_for_the_fence(void **state)
 	assert_int_equal(session.state, CORE_SESSION_LIVE);
 	assert_false(session.failing_fast);
 	/* A fence that was refused is none. */
-	core_session_fenced(&session, 1, false, 500000 * MS);
+	core_session_fenced(&session, 1, 1, false, 500000 * MS);
 	follow(500000 * MS);
 	assert_int_equal(core_session_route(&session, 0), -1);
 	core_session_tick(&session, 500100 * MS);
 	follow(500100 * MS);
 	assert_int_equal(fences, 2);
-	core_session_fenced(&session, 1, true, 500200 * MS);
+	core_session_fenced(&session, 1, 1, true, 500200 * MS);
 	follow(500200 * MS);
 	assert_int_equal(core_session_route(&session, 0), 0);
 	assert_true(released[1]);

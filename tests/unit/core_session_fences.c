@@ -20,7 +20,7 @@ static void test_fence_by_another_queue(void **state)
 	assert_int_equal(session.state, CORE_SESSION_LIVE);
 	assert_int_equal(core_session_route(&session, 1), 0);
 	/* Fenced, but not drained: the target no longer writes there, the device might. */
-	core_session_fenced(&session, 1, true, 20001 * MS);
+	core_session_fenced(&session, 1, 1, true, 20001 * MS);
 	want_none();
 	core_session_drained(&session, 1, 20002 * MS);
 	want(CORE_ACTION_RELEASE, 1);
@@ -46,7 +46,7 @@ static void test_reads_wait_for_no_fence(void **state)
 	core_session_heard(&session, 0, 20100 * MS);
 	core_session_tick(&session, 20100 * MS);
 	want_none();
-	core_session_fenced(&session, 1, true, 20101 * MS);
+	core_session_fenced(&session, 1, 1, true, 20101 * MS);
 	want(CORE_ACTION_RELEASE, 1);
 	want_none();
 }
@@ -92,7 +92,7 @@ static void test_accepted_before_the_fence(void **state)
 	want_none();
 	assert_true(core_session_open(&session, 0));
 	assert_true(core_session_owes_fence(&session, 0, 1, 1));
-	core_session_fenced(&session, 0, true, 20003 * MS);
+	core_session_fenced(&session, 0, 1, true, 20003 * MS);
 	want(CORE_ACTION_RELEASE, 0);
 	want_none();
 	assert_false(core_session_owes_fence(&session, 0, 1, 1));
@@ -113,13 +113,34 @@ static void test_lost_again_before_the_fence(void **state)
 	want_none();
 	core_session_lost(&session, 1, 20003 * MS);
 	want(CORE_ACTION_CLOSE, 1);
-	assert_int_equal(want(CORE_ACTION_FENCE, 1).incarnation, 2);
 	assert_false(core_session_owes_fence(&session, 1, 1, 1));
-	want_none(); /* F4 */
+	want_none(); /* F4; and the carrier has the FENCE before */
 	core_session_drained(&session, 1, 20004 * MS);
 	want(CORE_ACTION_RELEASE_HARMLESS, 1);
 	assert_true(core_session_owes_fence(&session, 1, 1, 2));
-	core_session_fenced(&session, 1, true, 20005 * MS);
+	core_session_fenced(&session, 1, 1, true, 20005 * MS);
+	assert_int_equal(want(CORE_ACTION_FENCE, 1).incarnation, 2);
+	core_session_fenced(&session, 1, 1, true, 20006 * MS); /* a second answer is none */
+	want_none();
+	core_session_fenced(&session, 1, 2, true, 20007 * MS);
+	want(CORE_ACTION_RELEASE, 1);
+	want_none();
+}
+
+/* What is to be sent when the queue is lost again is sent for both losses. */
+static void test_lost_again_before_its_fence_is_sent(void **state)
+{
+	(void)state;
+	live(3, 1);
+	core_session_lost(&session, 1, 20000 * MS);
+	core_session_drained(&session, 1, 20000 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	core_session_accepted(&session, 1, INSTANCE, 5000, BEFORE_ITS_FENCE, 20000 * MS);
+	core_session_lost(&session, 1, 20000 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	assert_int_equal(want(CORE_ACTION_FENCE, 1).incarnation, 2);
+	core_session_fenced(&session, 1, 2, true, 20001 * MS);
+	core_session_drained(&session, 1, 20001 * MS);
 	want(CORE_ACTION_RELEASE, 1);
 }
 
@@ -130,7 +151,7 @@ static void test_fence_refused_is_sent_again(void **state)
 	core_session_lost(&session, 1, 20000 * MS);
 	want(CORE_ACTION_CLOSE, 1);
 	want(CORE_ACTION_FENCE, 1);
-	core_session_fenced(&session, 1, false, 20000 * MS);
+	core_session_fenced(&session, 1, 1, false, 20000 * MS);
 	want_none();
 	assert_true(core_session_next_ns(&session) <= 20100 * MS);
 	core_session_tick(&session, 20100 * MS);
@@ -145,8 +166,8 @@ static void test_answer_without_fence(void **state)
 	core_session_lost(&session, 1, 20000 * MS);
 	want(CORE_ACTION_CLOSE, 1);
 	want(CORE_ACTION_FENCE, 1);
-	core_session_fenced(&session, 1, false, 20000 * MS);
-	core_session_fenced(&session, 1, true, 20001 * MS);
+	core_session_fenced(&session, 1, 1, false, 20000 * MS);
+	core_session_fenced(&session, 1, 1, true, 20001 * MS);
 	core_session_drained(&session, 1, 20002 * MS);
 	want(CORE_ACTION_RELEASE_HARMLESS, 1);
 	want(CORE_ACTION_CONNECT, 1);
@@ -170,10 +191,10 @@ static void test_fence_carrier_is_lost(void **state)
 	action = want(CORE_ACTION_FENCE, 1);
 	assert_int_equal(action.via, 0);
 	want_none(); /* one at a time */
-	core_session_fenced(&session, 1, true, 20002 * MS);
+	core_session_fenced(&session, 1, 1, true, 20002 * MS);
 	action = want(CORE_ACTION_FENCE, 2);
 	assert_int_equal(action.via, 0);
-	core_session_fenced(&session, 2, true, 20003 * MS);
+	core_session_fenced(&session, 2, 1, true, 20003 * MS);
 	want_none();
 }
 
@@ -205,6 +226,30 @@ static void test_fences_leave_tags(void **state)
 	assert_int_equal(carried[0] + carried[1] + carried[2] + carried[3], 4);
 }
 
+/* The same with queues that are lost again and again, each time before the fence of the loss before. */
+static void test_fences_of_merged_losses_leave_tags(void **state)
+{
+	unsigned int under_way = 0;
+	struct core_action action;
+
+	(void)state;
+	live(8, 1);
+	for (unsigned int round = 0; round < 4; round++) {
+		for (u16 i = 1; i < 8; i++)
+			core_session_lost(&session, i, (20000 + round * 5000) * MS);
+		while (core_session_action(&session, &action)) {
+			/* Queue 0 stays, and what it carries is not answered. */
+			if (action.kind == CORE_ACTION_FENCE && action.via == 0)
+				under_way++;
+			if (action.kind == CORE_ACTION_CLOSE)
+				core_session_drained(&session, action.queue, (20000 + round * 5000) * MS);
+			if (action.kind == CORE_ACTION_CONNECT)
+				core_session_accepted(&session, action.queue, INSTANCE, 5000, BEFORE_ITS_FENCE, (20000 + round * 5000) * MS);
+		}
+	}
+	assert_int_equal(under_way, 1);
+}
+
 /* With queue 0 alone, they follow one another, without a timer in between. */
 static void test_fences_one_after_the_other(void **state)
 {
@@ -229,7 +274,9 @@ static void test_fences_one_after_the_other(void **state)
 			under_way++;
 		}
 		assert_int_equal(under_way, 1);
-		core_session_fenced(&session, fenced, true, (20000 + i) * MS);
+		core_session_fenced(&session, fenced, 1, true, (20000 + i) * MS);
+		while (core_session_action(&session, &action))
+			;
 	}
 	for (u16 i = 1; i < 8; i++)
 		assert_true(session.queue[i].lost.fenced);
@@ -246,7 +293,9 @@ int main(void)
 		cmocka_unit_test(test_fence_refused_is_sent_again),
 		cmocka_unit_test(test_answer_without_fence),
 		cmocka_unit_test(test_fence_carrier_is_lost),
+		cmocka_unit_test(test_lost_again_before_its_fence_is_sent),
 		cmocka_unit_test(test_fences_leave_tags),
+		cmocka_unit_test(test_fences_of_merged_losses_leave_tags),
 		cmocka_unit_test(test_fences_one_after_the_other),
 	};
 

@@ -172,7 +172,7 @@ static void answer_fence(u16 queue)
 		return;
 	world.fence_waits[queue] = false;
 	world.fenced++;
-	core_session_fenced(&session, queue, !fault(5), world.now_ns);
+	core_session_fenced(&session, queue, action->incarnation, !fault(5), world.now_ns);
 }
 
 /* F5: the target's I/O for the command has ended when it is sent again. */
