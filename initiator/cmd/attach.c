@@ -173,7 +173,8 @@ static int attach_verb_run(char **operands, int count)
 		cmd_error("attach: the options of a volume in %s are set in that file", values.tab);
 		return CMD_USAGE;
 	}
-	if (count && strstr(operands[0], "://") && attach_uri_check(operands[0]))
+	if (count && strstr(operands[0], "://") &&
+	    (cmd_options_not("with a target", "tab") || attach_uri_check(operands[0])))
 		return CMD_USAGE;
 	if (values.all)
 		attach_from_tab(&done, NULL);

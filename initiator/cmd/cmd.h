@@ -71,6 +71,14 @@ const char *cmd_ping_kind_name(size_t index);
  */
 int cmd_options_parse(const struct cmd_verb *verb, char **argv, int argc, char **operands,
 		      bool *help);
+/*
+ * After that, for a mode in which the verb takes only some options: CMD_OK, or CMD_USAGE after an error message, because
+ * one was given that is not among the names of `taken`, which end with NULL. mode: "with --serve".
+ */
+int cmd_options_only(const char *mode, const char *const *taken);
+#define CMD_OPTIONS_ONLY(mode, ...) cmd_options_only(mode, (const char *const[]){ __VA_ARGS__, NULL })
+/* The same for one option that the mode does not take. */
+int cmd_options_not(const char *mode, const char *name);
 /* The verb's --help. */
 void cmd_options_help(const struct cmd_verb *verb);
 /* "64k", "1.5" is not one. 0 or -EINVAL, -ERANGE. */

@@ -132,6 +132,8 @@ static int discover_run(char **operands, int count)
 
 	if (over < 0)
 		return CMD_USAGE;
+	if (over == DISCOVER_OVER_RDMA && cmd_options_not("over RDMA alone", "port"))
+		return CMD_USAGE;
 	question.over = (unsigned int)over;
 	if (count && strlen(operands[0]) < sizeof(name))
 		strcpy(name, operands[0]);

@@ -298,7 +298,7 @@ static int doctor_run(char **operands, int count)
 	bool needs_rdma = !count || cmd_uri_needs_rdma(operands[0]);
 	bool healthy = true;
 
-	if (count && cmd_uri_check(operands[0], false))
+	if (count ? cmd_uri_check(operands[0], false) : CMD_OPTIONS_ONLY("without a target", "json"))
 		return CMD_USAGE;
 	doctor_collect_system(&facts, "");
 	doctor_collect_rdma(&facts);

@@ -89,7 +89,7 @@ static int list_run(char **operands, int count)
 		return CMD_USAGE;
 	}
 	if (values.attached)
-		return list_attached();
+		return CMD_OPTIONS_ONLY("with --attached", "attached", "json") ? CMD_USAGE : list_attached();
 	if (cmd_uri_check(operands[0], false))
 		return CMD_USAGE;
 	session = cmd_session_open(operands[0], &values.connect, &session_options);

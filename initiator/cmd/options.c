@@ -154,11 +154,17 @@ int cmd_option_store(const struct cmd_option *option, void *values, const char *
 	return 0;
 }
 
+/* The verb whose options were parsed, and which of them were there: bits by index. */
+static const struct cmd_verb *parsed;
+static uint64_t given;
+
 static int options_store(const struct cmd_verb *verb, const struct cmd_option *option,
 			 const char *text)
 {
 	char reason[CMD_REASON_BYTES];
 
+	parsed = verb;
+	given |= 1ull << (option - verb->options);
 	if (!cmd_option_store(option, verb->values, text, reason))
 		return 0;
 	cmd_error("--%s: %s", option->name, reason);
@@ -254,6 +260,34 @@ int cmd_options_parse(const struct cmd_verb *verb, char **argv, int argc, char *
 		return -1;
 	}
 	return count;
+}
+
+static bool option_given(const char *name)
+{
+	const struct cmd_option *option = parsed ? cmd_option_find(parsed->options, name, strlen(name)) : NULL;
+
+	return option && given & 1ull << (option - parsed->options);
+}
+
+int cmd_options_not(const char *mode, const char *name)
+{
+	if (!option_given(name))
+		return CMD_OK;
+	cmd_error("%s: --%s is not taken %s", parsed->name, name, mode);
+	return CMD_USAGE;
+}
+
+int cmd_options_only(const char *mode, const char *const *taken)
+{
+	for (const struct cmd_option *option = parsed ? parsed->options : NULL; option && option->name; option++) {
+		const char *const *name = taken;
+
+		while (*name && strcmp(*name, option->name))
+			name++;
+		if (!*name && cmd_options_not(mode, option->name))
+			return CMD_USAGE;
+	}
+	return CMD_OK;
 }
 
 void cmd_options_help(const struct cmd_verb *verb)

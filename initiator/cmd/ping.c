@@ -245,13 +245,23 @@ static int ping_kind_check(const char *name)
 	return CMD_USAGE;
 }
 
+/* CMD_OK, or CMD_USAGE after an error message. */
+static int ping_options_check(void)
+{
+	if (values.serve && !values.peer)
+		return CMD_OPTIONS_ONLY("with --serve", "serve", "device", "timeout");
+	if (values.peer && !values.serve)
+		return CMD_OPTIONS_ONLY("with --peer", "peer", "count", "size", "kind", "json", "device", "source", "tos",
+					"ack-timeout", "timeout");
+	return values.peer ? CMD_OK : cmd_options_not("without --peer", "size");
+}
+
 /*
  * The host of --peer or --serve: CMD_OK, or CMD_USAGE after an error message. Nothing proves who the other end is, or hides what
  * is sent.
  */
 static int ping_host_take(const char *text)
 {
-	const struct cmd_connect *connect = &values.connect;
 	char error[RBLK_ERROR_BYTES];
 	struct ini_uri uri;
 
@@ -261,8 +271,6 @@ static int ping_host_take(const char *text)
 		cmd_error("%s: between two rblk ping, TARGET is one host without a volume", text);
 	else if (values.peer && values.serve)
 		cmd_error("--peer and --serve are two ends: one of them");
-	else if (connect->name || connect->key || connect->digest || connect->tls == RBLK_TLS_ALWAYS)
-		cmd_error("between two rblk ping there is no --name, --key, --tls or --digest");
 	else {
 		host = uri.hosts[0];
 		return CMD_OK;
@@ -297,7 +305,7 @@ static int ping_run(char **operands, int count)
 	json_t *list;
 	int status;
 
-	if ((values.kind && ping_kind_check(values.kind)) || cmd_uri_check(operands[0], false))
+	if (ping_options_check() || (values.kind && ping_kind_check(values.kind)) || cmd_uri_check(operands[0], false))
 		return CMD_USAGE;
 	if ((values.peer || values.serve) && ping_host_take(operands[0]))
 		return CMD_USAGE;

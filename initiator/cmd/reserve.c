@@ -106,6 +106,17 @@ static int request_parse(struct rblk_pr_request *request)
 	return CMD_OK;
 }
 
+/* CMD_OK, or CMD_USAGE after an error message: librblk refuses what other actions do not take. */
+static int show_options_check(void)
+{
+	static const char *const changes[] = { "own-key", "new-key", "other-key", "type", "ignore-key", "abort", "persist", "volatile" };
+
+	for (size_t i = 0; i < COUNT(changes); i++)
+		if (cmd_options_not("with show", changes[i]))
+			return CMD_USAGE;
+	return CMD_OK;
+}
+
 static const char *reserve_reason(int error)
 {
 	switch (error) {
@@ -213,7 +224,7 @@ static int reserve_run(char **operands, int count)
 			  operands[1]);
 		return CMD_USAGE;
 	}
-	if (cmd_uri_check(operands[0], true) || request_parse(&request))
+	if (cmd_uri_check(operands[0], true) || request_parse(&request) || (!action && show_options_check()))
 		return CMD_USAGE;
 	request.action = (enum rblk_pr_action)action;
 	session = cmd_session_open(operands[0], &values.connect, &session_options);

@@ -52,6 +52,21 @@ wrong '--chunk: 100 is not between 512 and' copy --chunk 100 - $nobody/v
 wrong '--json: takes no value' info --json=yes $nobody/v
 wrong '--kind: unknown kind "none"' ping --kind none $nobody
 
+# An option that a mode does not take is refused.
+for option in '--count 5' '--size 8' '--kind send-events' '--source 127.0.0.1' '--tos 4' '--ack-timeout 9' '--name x' '--give-up 1'; do
+	# shellcheck disable=SC2086 # an option and its value
+	wrong "ping: ${option%% *} is not taken with --serve" ping --serve $option $nobody
+done
+expect 2 "$RBLK" ping --serve --json $nobody
+err_has 'ping: --json is not taken with --serve'
+wrong 'ping: --size is not taken without --peer' ping --size 8 $nobody
+wrong 'ping: --give-up is not taken with --peer' ping --peer --give-up 1 $nobody
+wrong 'list: --timeout is not taken with --attached' list --attached --timeout 1
+wrong 'doctor: --tls is not taken without a target' doctor --tls always
+wrong 'reserve: --own-key is not taken with show' reserve --own-key 1 $nobody/v
+wrong 'attach: --tab is not taken with a target' attach --tab /dev/null $nobody/v
+wrong 'discover: --port is not taken over RDMA alone' discover --over rdma --port 5
+
 # URIs.
 wrong 'a URI begins with rblk:// or rblk+tcp://' list http://127.0.0.1
 wrong 'a URI begins with rblk:// or rblk+tcp://' doctor 127.0.0.1
