@@ -131,21 +131,22 @@ static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 /*
  * F5: commands of a disk that was detached by force, or whose attach failed, have ended with errors
  * although they were lost with a connection. The target may carry them out until it acknowledges
- * the fence of that: the new disk's commands, which may be for the same blocks, come after it.
+ * the fence of that for this volume: the new disk's commands, which may be for the same blocks,
+ * come after it.
  */
 static int rblk_attach_await_fence(struct rblk_disk *disk, char *text)
 {
 	struct rblk_session *session = disk->session;
 	unsigned int limit_ms = session->options.connect_ms;
 
+	rblk_waiting_owe(disk);
 	if (wait_event_killable_timeout(session->wait,
-					rblk_waiting_all_fenced(session) ||
-						READ_ONCE(session->ended),
+					!READ_ONCE(disk->unfenced) || READ_ONCE(session->ended),
 					msecs_to_jiffies(limit_ms)) < 0) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_session_peer(session));
 		return -EINTR;
 	}
-	if (rblk_waiting_all_fenced(session) || READ_ONCE(session->ended))
+	if (!READ_ONCE(disk->unfenced) || READ_ONCE(session->ended))
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES,
 		  "%s/%s: the target has not ended in %u ms what was lost of a disk that is detached",
@@ -233,12 +234,7 @@ static int rblk_attach_build(struct rblk_disk *disk, char *text)
 	int error = rblk_attach_connect(disk, text);
 
 	if (!error)
-		error = rblk_attach_await_fence(disk, text);
-	if (!error)
 		error = rblk_attach_open(disk, text);
-	/*
-	 * A disk that failed before this one's volume was known did not tell it what it had lost.
-	 */
 	if (!error)
 		error = rblk_attach_await_fence(disk, text);
 	if (!error)

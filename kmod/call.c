@@ -46,6 +46,7 @@ static bool rblk_call_leave(struct rblk_call *call, struct rblk_session_command 
 	if (sc->was_left) {
 		call->left = sc->left;
 		call->left_arg = sc->left_arg;
+		call->disk = sc->disk;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return sc->was_left;
@@ -72,28 +73,32 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 
 /*
  * How many reserved tags may be taken already for this command to take another. A command that may
- * be left leaves one for ABORT and FENCE besides, and every command but KEEPALIVE leaves one for
- * KEEPALIVE.
+ * be left leaves one for ABORT and FENCE besides, an OPEN if it is not taken by a FENCE of all volumes,
+ * which may last; and every command but KEEPALIVE leaves one for KEEPALIVE.
  */
-static unsigned int rblk_call_room(const struct rblk_session_command *sc)
+static unsigned int rblk_call_room(const struct rblk_queue *queue,
+				   const struct rblk_session_command *sc)
 {
+	bool fences = false;
+	unsigned int i;
+
+	for_each_set_bit(i, &queue->reserved_used, RBLK_RESERVED_TAGS)
+		fences |= queue->reserved[i].fences_all;
+	if (sc->opcode == RBLK_OP_OPEN && fences)
+		return RBLK_RESERVED_TAGS - 2;
 	return RBLK_RESERVED_TAGS - (sc->opcode == RBLK_OP_KEEPALIVE ? 1 : sc->left ? 3 : 2);
 }
 
 /*
- * One that storage holds up, and that nobody waits for: not an OPEN, which the target answers BUSY
- * after some seconds.
+ * One that storage holds up, and that nobody waits for, keeps this one from being sent: an OPEN, which
+ * the target answers BUSY after some seconds, only the next one of its disk.
  */
-static bool rblk_call_stuck(const struct rblk_queue *queue)
+static bool rblk_call_stuck(const struct rblk_call *call, const struct rblk_session_command *sc)
 {
-	unsigned int i;
-
-	lockdep_assert_held(&queue->lock);
-	for (i = 0; i < RBLK_RESERVED_TAGS; i++)
-		if (queue->reserved[i].left &&
-		    queue->reserved[i].command.wire.opcode != RBLK_OP_OPEN)
-			return true;
-	return false;
+	if (!call->left)
+		return false;
+	return sc->opcode == RBLK_OP_OPEN ? call->disk == sc->disk
+					  : call->command.wire.opcode != RBLK_OP_OPEN;
 }
 
 /*
@@ -103,9 +108,15 @@ static bool rblk_call_stuck(const struct rblk_queue *queue)
 static bool rblk_call_may_take(const struct rblk_queue *queue,
 			       const struct rblk_session_command *sc)
 {
-	if (hweight_long(queue->reserved_used) > rblk_call_room(sc))
+	unsigned int i;
+
+	lockdep_assert_held(&queue->lock);
+	if (hweight_long(queue->reserved_used) > rblk_call_room(queue, sc))
 		return false;
-	return !sc->left || sc->opcode == RBLK_OP_OPEN || !rblk_call_stuck(queue);
+	for (i = 0; sc->left && i < RBLK_RESERVED_TAGS; i++)
+		if (rblk_call_stuck(&queue->reserved[i], sc))
+			return false;
+	return true;
 }
 
 /*
@@ -129,6 +140,7 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 		__set_bit(bit, &queue->reserved_used);
 		queue->session_callers++;
 		call = &queue->reserved[bit];
+		call->fences_all = sc->opcode == RBLK_OP_FENCE && !sc->volume;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (IS_ERR(call))

@@ -11,6 +11,7 @@
 #include "kmod/command.h"
 
 struct rblk_call;
+struct rblk_disk;
 struct rblk_session;
 
 /*
@@ -21,6 +22,7 @@ typedef void (*rblk_left_fn)(struct rblk_session *session, const struct rblk_cal
 
 struct rblk_call {
 	struct rblk_command command;
+	bool fences_all; /* queue->lock: a FENCE of all volumes, which storage may hold up */
 	bool finished; /* stored with release: the command is the waiter's again */
 	/*
 	 * queue->lock; NULL, or nobody waits any more: its end gives the tag back, and is told to
@@ -28,6 +30,7 @@ struct rblk_call {
 	 */
 	rblk_left_fn left;
 	void *left_arg;
+	const struct rblk_disk *disk; /* queue->lock: whose it is; only compared */
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -61,6 +64,8 @@ struct rblk_session_command {
 	 */
 	rblk_left_fn left;
 	void *left_arg;
+	/* whose volume it is about: one that hangs has one command that was left, on each queue */
+	const struct rblk_disk *disk;
 	bool was_left; /* out: it stays outstanding; left() has left_arg */
 };
 

@@ -187,7 +187,9 @@ static void rblk_drive_tick(struct rblk_session *session)
 
 /*
  * Queues that are to move to another portal take no commands any more, and are lost when their last
- * one is answered: none has to be sent again. True: some have commands.
+ * one is answered: none has to be sent again. What storage does not end in command_ms (a FENCE,
+ * requests of a disk that hangs) does not keep them: it waits as long elsewhere. True: some have
+ * commands.
  */
 static bool rblk_drive_leave(struct rblk_session *session)
 {
@@ -195,7 +197,8 @@ static bool rblk_drive_leave(struct rblk_session *session)
 	unsigned int i;
 
 	for_each_set_bit(i, &session->leaving, session->queue_count) {
-		if (!rblk_queue_idle(session->queues[i])) {
+		if (!rblk_queue_idle(session->queues[i]) &&
+		    time_before(jiffies, session->queues[i]->leave_by)) {
 			busy = true;
 			continue;
 		}
@@ -292,6 +295,7 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		queue_work(rblk_workqueue, &queue->close_work);
 		break;
 	case CORE_ACTION_LEAVE:
+		queue->leave_by = jiffies + msecs_to_jiffies(session->options.command_ms);
 		__set_bit(action->queue, &session->leaving);
 		break;
 	case CORE_ACTION_FENCE:

@@ -92,6 +92,7 @@ struct rblk_queue {
 	struct rdma_cm_id *cm_id;
 	unsigned int attempt_ms;  /* drive.c: how long the attempt may take */
 	unsigned long connect_by; /* jiffies; drive.c */
+	unsigned long leave_by;   /* jiffies, of a queue that is to move; drive_work */
 	struct completion step;
 	int step_error;
 	char step_text[RBLK_TEXT_SHORT];

@@ -41,11 +41,10 @@ static bool rblk_reservation_over(const struct rblk_disk *disk)
 
 /*
  * A queue that takes commands and carries no other of these, so that ABORT and FENCE find a tag
- * there; queue 0 last, since it carries OPEN and CLOSE, too. F5: what was lost with queue `lost`
- * waits for the fence of that. -1: not now.
+ * there; queue 0 last, since it carries OPEN and CLOSE, too. F5: what was lost waits for its fence.
+ * -1: not now.
  */
-static int rblk_reservation_take_queue(struct rblk_disk *disk, int lost,
-				       struct rblk_session_command *sc)
+static int rblk_reservation_take_queue(struct rblk_disk *disk, struct rblk_session_command *sc)
 {
 	struct rblk_session *session = disk->session;
 	const struct core_session *core = &session->core;
@@ -53,9 +52,9 @@ static int rblk_reservation_take_queue(struct rblk_disk *disk, int lost,
 
 	spin_lock_irq(&session->core_lock);
 	if (core->state == CORE_SESSION_LIVE && disk->ready &&
-	    !(lost >= 0 && core->queue[lost].lost.waits))
+	    !(disk->unfenced | disk->reserve_unfenced))
 		for (i = core->queues - 1; i >= 0; i--)
-			if (core_session_open(core, i) && !session->queues[i]->polled &&
+			if (core_session_carries(core, i) && !session->queues[i]->polled &&
 			    !test_bit(i, &session->reserving))
 				break;
 	if (i >= 0) {
@@ -118,32 +117,33 @@ static bool rblk_reservation_refused(const struct rblk_session_command *sc, int 
 }
 
 /* There is a queue for it; or, without one, the disk is over. */
-static bool rblk_reservation_may_go(struct rblk_disk *disk, int lost,
-				    struct rblk_session_command *sc, int *queue)
+static bool rblk_reservation_may_go(struct rblk_disk *disk, struct rblk_session_command *sc,
+				    int *queue)
 {
 	if (rblk_reservation_over(disk))
 		return true;
-	*queue = rblk_reservation_take_queue(disk, lost, sc);
+	*queue = rblk_reservation_take_queue(disk, sc);
 	return *queue >= 0;
 }
 
-/*
- * Once, as soon as there is a queue for it. *lost: the last one that it was lost with, -1 if none.
- */
-static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_command *sc, int *lost)
+/* Once, as soon as there is a queue for it. *lost: it may have been lost with that. */
+static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_command *sc,
+				 bool *lost)
 {
 	struct rblk_session *session = disk->session;
 	int queue = -1, error;
 
 	sc->status = RBLK_OK;
-	if (wait_event_killable(session->wait, rblk_reservation_may_go(disk, *lost, sc, &queue)))
+	if (wait_event_killable(session->wait, rblk_reservation_may_go(disk, sc, &queue)))
 		return -EINTR;
 	if (queue < 0)
 		return -ENOLINK;
 	error = rblk_call_run(session->queues[queue], sc, RBLK_CALL_FOREVER);
 	rblk_reservation_put_queue(session, queue);
-	if (error && !sc->status && error != -EBUSY)
-		*lost = queue;
+	if (error && !sc->status && error != -EBUSY) {
+		rblk_waiting_owe_reserve(disk, queue);
+		*lost = true;
+	}
 	return error;
 }
 
@@ -156,7 +156,8 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 {
 	unsigned long end = jiffies + msecs_to_jiffies(disk->session->options.give_up_ms);
 	unsigned int times = 0;
-	int error, lost = -1;
+	bool lost = false;
+	int error;
 
 	lockdep_assert_held(&disk->reservation_lock);
 	for (;;) {
@@ -173,7 +174,7 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 		 * A refused command did nothing: as a retry, a PREEMPT would succeed that another
 		 * one has overtaken.
 		 */
-		if (lost >= 0)
+		if (lost)
 			sc->flags = RBLK_CMD_RETRY;
 		schedule_timeout_killable(msecs_to_jiffies(rblk_waiting_pause_ms(++times)));
 		if (fatal_signal_pending(current))

@@ -78,8 +78,10 @@ static void rblk_waiting_mark(struct rblk_session *session, const u8 uuid[16], u
 	lockdep_assert_held(&session->core_lock);
 	list_for_each_entry(disk, &session->disks, peer)
 		if (smp_load_acquire(&disk->opened) &&
-		    !memcmp(disk->uuid, uuid, sizeof(disk->uuid)))
+		    !memcmp(disk->uuid, uuid, sizeof(disk->uuid))) {
 			WRITE_ONCE(disk->unfenced, (disk->unfenced | owed) & ~fenced);
+			disk->reserve_unfenced &= ~fenced;
+		}
 }
 
 /*
@@ -107,8 +109,10 @@ static void rblk_waiting_note_fenced(struct rblk_session *session, unsigned int 
 	lockdep_assert_held(&session->waiting_lock);
 	session->unfenced &= ~(1ul << queue);
 	spin_lock(&session->core_lock);
-	list_for_each_entry(disk, &session->disks, peer)
+	list_for_each_entry(disk, &session->disks, peer) {
 		WRITE_ONCE(disk->unfenced, disk->unfenced & ~(1ul << queue));
+		disk->reserve_unfenced &= ~(1ul << queue);
+	}
 	spin_unlock(&session->core_lock);
 }
 
@@ -267,6 +271,13 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
 	}
 }
 
+/* By which the disk's volume is open in this epoch; 0: by none. */
+static u32 rblk_waiting_handle(const struct rblk_disk *disk)
+{
+	lockdep_assert_held(&disk->session->core_lock);
+	return disk->epoch == disk->session->core.epoch ? disk->handle : 0;
+}
+
 /*
  * Requests that are LOST with this queue become READY: those that are fenced, all or those of one
  * volume (0: all), or those that need no fence.
@@ -281,7 +292,7 @@ static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue
 		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue ||
 		    (!fenced && rblk_waiting_needs_fence(io)))
 			continue;
-		if (handle && rblk_le32(io->command.wire.volume) != handle)
+		if (handle && rblk_waiting_handle(rblk_disk_of(rblk_io_rq(io))) != handle)
 			continue;
 		io->wait = RBLK_WAIT_READY;
 		io->retry |= fenced;
@@ -305,55 +316,44 @@ void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int qu
 	spin_unlock_irq(&session->waiting_lock);
 }
 
-/* By which the disk's volume is open in this epoch; 0: by none. */
-static u32 rblk_waiting_handle(const struct rblk_disk *disk)
-{
-	lockdep_assert_held(&disk->session->core_lock);
-	return disk->epoch == disk->session->core.epoch ? disk->handle : 0;
-}
-
 static u32 rblk_waiting_nearer(u32 next, u32 handle, u32 other)
 {
 	return other > handle && (!next || other < next) ? other : next;
 }
 
-u32 rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 handle)
+/*
+ * A volume that was replaced since is another one to the target, with another handle; but that is
+ * served only when nothing holds the store of the one before any more (F6).
+ */
+bool rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 *handle)
 {
 	const struct rblk_disk *disk;
 	struct rblk_io *io;
-	u32 next = 0;
-
-	spin_lock_irq(&session->waiting_lock);
-	list_for_each_entry(io, &session->waiting, command.entry)
-		if (io->wait == RBLK_WAIT_LOST && io->lost_queue == queue &&
-		    rblk_waiting_needs_fence(io))
-			next = rblk_waiting_nearer(next, handle,
-						   rblk_le32(io->command.wire.volume));
-	spin_lock(&session->core_lock);
-	list_for_each_entry(disk, &session->disks, peer)
-		if (disk->unfenced & 1ul << queue)
-			next = rblk_waiting_nearer(next, handle, rblk_waiting_handle(disk));
-	spin_unlock(&session->core_lock);
-	spin_unlock_irq(&session->waiting_lock);
-	return next;
-}
-
-bool rblk_waiting_owes_volume(struct rblk_session *session, unsigned int queue)
-{
-	const struct rblk_disk *disk;
+	u32 after = *handle;
 	bool owes = false;
 
-	spin_lock_irq(&session->core_lock);
-	list_for_each_entry(disk, &session->disks, peer)
-		owes |= READ_ONCE(disk->unfenced) & 1ul << queue;
-	spin_unlock_irq(&session->core_lock);
+	*handle = 0;
+	spin_lock_irq(&session->waiting_lock);
+	spin_lock(&session->core_lock);
+	list_for_each_entry(io, &session->waiting, command.entry) {
+		if (io->wait != RBLK_WAIT_LOST || io->lost_queue != queue ||
+		    !rblk_waiting_needs_fence(io))
+			continue;
+		owes = true;
+		disk = rblk_disk_of(rblk_io_rq(io));
+		*handle = rblk_waiting_nearer(*handle, after, rblk_waiting_handle(disk));
+	}
+	list_for_each_entry(disk, &session->disks, peer) {
+		if (!((disk->unfenced | disk->reserve_unfenced) & 1ul << queue))
+			continue;
+		owes = true;
+		*handle = rblk_waiting_nearer(*handle, after, rblk_waiting_handle(disk));
+	}
+	spin_unlock(&session->core_lock);
+	spin_unlock_irq(&session->waiting_lock);
 	return owes;
 }
 
-/*
- * A volume that was replaced since is another one to the target; but that is served only when
- * nothing holds the store of the one before any more (F6).
- */
 static void rblk_waiting_note_volume(struct rblk_session *session, unsigned int queue, u32 handle)
 {
 	const struct rblk_disk *disk;
@@ -375,22 +375,40 @@ void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queu
 	 */
 	spin_lock(&session->core_lock);
 	owes = core_session_owes_fence(&session->core, queue, epoch, incarnation);
-	if (owes)
+	if (owes) {
 		rblk_waiting_note_volume(session, queue, handle);
-	spin_unlock(&session->core_lock);
-	if (owes)
 		rblk_waiting_let_go(session, queue, true, handle);
+	}
+	spin_unlock(&session->core_lock);
+	spin_unlock_irq(&session->waiting_lock);
+	wake_up_all(&session->wait); /* attach.c, reservation.c */
+}
+
+void rblk_waiting_owe(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	unsigned int i;
+
+	spin_lock_irq(&session->waiting_lock);
+	spin_lock(&session->core_lock);
+	WRITE_ONCE(disk->unfenced, disk->unfenced | session->unfenced);
+	spin_unlock(&session->core_lock);
+	for_each_set_bit(i, &disk->unfenced, session->queue_count)
+		mod_delayed_work(rblk_calls, &session->queues[i]->volumes_work, 0);
 	spin_unlock_irq(&session->waiting_lock);
 }
 
-bool rblk_waiting_all_fenced(struct rblk_session *session)
+void rblk_waiting_owe_reserve(struct rblk_disk *disk, unsigned int queue)
 {
-	bool fenced;
+	struct rblk_session *session = disk->session;
 
 	spin_lock_irq(&session->waiting_lock);
-	fenced = !session->unfenced;
+	spin_lock(&session->core_lock);
+	if (session->core.queue[queue].lost.waits)
+		disk->reserve_unfenced |= 1ul << queue;
+	spin_unlock(&session->core_lock);
 	spin_unlock_irq(&session->waiting_lock);
-	return fenced;
+	mod_delayed_work(rblk_calls, &session->queues[queue]->volumes_work, 0);
 }
 
 void rblk_waiting_kick(struct rblk_session *session)

@@ -14,6 +14,7 @@
 #include <linux/types.h>
 
 struct rblk_session;
+struct rblk_disk;
 struct rblk_io;
 struct rblk_queue;
 
@@ -33,12 +34,10 @@ bool rblk_waiting_refused(struct rblk_io *io);
 /* No queue takes it: it is READY, or ended at once if nothing is to wait any more. Any context. */
 void rblk_waiting_hold(struct rblk_io *io);
 /*
- * The lowest handle above `handle` of a volume that waits for the fence of the queue, with commands
- * that were lost or for those that have failed (F5); 0: none.
+ * Does any volume wait for the fence of the queue, with commands that were lost or for those that have
+ * failed (F5)? *handle is the next one above *handle by which such a volume is open now; 0: none is.
  */
-u32 rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 handle);
-/* Does a disk wait for the fence of what has failed? Its volume may not be open now. */
-bool rblk_waiting_owes_volume(struct rblk_session *session, unsigned int queue);
+bool rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 *handle);
 /*
  * Its commands may be sent, and those that were lost again: this incarnation is fenced for that
  * volume. No effect if it is no longer what is waited for.
@@ -59,10 +58,14 @@ void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
 /* F5: those of them that need no fence may be. */
 void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue);
 /*
- * F5: has the fence been acknowledged of all that has ended with an error while it was LOST? Such a
- * write may be carried out until then. session->wait is woken when this may have changed.
+ * Sleeps. A disk whose volume has just been opened: another one, which is detached, may have failed
+ * commands to that volume that were lost, and the target may carry those out until their fence (F5).
+ * Nothing is sent until the target has said for this volume that it does not: disk->unfenced. That
+ * and the next are asked for at once; session->wait is woken when one is known.
  */
-bool rblk_waiting_all_fenced(struct rblk_session *session);
+void rblk_waiting_owe(struct rblk_disk *disk);
+/* Sleeps. A RESERVE was lost with the queue: the fence of that, in disk->reserve_unfenced. */
+void rblk_waiting_owe_reserve(struct rblk_disk *disk, unsigned int queue);
 /* A queue takes commands now: send what is READY. */
 void rblk_waiting_kick(struct rblk_session *session);
 /* A gate, the session's or a disk's, was closed: end what may not wait any more. Any context. */

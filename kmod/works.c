@@ -227,9 +227,8 @@ static void rblk_works_volumes_run(struct work_struct *work)
 	struct rblk_session *session = queue->session;
 	unsigned int noio = memalloc_noio_save();
 	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
-	bool owes, left = false, able = true;
+	bool owes, able = true;
 	unsigned long pause;
-	u32 handle = 0;
 	int error;
 
 	spin_lock_irq(&session->core_lock);
@@ -238,20 +237,19 @@ static void rblk_works_volumes_run(struct work_struct *work)
 	owes = core_session_owes_fence(&session->core, queue->index, sc.epoch,
 				       queue->part_incarnation);
 	spin_unlock_irq(&session->core_lock);
-	while (owes && (handle = rblk_waiting_next_volume(session, queue->index, handle))) {
-		sc.volume = handle;
+	while (owes && rblk_waiting_next_volume(session, queue->index, &sc.volume) && sc.volume) {
 		error = rblk_works_fence_volume(queue, &sc);
 		able &= error != -EOPNOTSUPP;
-		left |= error != 0;
 		if (!error)
-			rblk_waiting_release_volume(session, queue->index, handle, sc.epoch,
+			rblk_waiting_release_volume(session, queue->index, sc.volume, sc.epoch,
 						    (u32)sc.argument);
 	}
-	/* A disk whose volume is not open now is asked about when it is. */
-	left = owes && able && (left || rblk_waiting_owes_volume(session, queue->index));
-	queue->part_rounds = left ? queue->part_rounds + 1 : 0;
+	/* Those that are left: also one whose volume is not open now, which has no handle. */
+	sc.volume = 0;
+	owes = owes && able && rblk_waiting_next_volume(session, queue->index, &sc.volume);
+	queue->part_rounds = owes ? queue->part_rounds + 1 : 0;
 	pause = msecs_to_jiffies(rblk_waiting_pause_ms(min(queue->part_rounds, 4u)));
-	if (left)
+	if (owes)
 		queue_delayed_work(rblk_calls, &queue->volumes_work, pause);
 	memalloc_noio_restore(noio);
 }

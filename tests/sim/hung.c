@@ -59,10 +59,26 @@ bool sim_hung_may_break(uint32_t chance)
 	return hangs_now() && hung.broken < BREAKS_MAX && sim_chance(hung.broken ? chance / 100 : chance);
 }
 
+bool sim_hung_broke(void)
+{
+	return hung.broken && hangs_now();
+}
+
 void sim_hung_broken(void)
 {
 	if (hung.broken++)
 		sim_reached("hung disk", "a connection is lost, and another one", NULL);
+}
+
+void sim_hung_done(const char *who, const char *what, const struct sim_disk *disk, uint64_t begun_ns)
+{
+	if (!hung.disk || sim_hung_is(disk) || begun_ns < hung.from_ns || begun_ns >= hung.until_ns)
+		return;
+	if (sim_now_ns() - begun_ns > LIMIT_NS)
+		sim_fail("%s: %s on a disk that is well took %llu ms, because another disk hangs", who, what,
+			 (unsigned long long)((sim_now_ns() - begun_ns) / SIM_MS));
+	if (hung.broken && hangs_now())
+		sim_reached("hung disk: a connection is lost, and others go on with", what, NULL);
 }
 
 void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,

@@ -22,8 +22,12 @@ bool sim_hung_is(const struct sim_disk *disk);
 uint64_t sim_hung_ns(const struct sim_disk *disk);
 /* Is it time for a connection to break? */
 bool sim_hung_may_break(uint32_t chance);
+/* Has one, and does the disk hang? */
+bool sim_hung_broke(void);
 /* It has. */
 void sim_hung_broken(void);
+/* Something that is not of the disk that hangs has been done: an attach, a RESERVE. */
+void sim_hung_done(const char *who, const char *what, const struct sim_disk *disk, uint64_t begun_ns);
 /* A command on a disk has ended, of the module or an application. */
 void sim_hung_ended(const char *who, const struct sim_disk *disk, const struct sim_command *command, uint64_t begun_ns,
 		    bool done, bool module);

@@ -156,6 +156,20 @@ static void module_begin_some(struct sim_module *module)
 	}
 }
 
+static const struct sim_disk *volume_disk(const struct sim_module *module, const struct sim_module_disk *disk)
+{
+	return module->host->disks[disk->volume];
+}
+
+/* Where one hangs, the other one, as soon as a connection has broken. */
+static uint32_t replace_rate(const struct sim_module *module, const struct sim_module_disk *disk, bool unfenced)
+{
+	if (module->hung_breaks)
+		return !sim_hung_broke() || !module->hung_attaches || sim_hung_is(volume_disk(module, disk)) ? 0
+		       : unfenced ? 700000 : module->hung_attaches;
+	return unfenced ? 700000 : module->abandon / 2;
+}
+
 /*
  * With two disks one may be detached by force and attached again, over the session of the other: most likely
  * while a fence is owed for what it had. False: it was not attached.
@@ -164,18 +178,21 @@ static bool module_replace_one(struct sim_module *module)
 {
 	bool attached;
 
-	if (module->disk_count < 2 || module->calm)
+	if (module->disk_count < 2 || (module->calm && !module->hung_attaches))
 		return true;
 	for (unsigned int i = 0; i < module->disk_count; i++) {
 		struct sim_module_disk *disk = &module->disks[i];
 		struct sim_disk_view view;
+		uint64_t begun_ns;
 
 		sim_disk_look(disk->disk, &view);
-		if (!sim_chance(view.unfenced ? 700000 : module->abandon / 2))
+		if (!sim_chance(replace_rate(module, disk, view.unfenced)))
 			continue;
 		module->doing = "replaces a disk";
 		disk_detach(module, disk, true);
+		begun_ns = sim_now_ns();
 		attached = disk_attach(module, disk);
+		sim_hung_done(module->actor.name, "an attach", volume_disk(module, disk), begun_ns);
 		sim_reached("module", attached ? "has a disk detached by force and attached again"
 					       : "has a disk detached by force, and it is not attached again",
 			    view.unfenced ? "while a fence was owed" : NULL);
@@ -208,6 +225,9 @@ static void hung_break(const struct sim_module *module)
 	if (sim_hung_may_break(module->hung_breaks) &&
 	    sim_disk_kill_shared(module->disks[0].disk, module->disks[1].disk, module->fail_fast))
 		sim_hung_broken();
+	/* As when queue 0 takes the place of another one, whatever that has under way. */
+	if (sim_hung_broke() && sim_chance(module->hung_breaks / 10))
+		sim_disk_move(module->disks[0].disk);
 }
 
 /* False: a disk has failed, or it does not want to wait. */

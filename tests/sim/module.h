@@ -98,6 +98,7 @@ struct sim_module {
 	uint32_t abandon; /* of a million turns: detaches with requests under way */
 	uint32_t kill;	  /* of a million turns: kills a connection */
 	uint32_t hung_breaks; /* of a million turns while a disk hangs: loses one connection, once */
+	uint32_t hung_attaches; /* of a million turns then: has the disk that is well attached again */
 	bool benign;	   /* nothing happens that is a reason for a disk to fail */
 	uint32_t reserves; /* of a million turns of a program that does; 0: there is none */
 	bool preempts;     /* it takes the reservation of others, above all */

@@ -9,6 +9,7 @@
 
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/hung.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 
@@ -33,13 +34,16 @@ static void caller_reserves(struct sim_module_caller *caller, struct rblk_disk *
 	struct sim_disk_answer answer;
 	struct sim_disk_view view;
 	struct rblk_wire_reservation asked;
+	uint64_t begun_ns;
 
 	sim_reserver_begin(reserver, &asked);
 	/* As the module does by itself. */
 	sim_disk_look(disk, &view);
 	if (asked.new_key && view.flags & RBLK_VOLUME_RESERVATIONS_PERSIST)
 		asked.flags |= RBLK_RESERVE_PERSIST;
+	begun_ns = sim_now_ns();
 	answer = sim_disk_reserve(disk, &asked);
+	sim_hung_done(reserver->name, "RESERVE", reserver->host->disks[reserver->volume], begun_ns);
 	sim_trace(reserver->name, "RESERVE ends: error %d, %s%s", -answer.error,
 		  answer.answered ? rblk_status_text(answer.status) : "not answered",
 		  answer.lost ? ", sent again" : "");
@@ -102,7 +106,10 @@ static void caller_run(void *arg)
 	struct sim_module_caller *caller = arg;
 	struct sim_reserver *reserver = &caller->reserver;
 
-	while (!caller->module->halts) {
+	/* A RESERVE that waits for a disk that hangs has its queue's only tag for these. */
+	if (sim_hung_is(reserver->host->disks[reserver->volume]))
+		reserver->released = true;
+	while (!caller->module->halts && !sim_hung_is(reserver->host->disks[reserver->volume])) {
 		sim_fiber_sleep(sim_between(SIM_US, SIM_MS));
 		reserver->calm = caller->module->calm;
 		if (caller->slot->disk)

@@ -420,6 +420,13 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 	sim_disk_kill_sending = sim_disk_open_late = sim_disk_starve = sim_blk_fake_timeouts = 0;
 	module->hung_breaks = breaks;
 	module->benign = true;
+	/* Its programs reserve the volumes, or the disk that is well is attached again. */
+	module->reserved = breaks && !module->fail_fast && sim_chance(500000);
+	module->reserves = module->reserved ? 300000 : 0;
+	/* The first carries what the disk that hangs holds up: OPEN, FENCE. */
+	if (module->reserved)
+		module->attach.queues = 3;
+	module->hung_attaches = breaks && !module->reserved ? 20000 : 0;
 }
 
 /* It hangs much longer than its sessions would wait for a target that is lost. */
@@ -433,6 +440,8 @@ static void make_hung(void)
 		make_hung_app(&sim_world.apps[i], breaks);
 	if (sim_world.module_count)
 		make_hung_module(&sim_world.module, breaks);
+	for (unsigned int i = 0; i < sim_world.app_count; i++)
+		sim_world.apps[i].reserved = sim_world.module_count && sim_world.module.reserved;
 	for (unsigned int v = 0; v < sim_world.hosts[0].volume_count; v++)
 		sim_world.hosts[0].disks[v]->fault_rates.fail = 0;
 	hung_ns = sim_between(4, 8) * SIM_S;

@@ -12,6 +12,7 @@
 #include "kmod/drive.h"
 #include "kmod/durable.h"
 #include "kmod/queue.h"
+#include "proto/core/session_impl.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
@@ -152,7 +153,7 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.write_cache = disk->gendisk->queue->write_cache,
 		.lost = rblk_durable_lost(disk),
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
-		.goes_on = session->core.state == CORE_SESSION_LIVE && !disk->unfenced,
+		.goes_on = session->core.state == CORE_SESSION_LIVE && !disk->unfenced && !disk->reserve_unfenced,
 		.unfenced = unfenced(disk),
 		.fence_late = late_fence(session) >= 0,
 		.contexts = session->hw_queues,
@@ -200,6 +201,24 @@ static void check_batches(const struct rblk_session *session)
 	}
 }
 
+/* A queue that is to move to another portal does so, whatever storage holds up. */
+static void check_leaving(const struct rblk_session *session)
+{
+	static struct { u32 incarnation; unsigned long since; } leaving[RBLK_QUEUES_MAX];
+
+	for (unsigned int i = 0; i < session->queue_count; i++) {
+		const struct core_queue *queue = &session->core.queue[i];
+		bool leaves = queue->state == CORE_QUEUE_LIVE && queue->leaving;
+
+		if (!leaves || leaving[i].incarnation != queue->incarnation || jiffies < leaving[i].since)
+			leaving[i].since = jiffies;
+		leaving[i].incarnation = leaves ? queue->incarnation : 0;
+		if (jiffies - leaving[i].since > session->options.command_ms + LATE_MS)
+			sim_fail("the kernel: queue %u is to move to another portal for %lu ms", i,
+				 jiffies - leaving[i].since);
+	}
+}
+
 void sim_disk_sample(const struct rblk_disk *disk)
 {
 	static const char *const waits[] = {
@@ -211,6 +230,7 @@ void sim_disk_sample(const struct rblk_disk *disk)
 
 	check_times(disk->session);
 	check_batches(disk->session);
+	check_leaving(disk->session);
 	list_for_each_entry(io, &disk->session->waiting, command.entry)
 		sim_reached("module", "a request waits", waits[io->wait]);
 }
@@ -273,12 +293,32 @@ bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other, bool 
 	const struct rblk_session *session = disk->session;
 	struct rblk_queue *shared = queue_of(session, disk, true, other);
 
+	/* Rather one by which a RESERVE is under way. */
+	if (!all && session->reserving && sim_chance(500000))
+		shared = session->queues[__builtin_ctzl(session->reserving)];
 	if (!shared || (all && !queue_of(session, disk, false, NULL)))
 		return false;
 	for (unsigned int i = 0; i < session->queue_count; i++)
 		if (all || session->queues[i] == shared)
 			rblk_queue_lost(session->queues[i], "killed by its user");
 	return true;
+}
+
+void sim_disk_move(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	struct core_queue *queue = &session->core.queue[session->queue_count - 1];
+
+	if (session->queue_count == 1 || queue->state != CORE_QUEUE_LIVE || queue->leaving)
+		return;
+	sim_reached("module", "has a queue move to another portal",
+		    rblk_queue_idle(session->queues[session->queue_count - 1]) ? NULL : "that has commands");
+	spin_lock(&session->core_lock);
+	queue->leaving = true;
+	queue->todo |= QUEUE_LEAVE;
+	session->core.acts = true;
+	rblk_drive_follow(session);
+	spin_unlock(&session->core_lock);
 }
 
 /* -- session commands --------------------------------------------------------------------------------- */

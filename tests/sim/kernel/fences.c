@@ -38,10 +38,10 @@ void sim_fence_answered(const struct rblk_session *session, const struct rblk_se
 	}
 }
 
-static bool volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
+bool sim_volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
 {
 	for (unsigned int i = 0; i < FENCES; i++)
-		if (fences[i].lost.queue == lost->queue && fences[i].lost.incarnation == lost->incarnation &&
+		if (fences[i].lost.queue == lost->queue && fences[i].lost.incarnation >= lost->incarnation &&
 		    fences[i].lost.epoch == lost->epoch && !memcmp(fences[i].uuid, disk->uuid, sizeof(disk->uuid)) &&
 		    !memcmp(fences[i].lost.session_id, lost->session_id, sizeof(lost->session_id)))
 			return true;
@@ -57,7 +57,7 @@ bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_los
 	return lost->lost &&
 	       !memcmp(disk->session->session_id, lost->session_id, sizeof(lost->session_id)) &&
 	       core->epoch == lost->epoch && owed->waits && !owed->fenced &&
-	       owed->incarnation == lost->incarnation && !volume_is_fenced(disk, lost);
+	       owed->incarnation == lost->incarnation && !sim_volume_is_fenced(disk, lost);
 }
 
 /*

@@ -86,6 +86,8 @@ unsigned int sim_disk_opens_lost(const struct rblk_disk *disk);
 void sim_disk_sample(const struct rblk_disk *disk);
 /* Any one of its session's. */
 void sim_disk_kill_connection(struct rblk_disk *disk);
+/* The last queue is to go to another portal. */
+void sim_disk_move(struct rblk_disk *disk);
 /*
  * One that has commands of two disks of one session, or `all` if there is another one without any of the first; false:
  * there is none.
@@ -140,6 +142,8 @@ struct sim_disk_lost sim_lost_with(const struct rblk_io *io);
 /* FENCE of a volume was answered with success. */
 struct rblk_session;
 struct rblk_session_command;
+/* For the disk's volume alone, that or a later incarnation. */
+bool sim_volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
 void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command);
 void sim_fences_reset(void);
 

@@ -18,12 +18,10 @@
 /* An ioctl under way, by the program that waits in it. */
 static struct ioctl {
 	const void *context; /* NULL: free */
-	bool answered, lost;
+	bool answered;
 	u16 status;
-	/* The last attempt was lost with this queue's incarnation, in this epoch. */
-	unsigned int queue;
-	u32 incarnation;
-	u64 epoch;
+	struct sim_disk_lost lost; /* the last attempt */
+	const struct rblk_disk *disk;
 } ioctls[CALLERS_MAX];
 
 static struct ioctl *ioctl_of(const void *context)
@@ -34,18 +32,18 @@ static struct ioctl *ioctl_of(const void *context)
 	sim_fail("the kernel: RESERVE of nobody, or of too many");
 }
 
-static struct ioctl *ioctl_begin(void)
+static struct ioctl *ioctl_begin(const struct rblk_disk *disk)
 {
 	struct ioctl *ioctl = ioctl_of(NULL);
 
-	*ioctl = (struct ioctl){ .context = sim_context() };
+	*ioctl = (struct ioctl){ .context = sim_context(), .disk = disk };
 	return ioctl;
 }
 
 static struct sim_disk_answer ioctl_end(struct ioctl *ioctl, int error)
 {
 	struct sim_disk_answer answer = {
-		.error = error, .answered = ioctl->answered, .status = ioctl->status, .lost = ioctl->lost,
+		.error = error, .answered = ioctl->answered, .status = ioctl->status, .lost = ioctl->lost.lost,
 	};
 
 	if (answer.answered && (answer.status == RBLK_OK) != !error)
@@ -63,16 +61,17 @@ static void attempt_check(const struct ioctl *ioctl, const struct rblk_queue *qu
 			  const struct rblk_session_command *sc)
 {
 	const struct core_session *core = &queue->session->core;
-	const struct core_lost *owed = &core->queue[ioctl->queue].lost;
+	const struct core_lost *owed = &core->queue[ioctl->lost.queue].lost;
 	bool retry = sc->flags & RBLK_CMD_RETRY;
 
-	if (retry && !ioctl->lost)
+	if (retry && !ioctl->lost.lost)
 		sim_fail("the kernel: RESERVE says that it was lost before, and it was not");
-	if (!retry && ioctl->lost)
+	if (!retry && ioctl->lost.lost)
 		sim_fail("the kernel: RESERVE does not say that it was lost before");
 	/* The queue may have been lost since it was chosen: then nothing is sent on it. */
-	if (ioctl->lost && core->epoch == ioctl->epoch && core_session_open(core, queue->index) &&
-	    owed->waits && !owed->fenced && owed->incarnation >= ioctl->incarnation)
+	if (ioctl->lost.lost && core->epoch == ioctl->lost.epoch && core_session_carries(core, queue->index) &&
+	    owed->waits && !owed->fenced && owed->incarnation >= ioctl->lost.incarnation &&
+	    !sim_volume_is_fenced(ioctl->disk, &ioctl->lost))
 		sim_fail("the kernel: RESERVE is sent again, and a fence is owed for it (F5)");
 }
 
@@ -82,9 +81,8 @@ int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc, unsigned int timeout_ms)
 {
 	struct ioctl *ioctl = ioctl_of(sim_context());
-	unsigned int index = queue->index;
-	u32 incarnation = queue->incarnation;
-	u64 epoch = queue->epoch;
+	struct sim_disk_lost lost = { .lost = true, .queue = queue->index, .epoch = queue->epoch,
+				      .incarnation = queue->incarnation };
 	int error;
 
 	attempt_check(ioctl, queue, sc);
@@ -93,10 +91,8 @@ int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc, u
 	ioctl->status = sc->status;
 	if (ioctl->answered || error == -EBUSY)
 		return error;
-	ioctl->lost = true;
-	ioctl->queue = index;
-	ioctl->incarnation = incarnation;
-	ioctl->epoch = epoch;
+	memcpy(lost.session_id, queue->session->session_id, sizeof(lost.session_id));
+	ioctl->lost = lost;
 	return error;
 }
 
@@ -135,7 +131,7 @@ static int reserve_call(struct block_device *bdev, const struct rblk_wire_reserv
 struct sim_disk_answer sim_disk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservation *asked)
 {
 	struct block_device bdev = { disk->gendisk };
-	struct ioctl *ioctl = ioctl_begin();
+	struct ioctl *ioctl = ioctl_begin(disk);
 
 	return ioctl_end(ioctl, reserve_call(&bdev, asked));
 }
@@ -143,7 +139,7 @@ struct sim_disk_answer sim_disk_reserve(struct rblk_disk *disk, const struct rbl
 int sim_disk_read_keys(struct rblk_disk *disk, uint64_t *keys, unsigned int *count)
 {
 	struct block_device bdev = { disk->gendisk };
-	struct ioctl *ioctl = ioctl_begin();
+	struct ioctl *ioctl = ioctl_begin(disk);
 	struct pr_keys read = { .num_keys = min(*count, (unsigned int)ARRAY_SIZE(read.keys)) };
 	int error;
 
@@ -162,7 +158,7 @@ int sim_disk_read_keys(struct rblk_disk *disk, uint64_t *keys, unsigned int *cou
 int sim_disk_read_reservation(struct rblk_disk *disk, uint8_t *type, uint64_t *key)
 {
 	struct block_device bdev = { disk->gendisk };
-	struct ioctl *ioctl = ioctl_begin();
+	struct ioctl *ioctl = ioctl_begin(disk);
 	struct pr_held_reservation held = { 0 };
 	int error = rblk_pr_ops.pr_read_reservation(&bdev, &held);
 
