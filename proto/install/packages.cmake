@@ -6,7 +6,8 @@
 option(RBLK_PACKAGING "This is the build of the target `packages`: installed files are those of packages" OFF)
 set(RBLK_PACKAGE_FORMAT DEB CACHE STRING "With RBLK_PACKAGING: DEB or RPM")
 set(RBLK_REVISION 1 CACHE STRING "The packages' revision")
-set(RBLK_CONTACT "rblk developers <rblk@example.org>" CACHE STRING "The packages' maintainer")
+# Packages need an address; whoever gives them to others sets his own. This one cannot be mistaken for anybody's (RFC 2606).
+set(RBLK_CONTACT "Whoever built this package <unset@maintainer.invalid>" CACHE STRING "The packages' maintainer")
 set(RBLK_INSTALL_ROOM ${CMAKE_CURRENT_LIST_DIR})
 
 if(NOT RBLK_PACKAGING)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: documents stay short, plain and right. Method: documents.list has each document's budget, and phrases that none may have;
-# links lead to a file and to a heading in it; paths, tests, mutants and manuals that documents name exist. Comments of the product
-# begin with a subject.
+# links lead to a file and to a heading in it; paths, tests, mutants and manuals that documents name exist, and so do the files
+# that comments name, of sources, scripts and documents alike. Comments of the product begin with a subject.
 #   documents.sh FOLDER      the project's
 set -euo pipefail
 list=$(dirname "$(realpath "$0")")/documents.list
@@ -113,6 +113,51 @@ check_comments() {
 		/\/\*\*? ?(What|Of) / { print FILENAME ":" FNR ": " $0 }' "$@")
 	[ -z "$found" ] || wrong "a comment without a subject: $found"
 }
+# check_files FILE...: names of files, in comments where FILE is not a document: they are those of the tree, with all of
+# their folders or some. A path that does not begin with a room of ours is somebody else's.
+check_files() {
+	local found
+	found=$(awk '
+		function name(word,  first) {
+			sub(/[.:]$/, "", word)
+			if (word !~ /^[a-z0-9_][a-z0-9_\/.-]*\.(c|h|sh|pml|scd)$/ || word in tree) return
+			first = word
+			sub(/\/.*/, "", first)
+			if (first == word || first in room) print FILENAME ":" FNR ": names " word ", which does not exist"
+		}
+		FILENAME == "-" {
+			sub(/^\.\//, "")
+			first = $0
+			sub(/\/.*/, "", first)
+			room[first]
+			tree[$0]
+			while (sub(/^[^\/]*\//, "")) tree[$0]
+			next
+		}
+		FNR == 1 { document = FILENAME ~ /\.(md|scd)$/; source = FILENAME ~ /\.[ch]$/; comment = document }
+		{
+			line = $0
+			if (!document && !source) { if (line !~ /^[ \t]*#/) next; comment = 1 }
+			while (line != "") {
+				if (!comment) {
+					if (!(at = index(line, "/*"))) next
+					line = substr(line, at + 2)
+					comment = 1
+				}
+				text = line
+				line = ""
+				if (source && (at = index(text, "*/"))) { line = substr(text, at + 2); text = substr(text, 1, at - 1); comment = 0 }
+				count = split(text, words, /[^A-Za-z0-9_.\/<>$*{}%+-]+/)
+				for (i = 1; i <= count; i++) name(words[i])
+			}
+		}' - "$@" < "$scratch/tree")
+	[ -z "$found" ] || wrong "$found"
+}
+find . \( -name build -o -name 'build-*' -o -name .git \) -prune -o -type f -print > "$scratch/tree"
+mapfile -t commented < <(grep -IE '\.([chm]d?|sh|scd|pml|awk|jq|bt\.in|txt|cmake)$|/[a-z-]+$' "$scratch/tree" | grep -v '/corpus')
+[ "${#commented[@]}" -ge 1000 ] || wrong "only ${#commented[@]} files with comments found"
+check_files "${commented[@]}"
+
 mapfile -t sources < <(find proto target initiator kmod \( -name build -o -name .git \) -prune -o -name '*.[ch]' -print)
 [ "${#sources[@]}" -ge 500 ] || wrong "only ${#sources[@]} sources found"
 check_comments "${sources[@]}"
@@ -128,6 +173,9 @@ for mistake in '[a](nowhere.md)' '[a](probe.md#b)'; do
 done
 for mistake in '`proto/nothing.c`' '`unit.unheard_of`' 'lab.unheard-of-6.1' 'mutants `nothing`' 'rblkx(1)'; do
 	echo "$mistake" > "$scratch/probe.md" && probe check_names "$scratch/probe.md"
+done
+for mistake in '`nothing_such.h`' 'See proto/nothing_such.c.'; do
+	echo "$mistake" > "$scratch/probe.md" && probe check_files "$scratch/probe.md"
 done
 for mistake in 'It ends. What waits is held.' '- Of two queues one is lost.' 'A robust daemon.' 'This is a TODO.'; do
 	echo "$mistake" > "$scratch/probe.md" && probe check_phrases "$scratch/probe.md"

@@ -18,7 +18,7 @@ trap 'rm -f "$list"' EXIT
 	done | tr -d '\000' | awk '
 	function first_sentence(text,  at) {
 		gsub(/[ \t]+/, " ", text)
-		# Up to a full stop before a new sentence; not the one of "e.g.", nor of a name such as "x.c".
+		# Up to a full stop before a new sentence; not the one of "e.g.", nor of the name of a file.
 		at = match(text, /[^.A-Z][.:] ([A-Z]|$)/)
 		return at > 14 ? substr(text, 1, at) : text
 	}
