@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
-# What a run of fio costs: processor time, context switches, packets and, if asked, system calls, in a
-# window within the run in which I/O flows all the time. The figures are rates; point divides them
-# by fio's IOPS. Sourced by native, and in the guest by measure.sh.
+# What a run of fio costs: processor time, context switches and packets, in a window within the run in which I/O flows all
+# the time. The figures are rates; point divides them by fio's IOPS. Sourced by native_systems.sh.
 
 METER_TICK=$(getconf CLK_TCK)
-METER_PACKETS=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
 
 # meter_snapshot before|after NAME=PID...: lines "figure time value", with time and processor time in
 # seconds. "all" is all processors' time that was not idle; NAME is what a program's threads used (an
 # interrupt's work counts for the thread that it interrupts). What belongs to the machine is read last
-# before the window and first after it, so that reading the rest is no part of it. It starts no
-# program: in an emulated guest that is busy, each would take a good part of the window.
+# before the window and first after it, so that reading the rest is no part of it.
 meter_snapshot() {
 	local moment=$1 group
 	shift
@@ -35,11 +32,7 @@ meter_machine() {
 	done
 	busy=$((${now/./} * cpus - idle * 1000000 / METER_TICK))
 	echo "all $now $((busy / 1000000)).$(printf %06d $((busy % 1000000)))"
-	if [ -e $METER_PACKETS ]; then
-		echo "packets $now $(< $METER_PACKETS)"
-	elif [ -n "${RBLK_BENCH_ALONE:-}" ]; then
-		echo "packets $now $(alone_segments)"
-	fi
+	[ -z "${RBLK_BENCH_ALONE:-}" ] || echo "packets $now $(alone_segments)"
 }
 
 meter_threads() {
@@ -58,35 +51,18 @@ meter_threads() {
 	echo "$1_switches $now $switches"
 }
 
-METER_TRACE=/sys/kernel/tracing/events/raw_syscalls/sys_enter
-
-# meter_calls NAME=PID...: lines "NAME_calls time value" since the trigger was set.
-meter_calls() {
-	local group
-	for group in "$@"; do
-		awk -v group="${group%%=*}" -v tasks="$(echo "/proc/${group#*=}/task"/*)" '
-			BEGIN { n = split(tasks, list, " "); for (i = 1; i <= n; i++) { sub(/.*\//, "", list[i]); mine[list[i]] = 1 } }
-			/common_pid:/ { gsub(/[{},]/, ""); for (i = 1; i < NF; i++) {
-				if ($i == "common_pid:") pid = $(i + 1)
-				if ($i == "hitcount:" && pid in mine) calls += $(i + 1) } }
-			END { getline now < "/proc/uptime"; sub(/ .*/, "", now); print group "_calls", now, calls + 0 }' \
-			"$METER_TRACE/hist"
-	done
-}
-
 meter_has_threads() { local tasks=("/proc/$1/task"/*) && [ ${#tasks[@]} -ge "$2" ]; }
 
 # Before the programs that it measures, where that is allowed: at depth 32 they leave no time.
 meter_hurry() { renice -n -20 -p "$BASHPID" > /dev/null 2>&1 || true; }
 
-# meter_run FILE SECONDS COUNT COMMAND...: run fio, whose job takes a second of ramp and SECONDS, and
+# meter_run FILE SECONDS COMMAND...: run fio, whose job takes a second of ramp and SECONDS, and
 # leave the rates per second of the window in FILE, as JSON; its exit status is fio's. METER_GROUPS
 # has the other programs, as NAME=PID. What a function meter_probe prints in the window is left beside
-# FILE, as .probe. With COUNT (not empty) the system calls are counted, too, which costs time: then
-# fio's rates are of no use.
+# FILE, as .probe.
 meter_run() {
-	local file=$1 seconds=$2 count=$3 pid status=0 start left
-	shift 3
+	local file=$1 seconds=$2 pid status=0 start left
+	shift 2
 	rm -f "$file"
 	"$@" &
 	pid=$!
@@ -94,10 +70,8 @@ meter_run() {
 	until meter_has_threads $pid 3 || ! kill -0 $pid 2> /dev/null; do sleep 0.05; done
 	start=${EPOCHREALTIME/[.,]/}
 	sleep 0.7
-	[ -z "$count" ] || echo 'hist:keys=common_pid:size=4096' > $METER_TRACE/trigger
 	(
 		meter_hurry
-		[ -z "$count" ] || meter_calls "initiator=$pid" "${METER_GROUPS[@]}"
 		meter_snapshot before "initiator=$pid" "${METER_GROUPS[@]}"
 	) > "$file.before"
 	! declare -F meter_probe > /dev/null || meter_probe > "${file%.meter}.probe"
@@ -108,7 +82,6 @@ meter_run() {
 		(
 			meter_hurry
 			meter_snapshot after "initiator=$pid" "${METER_GROUPS[@]}"
-			[ -z "$count" ] || meter_calls "initiator=$pid" "${METER_GROUPS[@]}"
 		) > "$file.after"
 		# If fio ended meanwhile, this was no window.
 		! kill -0 $pid 2> /dev/null || jq -Rn --rawfile after "$file.after" --rawfile before "$file.before" '
@@ -117,7 +90,6 @@ meter_run() {
 			($before | figures) as $b | ($after | figures) | with_entries(select($b[.key])
 				| .value = (.value.value - $b[.key].value) / (.value.at - $b[.key].at))' > "$file"
 	fi
-	[ -z "$count" ] || echo '!hist:keys=common_pid:size=4096' > $METER_TRACE/trigger
 	rm -f "$file.before" "$file.after"
 	wait $pid || status=$?
 	return $status

@@ -144,7 +144,6 @@ native_begin() {
 	disk=$(mktemp /var/tmp/rblk-bench.XXXXXX)
 	dd if=/dev/zero of="$disk" bs=1M count=$BENCH_MB status=none
 	export RBLK_FIO_SIZE=${BENCH_MB}m RBLK_FIO_RUNTIME=$runtime
-	cut -d' ' -f1-3 /proc/loadavg > "$out/load"
 }
 spinners=()
 native_end() {
@@ -178,7 +177,7 @@ native_point() {
 	[ -z "$server" ] || METER_GROUPS=("target=$server")
 	[ "$company" != crowded ] || company_comes
 	case $base in rblk_*) set -- "--rblk_stats=$result.stats" ;; *) set -- ;; esac
-	meter_run "$result.meter" "$runtime" '' fio "${FIO[@]}" "$@" --eta=never --output-format=json --output="$result.fio" \
+	meter_run "$result.meter" "$runtime" fio "${FIO[@]}" "$@" --eta=never --output-format=json --output="$result.fio" \
 		"${JOB[@]}" > "$result.log" 2>&1 || setup_fail "$base $WORKLOAD: fio failed: $(tail -n 3 "$result.log" "$result.fio")"
 	company_leaves
 	# Nothing but the local file, and nbdkit on its Unix socket, may do without TCP connections to the server.
@@ -208,5 +207,4 @@ native_rounds() {
 		for system in "${systems[@]}"; do backwards=("$system" "${backwards[@]}"); done
 		systems=("${backwards[@]}")
 	done
-	cut -d' ' -f1-3 /proc/loadavg >> "$out/load"
 }

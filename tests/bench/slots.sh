@@ -6,18 +6,18 @@
 . "$LAB/guest.sh"
 here=$(dirname "${BASH_SOURCE[0]}")
 . "$LAB/jobs/kmod.sh"
+. "$LAB/nvmet.sh"
 . "$here/systems.sh"
 export RBLK_FIO_SIZE=${BENCH_MB}m RBLK_BENCH_RW RBLK_BENCH_BS RBLK_BENCH_DEPTH
 
 insmod "$RBLK_BENCH_FASTCRC" || lab_fail "fastcrc.ko: does not load"
 lab_link_up
-backing_up
-lab_rblkd_start "$BENCH_DISK"
+serve_rblk
 lab_kmod_load
 declare -A devices
 for slot in 4096 8192 16384; do
 	echo $slot > /sys/module/rblk/parameters/slot_bytes || lab_fail "slot_bytes: $slot is refused"
-	lab_attach "${BENCH_DISK##*/}"
+	lab_attach disk
 	devices[$slot]=$LAB_DEV
 done
 

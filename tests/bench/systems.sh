@@ -1,135 +1,129 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The systems that are compared, inside the guest: for each an up_NAME and a down_NAME. up sets FIO
-# to the arguments that make fio use the system. The store is always the same RAM disk, so that only
-# the path to it differs. A system may also have begin_NAME and end_NAME RESULT, which run around
-# each workload. iSER and SRP are in systems_scsi.sh. Sourced by measure.sh.
+# shellcheck shell=bash disable=SC2034,SC2154
+# The systems that are compared, inside guests. On the target: serve_NAME; all of them serve at the same time, each a RAM
+# disk of its own, so that only the path to it differs, and cost nothing as long as nobody uses them. On the initiator:
+# connect_NAME sets FIO to the arguments that make fio use the system, disconnect_NAME ends that. One guest can be both.
+# iSER and SRP are in systems_scsi.sh. Sourced by measure.sh, slots.sh and the lab's cost.sh, after guest.sh, kmod.sh and nvmet.sh.
 
-BENCH_DISK=/dev/ram0
-BENCH_MB=512
+BENCH_MB=128
+# The target: this guest, or host 1 of a pair.
+BENCH_TARGET=10.9.0.1
 
-# Every page is written once, so that no measurement includes the allocation.
-backing_up() {
-	modprobe brd rd_nr=1 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
-	dd if=/dev/zero of=$BENCH_DISK bs=1M count=$BENCH_MB oflag=direct status=none ||
-		lab_fail "$BENCH_DISK: cannot be filled"
-	[ "$(blockdev --getsize64 $BENCH_DISK)" = $((BENCH_MB << 20)) ] || lab_fail "$BENCH_DISK: wrong size"
+# disk NUMBER: sets DISK. Every page is written once, so that no measurement includes the allocation.
+disk() {
+	DISK=/dev/ram$1
+	[ -b /dev/ram0 ] || modprobe brd rd_nr=5 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
+	dd if=/dev/zero of="$DISK" bs=1M count=$BENCH_MB oflag=direct status=none || lab_fail "$DISK: cannot be filled"
+	[ "$(blockdev --getsize64 "$DISK")" = $((BENCH_MB << 20)) ] || lab_fail "$DISK: wrong size"
 }
 
-# The disk itself, with nothing between: the upper limit for all systems.
-up_local() { FIO=(--ioengine=io_uring --filename=$BENCH_DISK); }
-down_local() { :; }
+# systems_serve SYSTEM...: SYSTEM@SIDE is one of the build in the folder RBLK_BENCH_BUILD_SIDE.
+systems_serve() {
+	local system served=' '
+	for system in "$@"; do
+		case $system in
+		rblk*@*) system="rblk ${system#*@}" ;;
+		rblk*) system=rblk ;;
+		nvme_*) system=nvme ;;
+		iser | srp) system=scsi ;;
+		esac
+		[[ $served != *" $system "* ]] || continue
+		served+="$system "
+		# shellcheck disable=SC2086 # a name and a side
+		serve_$system
+	done
+}
+
+# use_build SIDE: the programs and the module of that build from now on.
+use_build() {
+	local folder=RBLK_BENCH_BUILD_$1
+	LAB_BUILD=${!folder}
+	RBLKD=$LAB_BUILD/target/rblkd
+	RBLK=$LAB_BUILD/initiator/cmd/rblk
+	RBLK_FIO_ENGINE=$LAB_BUILD/initiator/fio/librblk_fio.so
+	LAB_KO=$LAB_BUILD/kmod-lab/$(basename "$LAB_KERNEL")/kmod/rblk.ko
+}
+
+# The disk itself, with nothing between: the upper limit for all systems. (In one guest.)
+serve_local() { disk 0 && LOCAL=$DISK; }
+connect_local() { FIO=(--ioengine=io_uring "--filename=$LOCAL"); }
+disconnect_local() { :; }
 
 # The kernel's own pair over RDMA, as it is by default; and with capsules of 16 KiB, so that larger writes need no
 # RDMA READ.
-nvmet=/sys/kernel/config/nvmet
-nvme_disk() { NVME=$(lsblk -dnpo NAME | grep '^/dev/nvme') && [ -b "$NVME" ]; }
-up_nvme_rdma() { nvme_up; }
-down_nvme_rdma() { nvme_down; }
-up_nvme_rdma_16k() {
-	nvme_up 16384
+serve_nvme() {
+	local port
+	disk 1
+	lab_nvmet_make bench "$DISK" "$BENCH_TARGET" "$BENCH_TARGET"
+	echo 4421 > $lab_nvmet/ports/2/addr_trsvcid
+	echo 16384 > $lab_nvmet/ports/2/param_inline_data_size
+	for port in 1 2; do lab_nvmet_listen bench $port; done
 	# nvmet makes it smaller where the device has too few SGEs, and says so in its log only.
-	[ "$(cat $nvmet/ports/1/param_inline_data_size)" = 16384 ] || lab_fail "nvmet: no capsules of 16 KiB"
+	[ "$(cat $lab_nvmet/ports/2/param_inline_data_size)" = 16384 ] || lab_fail "nvmet: no capsules of 16 KiB"
 }
-down_nvme_rdma_16k() { nvme_down; }
-# nvme_up [INLINE-BYTES]
-nvme_up() {
-	local sub=$nvmet/subsystems/bench port=$nvmet/ports/1
-	modprobe -a nvmet nvmet-rdma nvme-rdma || lab_fail "nvme: modules do not load"
-	mkdir $sub $sub/namespaces/1 $port || lab_fail "nvmet: no configuration"
-	echo 1 > $sub/attr_allow_any_host
-	echo -n $BENCH_DISK > $sub/namespaces/1/device_path
-	echo 1 > $sub/namespaces/1/enable || lab_fail "nvmet: $BENCH_DISK is not served"
-	echo rdma > $port/addr_trtype
-	echo ipv4 > $port/addr_adrfam
-	echo "$LAB_ADDR" > $port/addr_traddr
-	echo 4420 > $port/addr_trsvcid
-	[ $# = 0 ] || echo "$1" > $port/param_inline_data_size
-	ln -s $sub $port/subsystems/bench || lab_fail "nvmet: does not listen"
-	nvme connect -t rdma -a "$LAB_ADDR" -s 4420 -n bench \
-		--hostid=00000000-0000-0000-0000-00000000000a \
-		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a ||
-		lab_fail "nvme: no connection"
-	lab_wait 20 nvme_disk || lab_fail "nvme: no disk appeared"
-	nvme_disk
-	FIO=(--ioengine=io_uring "--filename=$NVME")
+nvme_connect() { # PORT
+	modprobe nvme-rdma || lab_fail "nvme-rdma: does not load"
+	lab_nvme_connect bench "$BENCH_TARGET" -s "$1"
+	lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
+	FIO=(--ioengine=io_uring "--filename=$(lab_nvme_disk)")
 }
-nvme_down() {
+nvme_gone() { ! lab_nvme_disk; }
+nvme_disconnect() {
 	nvme disconnect -n bench > /dev/null
-	rm $nvmet/ports/1/subsystems/bench
-	echo 0 > $nvmet/subsystems/bench/namespaces/1/enable
-	rmdir $nvmet/ports/1 $nvmet/subsystems/bench/namespaces/1 $nvmet/subsystems/bench
+	lab_wait 20 nvme_gone || lab_fail "nvme: the disk stays"
 }
+connect_nvme_rdma() { nvme_connect 4420; }
+connect_nvme_rdma_16k() { nvme_connect 4421; }
+disconnect_nvme_rdma() { nvme_disconnect; }
+disconnect_nvme_rdma_16k() { nvme_disconnect; }
 
 # RNBD over RTRS, both ends, as they are by default. They are no modules of Debian's kernel: run builds them.
 RNBD_DISK=/dev/rnbd0
-up_rnbd() {
+rnbd_load() { # server|client
 	local module
 	modprobe -a rdma_cm ib_core || lab_fail "rnbd: rdma_cm does not load"
-	for module in rtrs-core rtrs-server rtrs-client rnbd-server rnbd-client; do
-		insmod "$LAB_KERNEL/rnbd/$module.ko" || lab_fail "rnbd: $module does not load"
+	for module in rtrs-core "rtrs-$1" "rnbd-$1"; do
+		[ -e "/sys/module/${module//-/_}" ] || insmod "$LAB_KERNEL/rnbd/$module.ko" || lab_fail "rnbd: $module does not load"
 	done
-	echo "sessname=bench path=ip:$LAB_ADDR device_path=$BENCH_DISK access_mode=rw" \
+}
+serve_rnbd() { disk 2 && rnbd_load server; }
+connect_rnbd() {
+	rnbd_load client
+	echo "sessname=bench path=ip:$BENCH_TARGET device_path=/dev/ram2 access_mode=rw" \
 		> /sys/devices/virtual/rnbd-client/ctl/map_device || lab_fail "rnbd: no connection"
 	lab_wait 20 [ -b $RNBD_DISK ] || lab_fail "rnbd: no disk appeared"
 	FIO=(--ioengine=io_uring --filename=$RNBD_DISK)
 }
 rnbd_gone() { [ ! -e $RNBD_DISK ]; }
-# A server that still tears down its connection keeps its modules.
-rnbd_unload() { rmmod rnbd_client rnbd_server rtrs_client rtrs_server rtrs_core 2> /dev/null || ! grep -q '^rtrs' /proc/modules; }
-down_rnbd() {
+disconnect_rnbd() {
 	echo normal > /sys/block/${RNBD_DISK#/dev/}/rnbd/unmap_device || lab_fail "rnbd: $RNBD_DISK is not unmapped"
 	lab_wait 20 rnbd_gone || lab_fail "rnbd: $RNBD_DISK stays"
-	lab_wait 20 rnbd_unload || lab_fail "rnbd: its modules do not unload"
 }
 
-RBLKD_POLL=()
-[ -z "${RBLK_BENCH_POLL:-}" ] || RBLKD_POLL=(--poll-time "$RBLK_BENCH_POLL")
-
-# rblkd with the same RAM disk behind it, opened with O_DIRECT.
-up_rblk() {
-	lab_rblkd_start "${RBLKD_POLL[@]}" "$BENCH_DISK"
-	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/${BENCH_DISK##*/}")
+# rblkd with a RAM disk, opened with O_DIRECT, and a memory volume, which RDMA accesses directly. Of two builds each has
+# its daemon, at the port 4430 or 4431.
+declare -A RBLK_PORTS=([old]=4431)
+serve_rblk() { # [SIDE]
+	[ $# = 0 ] || use_build "$1"
+	local port=${RBLK_PORTS[${1:-new}]:-4430}
+	disk $((port - 4427))
+	lab_rblkd_start ${RBLK_BENCH_POLL:+--poll-time "$RBLK_BENCH_POLL"} --open --listen "rblk://$BENCH_TARGET:$port" \
+		--control-socket none --state-dir "/run/rblkd-$port" --memory "memory=${BENCH_MB}M" "disk=$DISK"
 }
-down_rblk() { lab_rblkd_stop; }
+rblk_port() { echo "${RBLK_PORTS[${SIDE:-new}]:-4430}"; }
+rblk_uri() { FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$BENCH_TARGET:$(rblk_port)/$1"); }
+connect_rblk() { rblk_uri disk; }
+disconnect_rblk() { :; }
+connect_rblk_memory() { rblk_uri memory; }
+disconnect_rblk_memory() { :; }
 
-# rblkd with a memory volume: RDMA accesses the volume directly.
-up_rblk_memory() {
-	lab_rblkd_start "${RBLKD_POLL[@]}" --memory "bench=${BENCH_MB}M"
-	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=$LAB_URI/bench")
-}
-down_rblk_memory() { lab_rblkd_stop; }
-
-# The kernel's initiator, with the same daemon and disk as up_rblk. Attached again for each
-# workload, because the target counts per session and logs the counts at a session's end.
-up_rblk_kmod() {
-	lab_rblkd_start "${RBLKD_POLL[@]}" "$BENCH_DISK"
+# The kernel's initiator, with the same daemon and disk as librblk.
+connect_rblk_kmod() {
 	lab_kmod_load
-}
-down_rblk_kmod() {
-	lab_kmod_unload
-	lab_rblkd_stop
-}
-begin_rblk_kmod() {
-	lab_attach "${BENCH_DISK##*/}"
+	LAB_ADDR=$BENCH_TARGET lab_attach disk "port=$(rblk_port)"
 	FIO=(--ioengine=io_uring "--filename=$LAB_DEV")
 }
-
-# Makes RESULT.stats, as rblk's fio engine writes it, from the target's last line about the session
-# and the module's counters. "ios" includes the session's own few commands.
-end_rblk_kmod() {
-	local own before
-	own=$(lab_counters | jq -R 'split(" ") | {(.[0]): (.[1] | tonumber)}' | jq -cs add)
-	before=$(kmod_sessions | wc -l)
+disconnect_rblk_kmod() {
 	lab_detach
-	lab_wait 10 kmod_session_ended "$before" || lab_fail "rblkd: does not log the session's end"
-	kmod_sessions | tail -n 1 | jq -R --argjson own "$own" '
-		def count($pattern): capture($pattern) | .n | tonumber;
-		{ios: count("(?<n>[0-9]+) commands"), sends: count("[(]in (?<n>[0-9]+)"),
-		 replies: count("sends (?<n>[0-9]+)"), immediates: count("immediates (?<n>[0-9]+)"),
-		 writes: count("writes (?<n>[0-9]+)"), reads: count(" reads (?<n>[0-9]+)"),
-		 stored_us_total: count("(?<n>[0-9]+) us stored"), module: $own}
-		| .messages = .sends + .replies + .immediates + .writes + .reads' > "$1.stats" ||
-		lab_fail "rblkd: its line about the session's end is $(kmod_sessions | tail -n 1)"
+	lab_kmod_unload
 }
-kmod_sessions() { grep ' messages a command ' "$LAB_RBLKD_LOG"; }
-kmod_session_ended() { [ "$(kmod_sessions | wc -l)" -gt "$1" ]; }

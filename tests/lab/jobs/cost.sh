@@ -5,15 +5,16 @@
 #   cost.sh SYSTEM...      of local, nvme_rdma, rnbd, rblk (librblk), rblk_kmod; RBLK_BENCH_FASTCRC names its module
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
+. "$LAB/nvmet.sh"
 . "$LAB/../bench/systems.sh"
 [ "$LAB_ACCEL" = count ] || lab_fail "the clock does not count instructions: boot -e"
-BENCH_MB=128
 
-# measure SYSTEM WORKLOAD RW SIZE DEPTH: fio's own clock says how long it took.
+# measure SYSTEM WORKLOAD RW SIZE DEPTH [BATCH]: fio's own clock says how long it took. It submits as many at a time as BATCH
+# says, or whatever the depth has room for.
 measure() {
 	local number=10000
 	[ "$4" = 4k ] || number=2000
-	fio --name=cost --direct=1 --thread --rw="$3" --bs="$4" --iodepth="$5" --size=${BENCH_MB}m --number_ios=$number \
+	fio --name=cost --direct=1 --thread --rw="$3" --bs="$4" --iodepth="$5" --iodepth_batch_submit="${6:-$5}" --size=${BENCH_MB}m --number_ios=$number \
 		--randrepeat=1 --eta=never --output-format=json --output=/tmp/fio.json "${FIO[@]}" 2> /tmp/fio.log ||
 		lab_fail "$1 $2: fio: $(cat /tmp/fio.log /tmp/fio.json)"
 	# 2 ns are one instruction.
@@ -23,11 +24,10 @@ measure() {
 
 insmod "$RBLK_BENCH_FASTCRC" || lab_fail "fastcrc.ko: does not load"
 lab_link_up
-backing_up
+systems_serve "$@"
 : > /out/cost
 for system in "$@"; do
-	"up_$system"
-	! declare -F "begin_$system" > /dev/null || "begin_$system"
+	"connect_$system"
 	while read -r workload words; do
 		# shellcheck disable=SC2086 # words
 		measure "$system" "$workload" $words
@@ -36,9 +36,10 @@ for system in "$@"; do
 		write-4k-qd1 randwrite 4k 1
 		read-4k-qd32 randread 4k 32
 		write-4k-qd32 randwrite 4k 32
+		read-4k-qd32-by-one randread 4k 32 1
+		write-4k-qd32-by-one randwrite 4k 32 1
 		read-128k-qd8 randread 128k 8
 		write-128k-qd8 randwrite 128k 8
 	END
-	! declare -F "end_$system" > /dev/null || "end_$system" "/tmp/$system"
-	"down_$system"
+	"disconnect_$system"
 done
