@@ -5,7 +5,7 @@
 # is refused with a message; rblk ping measures the plain command, and between two commands all four kinds; after
 # SIGTERM the daemon exits with 0.
 . "$LAB/guest.sh"
-export RBLK_FIO_SIZE=16m
+export RBLK_FIO_SIZE=8m
 ENGINE=(--ioengine=external:"$RBLK_FIO_ENGINE")
 
 modprobe -a rdma_ucm ib_uverbs || lab_fail "modules do not load"
@@ -16,8 +16,8 @@ grep -q 'rdma link add' /out/no-device || lab_fail "rblkd without a device says:
 
 lab_link_up
 mkfs.ext4 -q /dev/vdb && mkdir -p /mnt && mount /dev/vdb /mnt || lab_fail "/dev/vdb: no file system"
-truncate -s 128M /mnt/file.img
-lab_rblkd_start --memory memory=128M /dev/vda /mnt/file.img
+truncate -s 32M /mnt/file.img
+lab_rblkd_start --memory memory=32M /dev/vda /mnt/file.img
 volumes=$("$RBLK" list --json "$LAB_URI" | jq -r '[.volumes[].volume] | sort | join(" ")')
 [ "$volumes" = "file memory vda" ] || lab_fail "rblk list: '$volumes' instead of 'file memory vda'"
 
@@ -29,11 +29,11 @@ done
 lab_say "verified workload on memory"
 fio "${ENGINE[@]}" "--rblk_uri=$LAB_URI/memory" --rblk_stats=/out/verify-memory.stats --eta=never \
 	--output-format=json --lat_percentiles=1 --output=/out/verify-memory.fio --name=memory --rw=randwrite --bsrange=4k-256k \
-	--iodepth=32 --size=16m --verify=crc32c --verify_fatal=1 --verify_state_save=0 || lab_fail "memory: fio: $?"
+	--iodepth=32 --size=8m --verify=crc32c --verify_fatal=1 --verify_state_save=0 || lab_fail "memory: fio: $?"
 for volume in vda file memory; do
 	"$LAB/../bench/point" "/out/verify-$volume" > /out/point &&
-		jq -e '.read == 16777216 and .written == .read and .counters.messages > 0' /out/point > /dev/null ||
-		lab_fail "$volume: did not write and read back 16 MiB, or sent no messages"
+		jq -e '.read == 8388608 and .written == .read and .counters.messages > 0' /out/point > /dev/null ||
+		lab_fail "$volume: did not write and read back 8 MiB, or sent no messages"
 done
 "$RBLK" info "$LAB_URI/nowhere" > /out/nowhere 2>&1 && lab_fail "rblk info: succeeds for a volume that is not there"
 grep -q nowhere /out/nowhere || lab_fail "rblk info: does not name the volume that is not there: $(cat /out/nowhere)"
@@ -42,15 +42,15 @@ lab_rblkd_stop
 for disk in /dev/vda /mnt/file.img; do
 	lab_fio "/out/disk-$(basename $disk)" verify --ioengine=io_uring "--filename=$disk" --verify_only=1
 	"$LAB/../bench/point" "/out/disk-$(basename $disk)" > /out/point &&
-		jq -e '.read == 16777216' /out/point > /dev/null ||
+		jq -e '.read == 8388608' /out/point > /dev/null ||
 		lab_fail "$disk: was not read"
 done
 
 lab_rblkd_start /dev/vda
 volume=vda
-head -c 40M /dev/urandom > /run/pattern
+head -c 12M /dev/urandom > /run/pattern
 "$RBLK" copy /run/pattern "$LAB_URI/$volume" || lab_fail "rblk copy into $volume: exit status $?"
-cmp -n $((40 << 20)) /run/pattern /dev/vda || lab_fail "/dev/vda: does not have what was copied into it"
+cmp -n $((12 << 20)) /run/pattern /dev/vda || lab_fail "/dev/vda: does not have what was copied into it"
 "$RBLK" copy "$LAB_URI/$volume" /run/back || lab_fail "rblk copy from $volume: exit status $?"
 cmp /run/back /dev/vda || lab_broken "rblk copy: the copy differs from /dev/vda"
 
