@@ -36,11 +36,11 @@ for test in unit.selection e2e.lib_io e2e.target_restart fabric.tcp.127.0.0.1 si
 done
 [ "$(grep '^lab\.' quick | grep -vx lab.second-chance)" = lab.first ] || fail "quick has another guest than lab.first"
 
-# Mutants: forty of them beside what builds them, others the next time; all at night.
+# Mutants: twenty of them beside what builds them, others the next time; all at night.
 ls "$project/tests/sim/mutants" | sed -n 's/^\(.*\)\.patch$/sim.mutant_\1/p' | sort > mutants
 comm -23 mutants long | none "long has not"
 for run in full full-later long; do has $run sim.mutants_build; done
-[ "$(comm -12 mutants full | wc -l)" = 40 ] || fail "full has $(comm -12 mutants full | wc -l) mutants"
+[ "$(comm -12 mutants full | wc -l)" = 20 ] || fail "full has $(comm -12 mutants full | wc -l) mutants"
 cmp -s full full-later && fail "full has the same mutants for each commit"
 
 # A label: all tests that have it, and no others.
