@@ -47,11 +47,11 @@ static struct tgt_snapshot *snapshot_alloc(const struct snapshot_room *room)
 	return snapshot;
 }
 
-static void snapshot_session(struct tgt_snapshot *snapshot, const struct tgt_session *session)
+void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot_session *entry)
 {
-	struct tgt_snapshot_session *entry = &snapshot->sessions[snapshot->session_count++];
 	struct fab_channel channel;
 
+	memset(entry, 0, sizeof(*entry));
 	entry->proven = session->proven;
 	entry->ending = session->ending;
 	entry->number = session->number;
@@ -131,7 +131,7 @@ struct tgt_snapshot *tgt_snapshot_take(struct tgt_reactor *reactor)
 	memcpy(snapshot->refused, reactor->loop.refused, sizeof(snapshot->refused));
 	memcpy(snapshot->ends, reactor->loop.ends, sizeof(snapshot->ends));
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		snapshot_session(snapshot, session);
+		tgt_snapshot_session(session, &snapshot->sessions[snapshot->session_count++]);
 	TAILQ_FOREACH(stats, &reactor->stats_table.handles, link)
 		snapshot_use(snapshot, stats);
 	for (unsigned int i = 0; i < RBLK_VOLUMES_MAX; i++)

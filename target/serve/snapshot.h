@@ -16,6 +16,7 @@
 #include "target/io/loop.h"
 
 struct tgt_reactor;
+struct tgt_session;
 
 /* A session, or a remote session: then `peer` is empty, and the initiator's name may be. */
 struct tgt_snapshot_session {
@@ -76,7 +77,9 @@ struct tgt_snapshot_ask {
 	void (*answer)(struct tgt_snapshot_ask *ask, unsigned int reactor, struct tgt_snapshot *snapshot);
 };
 
-/* The reactor's thread. The caller frees it with free(). NULL: no memory. */
+/* The reactor's thread, as is the next. */
+void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot_session *entry);
+/* The caller frees it with free(). NULL: no memory. */
 struct tgt_snapshot *tgt_snapshot_take(struct tgt_reactor *reactor);
 
 #endif

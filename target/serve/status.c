@@ -5,37 +5,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "target/base/text.h"
-#include "target/serve/handle.h"
-#include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
+#include "target/serve/snapshot.h"
 #include "target/store/pool.h"
 
 /* The most lines of one reactor. */
 #define SESSIONS_SHOWN 64u
 #define VOLUMES_BYTES 512
-
-static unsigned int session_active(const struct tgt_session *session)
-{
-	unsigned int active = 0;
-
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
-		active += tgt_queue_lingering_active(session, i);
-		if (session->slots[i].queue)
-			active += session->slots[i].queue->io_queue.active;
-	}
-	return active;
-}
-
-static uint64_t session_commands(const struct tgt_session *session)
-{
-	uint64_t commands = session->totals.commands;
-
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (session->slots[i].queue)
-			commands += session->slots[i].queue->io_queue.commands;
-	return commands;
-}
 
 /* "a, b"; cut where there are too many. */
 static void session_volumes(const struct tgt_session *session, char words[VOLUMES_BYTES])
@@ -56,16 +33,17 @@ static void session_volumes(const struct tgt_session *session, char words[VOLUME
 
 static void session_log(const struct tgt_session *session)
 {
-	unsigned int active = session_active(session);
+	struct tgt_snapshot_session now;
 	char volumes[VOLUMES_BYTES];
 
+	tgt_snapshot_session(session, &now);
 	session_volumes(session, volumes);
 	tgt_log(TGT_LOG_INFO,
 		"status: session %u [%s] %s: %u connection%s on reactor %u, %u command%s "
 		"outstanding, %" PRIu64 " in all, open: %s",
 		session->number, session->home ? "remote" : session->peer, session->initiator,
-		session->queues_here, TGT_S(session->queues_here), session->reactor->index, active,
-		TGT_S(active), session_commands(session), volumes);
+		now.connections, TGT_S(now.connections), session->reactor->index, now.outstanding,
+		TGT_S(now.outstanding), now.commands, volumes);
 }
 
 void tgt_status_log(const struct tgt_reactor *reactor)
