@@ -136,6 +136,12 @@ struct tgt_io_queue_ops {
 	void (*over)(struct tgt_io_queue *io_queue);
 };
 
+/* The sums of all that a queue, or several, have done. */
+struct tgt_totals {
+	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
+	struct fab_counters out;
+};
+
 struct tgt_io_queue {
 	/* Fixed after creation. */
 	const struct tgt_io_queue_ops *ops;
@@ -185,7 +191,7 @@ struct tgt_io_queue {
 	uint64_t heard_ns;   /* when the peer was last heard */
 	uint64_t suspect_ns; /* since when it is probed; 0: it is not */
 
-	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
+	struct tgt_totals totals; /* without `out`, which the connection counts */
 };
 
 /* The terms that the login agreed, for the I/O queue. */
@@ -228,7 +234,7 @@ static inline void tgt_io_queue_mark_dirty(struct tgt_io_queue *io_queue)
 /* Put an event into the next reply, if the connecting side, which sends first, has sent. */
 static inline bool tgt_io_queue_event_due(const struct tgt_io_queue *io_queue)
 {
-	return io_queue->event_due && io_queue->messages_in;
+	return io_queue->event_due && io_queue->totals.messages_in;
 }
 
 /* The peer was heard. */

@@ -33,7 +33,7 @@ void tgt_message_receive(struct tgt_io_queue *io_queue, struct tgt_receives *rec
 	u32 capsule_bytes;
 	u16 count;
 
-	io_queue->messages_in++;
+	io_queue->totals.messages_in++;
 	tgt_io_queue_heard(io_queue);
 	error = rblk_check_message(message, bytes, io_queue->features, RBLK_BATCH_MAX,
 				   io_queue->command_bytes, &commands, &count, &capsule_bytes);

@@ -254,7 +254,7 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
 		return;
 	request->io_queue->active++;
-	request->io_queue->commands++;
+	request->io_queue->totals.commands++;
 	if (request->opcode >= RBLK_OP_IDENTIFY) {
 		request->io_queue->ops->begin(request, capsule, capsule_bytes,
 					      rblk_le32(command->volume));

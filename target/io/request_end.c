@@ -94,17 +94,17 @@ static void request_account(struct tgt_request *request)
 		return;
 	counts = request->access->counts;
 	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
-	io_queue->queued_us += request->queued_us;
-	io_queue->stored_us += request->stored_us;
+	io_queue->totals.queued_us += request->queued_us;
+	io_queue->totals.stored_us += request->stored_us;
 	command = tgt_command_of(request);
 	if (request->status != RBLK_OK) {
 		counts->errors[request->status]++;
 	} else if (command->data && !command->writes) {
-		io_queue->bytes_read += request->length;
+		io_queue->totals.bytes_read += request->length;
 		counts->bytes_read += request->length;
 	} else if (command->data) {
 		bytes = request->length / command->data;
-		io_queue->bytes_written += bytes;
+		io_queue->totals.bytes_written += bytes;
 		counts->bytes_written += bytes;
 	}
 }

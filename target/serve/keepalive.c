@@ -29,7 +29,7 @@ uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
 			 * Not before both ends are connected, but without a command: an initiator
 			 * with a queue for each processor has unused ones.
 			 */
-			if (tgt_queue_of(io_queue)->established || io_queue->messages_in)
+			if (tgt_queue_of(io_queue)->established || io_queue->totals.messages_in)
 				tgt_transfer_probe(io_queue);
 		}
 		/* Counted from the probe, even a late one: this end may have been late. */

@@ -79,12 +79,6 @@ struct tgt_events {
 	unsigned int handle_events; /* handles with an event pending */
 };
 
-/* The sums of queues that have ended. */
-struct tgt_totals {
-	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
-	struct fab_counters out;
-};
-
 struct tgt_session {
 	TAILQ_ENTRY(tgt_session) link; /* reactor->sessions */
 	struct tgt_reactor *reactor;
@@ -118,7 +112,7 @@ struct tgt_session {
 	uint32_t handle_generation; /* random at first, so that handles of two sessions differ */
 	struct tgt_events events;
 
-	struct tgt_totals totals;
+	struct tgt_totals totals; /* of queues that have ended */
 	unsigned int stats_count; /* handles here that count for themselves (stats.h) */
 };
 

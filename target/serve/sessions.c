@@ -255,17 +255,6 @@ static void counters_add(struct fab_counters *total, const struct fab_counters *
 	total->doorbells += one->doorbells;
 }
 
-static void totals_of_io_queue(struct tgt_totals *totals, const struct tgt_io_queue *io_queue)
-{
-	totals->commands = io_queue->commands;
-	totals->messages_in = io_queue->messages_in;
-	totals->bytes_read = io_queue->bytes_read;
-	totals->bytes_written = io_queue->bytes_written;
-	totals->queued_us = io_queue->queued_us;
-	totals->stored_us = io_queue->stored_us;
-	fab_conn_counters(io_queue->conn, &totals->out);
-}
-
 static void session_add_totals(struct tgt_session *session, const struct tgt_totals *one)
 {
 	struct tgt_totals *totals = &session->totals;
@@ -342,9 +331,9 @@ static void session_queue_ended(struct tgt_queue *queue)
 	struct tgt_session *session = queue->session;
 	struct tgt_queue_slot *slot = &session->slots[queue->io_queue.index];
 	struct tgt_remote_queue *remote_queue = queue->remote_queue;
-	struct tgt_totals totals;
+	struct tgt_totals totals = queue->io_queue.totals;
 
-	totals_of_io_queue(&totals, &queue->io_queue);
+	fab_conn_counters(queue->io_queue.conn, &totals.out);
 	if (queue->lingers) {
 		TAILQ_REMOVE(&slot->lingering, &queue->lingering, link);
 		session->lingering--;

@@ -72,7 +72,7 @@ void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot
 		entry->encrypted += fab_conn_channel(queue->io_queue.conn, &channel) != NULL;
 		entry->rdma += fab_kind_of(queue->fabric->fab) == FAB_VERBS;
 		entry->outstanding += queue->io_queue.active;
-		entry->commands += queue->io_queue.commands;
+		entry->commands += queue->io_queue.totals.commands;
 	}
 }
 
