@@ -73,7 +73,7 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 
 /*
  * How many reserved tags may be taken already for this command to take another. A command that may
- * be left leaves one for ABORT and FENCE besides, an OPEN if it is not taken by a FENCE of all volumes,
+ * be left leaves one for ABORT and FENCE besides, an OPEN only if no FENCE of all volumes has it,
  * which may last; and every command but KEEPALIVE leaves one for KEEPALIVE.
  */
 static unsigned int rblk_call_room(const struct rblk_queue *queue,
@@ -90,8 +90,8 @@ static unsigned int rblk_call_room(const struct rblk_queue *queue,
 }
 
 /*
- * One that storage holds up, and that nobody waits for, keeps this one from being sent: an OPEN, which
- * the target answers BUSY after some seconds, only the next one of its disk.
+ * One that storage holds up, and that nobody waits for, keeps this one from being sent: an OPEN,
+ * which the target answers BUSY after some seconds, only the next one of its disk.
  */
 static bool rblk_call_stuck(const struct rblk_call *call, const struct rblk_session_command *sc)
 {

@@ -34,8 +34,9 @@ bool rblk_waiting_refused(struct rblk_io *io);
 /* No queue takes it: it is READY, or ended at once if nothing is to wait any more. Any context. */
 void rblk_waiting_hold(struct rblk_io *io);
 /*
- * Does any volume wait for the fence of the queue, with commands that were lost or for those that have
- * failed (F5)? *handle is the next one above *handle by which such a volume is open now; 0: none is.
+ * Does any volume wait for the fence of the queue, with commands that were lost or for those that
+ * have failed (F5)? *handle is the next one above *handle by which such a volume is open now; 0:
+ * none is.
  */
 bool rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 *handle);
 /*
@@ -58,9 +59,9 @@ void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
 /* F5: those of them that need no fence may be. */
 void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue);
 /*
- * Sleeps. A disk whose volume has just been opened: another one, which is detached, may have failed
- * commands to that volume that were lost, and the target may carry those out until their fence (F5).
- * Nothing is sent until the target has said for this volume that it does not: disk->unfenced. That
+ * Sleeps. A disk whose volume has just been opened: another one, which is detached, may have
+ * failed commands to that volume that were lost, and the target may carry those out until their
+ * fence (F5). Nothing is sent until the target has said for this volume that it does not: disk->unfenced. That
  * and the next are asked for at once; session->wait is woken when one is known.
  */
 void rblk_waiting_owe(struct rblk_disk *disk);
