@@ -272,4 +272,10 @@ static inline int rblk_compat_map_sg(struct request *rq, struct scatterlist *sgl
 struct request *sim_blk_get(struct request_queue *q, unsigned int hctx);
 void sim_blk_submit(struct request *rq, bool last);
 
+/* paths.c: before a request is sent; when it ends. */
+struct rblk_command;
+struct rblk_session;
+void sim_paths_check_spread(const struct rblk_session *session);
+void sim_paths_check_end(const struct rblk_command *command, blk_status_t status);
+
 #endif

@@ -528,6 +528,7 @@ void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue)
 	u32 incarnation = queue->incarnation;
 
 	sim_reached("point", "dispatch", NULL);
+	sim_paths_check_spread(session);
 	dispatch_slowly(queue);
 	if (!queue->memory || queue->incarnation != incarnation)
 		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
@@ -565,6 +566,7 @@ static void on_end(struct request *rq, blk_status_t status)
 		.again = io->retry, .lost = user->lost,
 	};
 
+	sim_paths_check_end(&io->command, status);
 	/* F7: attached without a cache, it writes through what its volume has got since. What has no FLUSH is memory. */
 	if (result.done && io->owes && !rblk_disk_of(rq)->gendisk->queue->write_cache &&
 	    rblk_disk_of(rq)->volume_flags & RBLK_VOLUME_FLUSH)
