@@ -634,6 +634,7 @@ struct rblk_session_info {
 	char features[128]; /* agreed with the target: "immediate events"; may be empty */
 	bool tls;           /* it is encrypted; others of the session may differ: rblk_session_paths() */
 	bool proven;        /* both ends have proven that they have the secret of options.key_file */
+	char initiator[64]; /* the session's name: options.initiator_name, or what follows from the machine */
 };
 /* bytes: sizeof(*info), as for rblk_session_stats(). */
 RBLK_API int rblk_session_info(const struct rblk_session *session, struct rblk_session_info *info,

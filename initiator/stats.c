@@ -13,7 +13,7 @@
 #define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 /* Version 0.1's: no version has a shorter struct. */
 #define STATS_BYTES_MIN END_OF(struct rblk_stats, stored_us_total)
-#define INFO_BYTES_MIN END_OF(struct rblk_session_info, proven)
+#define INFO_BYTES_MIN END_OF(struct rblk_session_info, initiator)
 #define PATH_BYTES_MIN END_OF(struct rblk_path_info, proven)
 #define PATH_BYTES_MAX 65536 /* rejects an invalid size */
 
@@ -76,6 +76,7 @@ int rblk_session_info(const struct rblk_session *session, struct rblk_session_in
 
 	if (bytes < INFO_BYTES_MIN)
 		return -EINVAL;
+	memcpy(info.initiator, session->initiator_name, sizeof(info.initiator));
 	snprintf(info.peer, sizeof(info.peer), "%s", ini_session_peer(session));
 	snprintf(info.device, sizeof(info.device), "%s", queue->device ? fab_device_name(queue->device) : "");
 	for (u32 bit = 1; bit & RBLK_FEATURES_ALL; bit <<= 1)

@@ -69,6 +69,7 @@ static int info_print(const char *uri, struct rblk_session *session,
 	info_can("extents", info->can_extents, "known: holes are not copied", "unknown");
 	info_can("rotational", info->rotational, "yes", "no");
 	printf("%-20s %s through %s\n", "connection", connection.peer, connection.device);
+	printf("%-20s %s\n", "initiator", connection.initiator);
 	printf("%-20s %s\n", "encrypted", connection.tls ? "yes: TLS 1.3" : "no");
 	printf("%-20s %s\n", "proven", connection.proven ? "yes: both ends have the secret" : "no");
 	cmd_paths_read(session, &paths);
@@ -95,6 +96,7 @@ static int info_print_json(const char *uri, struct rblk_session *session,
 	json_object_set_new(root, "peer", cmd_json_text(connection.peer));
 	json_object_set_new(root, "fabric_device", cmd_json_text(connection.device));
 	json_object_set_new(root, "features", cmd_json_features(connection.features));
+	json_object_set_new(root, "initiator", cmd_json_text(connection.initiator));
 	json_object_set_new(root, "tls", json_boolean(connection.tls));
 	json_object_set_new(root, "proven", json_boolean(connection.proven));
 	return cmd_json_print(root);

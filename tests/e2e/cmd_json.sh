@@ -54,8 +54,12 @@ target_start --memory ram=4M "$scratch/disk"
 head -c 1000000 /dev/urandom > "$scratch/file"
 expect 0 "$RBLK" list --json "$target"
 is list
+expect 0 "$RBLK" info -j --name host-7 "$target/disk"
+is info
+json_is '.initiator == "host-7"'
 expect 0 "$RBLK" info -j "$target/disk"
 is info
+json_is '.initiator != ""'
 json_is '.volume == "disk" and .errors == [] and (.features | index("events")) and .tls == false and .proven == false'
 expect 0 "$RBLK" copy --json "$scratch/file" "$target/disk"
 is copy
