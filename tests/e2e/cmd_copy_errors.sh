@@ -39,6 +39,21 @@ expect 1 "$RBLK" copy --size 4m "$target/disk" "$scratch/new"
 "$RBLK" copy --quiet "$target/disk" "$scratch/precious" || fail "copy to a file that exists"
 cmp -s "$scratch/precious" "$scratch/disk" || fail "a file that existed has other data"
 
+# A device that is mounted, or that another program has to itself, is not overwritten: here a target serves it.
+target_stop
+truncate -s 1M "$scratch/device"
+if loop=$(losetup --find --show "$scratch/device" 2> "$scratch/err"); then
+	target_start "$scratch/disk" "held=$loop"
+	expect 1 "$RBLK" copy "$target/disk" "$loop"
+	losetup --detach "$loop" # when nobody has it open any more
+	err_has "$loop: Device or resource busy: it is mounted, or another program or device has it"
+	cmp -s -n 1M "$scratch/device" /dev/zero || fail "a device in use was overwritten"
+	target_stop
+else
+	echo "SKIPPED: a device in use: $(cat "$scratch/err")"
+fi
+target_start "$scratch/disk"
+
 # A store that fails.
 target_stop
 target_start --fault fail=write:1 "$scratch/disk"

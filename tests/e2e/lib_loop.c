@@ -103,6 +103,19 @@ static void failed_is_told(void **state)
 	rblk_session_close(session);
 }
 
+/* What a stop has begun goes on at the next rblk_poll(), for which nothing wakes the loop. */
+static void a_stop_is_due(void **state)
+{
+	struct rblk_session *session = start_session(e2e_daemon_uri(&daemon_, "disk"), 2);
+
+	assert_int_equal(loop(session, not_connecting, session), 1);
+	while (rblk_arm(session))
+		assert_int_equal(rblk_poll(session, 0), 0);
+	rblk_session_stop(session);
+	assert_int_equal(rblk_arm(session), 1);
+	rblk_session_close(session);
+}
+
 /* -- I/O --------------------------------------------------------------------------------------- */
 
 static void read_done(void *arg, const struct rblk_result *result)
@@ -143,6 +156,7 @@ int main(void)
 		cmocka_unit_test(ready_is_told),
 		cmocka_unit_test(ready_ends_a_wait_without_limit),
 		cmocka_unit_test(failed_is_told),
+		cmocka_unit_test(a_stop_is_due),
 		cmocka_unit_test(completions_are_told),
 	};
 

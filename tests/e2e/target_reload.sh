@@ -177,3 +177,21 @@ log_has "in use by this process, for a volume that is being closed; waiting"
 if grep -q 'volume slow: changed\|not served yet' target.log; then fail "volume ok waited for volume slow"; fi
 target_stop KILL
 wait $copy || true
+
+# Signals that come before it serves end nobody: they wait. The file is a pipe, so the daemon has begun when it is open.
+mkfifo early.conf
+printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume m]\nstore = memory\nsize = 64K\n' > m.conf
+"$RBLKD" --config early.conf --state-dir state --control-socket none --journal none 2> target.log &
+target_pid=$!
+exec 8> early.conf
+kill -HUP "$target_pid"
+kill -USR1 "$target_pid"
+cat m.conf >&8
+exec 8>&-
+told() {
+	kill -0 "$target_pid" 2> /dev/null || fail "a signal has ended it"
+	grep -q 'status: serving 1 volume on ' target.log
+}
+wait_for "the status" told
+timeout 300 cp m.conf early.conf || fail "the file is not read again"
+log_has 'reload: 0 volumes added, 0 removed, 0 changed'
