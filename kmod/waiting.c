@@ -404,11 +404,13 @@ void rblk_waiting_owe_reserve(struct rblk_disk *disk, unsigned int queue)
 
 	spin_lock_irq(&session->waiting_lock);
 	spin_lock(&session->core_lock);
-	if (session->core.queue[queue].lost.waits)
+	/* Once the session is over, rblk_works_stop() may have cancelled the work already. */
+	if (session->core.queue[queue].lost.waits && !core_session_over(&session->core)) {
 		disk->reserve_unfenced |= 1ul << queue;
+		mod_delayed_work(rblk_calls, &session->queues[queue]->volumes_work, 0);
+	}
 	spin_unlock(&session->core_lock);
 	spin_unlock_irq(&session->waiting_lock);
-	mod_delayed_work(rblk_calls, &session->queues[queue]->volumes_work, 0);
 }
 
 void rblk_waiting_kick(struct rblk_session *session)

@@ -52,7 +52,7 @@ static enum tgt_right handle_need(const struct tgt_handle *handle)
 /* Does the slot count? Of a session without connections, those that it had. */
 static bool slot_counts(const struct tgt_session *session, const struct tgt_queue_slot *slot)
 {
-	if (session->queues_here || session->queues_away)
+	if (tgt_session_is_connected(session))
 		return !tgt_queue_slot_empty(slot);
 	return slot->incarnation != 0;
 }

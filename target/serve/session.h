@@ -101,7 +101,7 @@ struct tgt_session {
 	struct tgt_share share; /* of the reactor's memory; its queues' I/O queues use it */
 	struct tgt_answers answers; /* F8; its queues' I/O queues use it */
 	struct tgt_queue_slot slots[RBLK_QUEUES_MAX];
-	unsigned int queues_here, queues_away; /* that have connections */
+	unsigned int queues_here, queues_away; /* that have connections, or may not linger any more (queue.c) */
 	unsigned int lingering; /* that have none any more; those away included */
 	unsigned int queues; /* here, those that linger included: as they count for the host */
 	uint64_t idle_since_ns; /* without a connection */

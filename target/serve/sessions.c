@@ -281,11 +281,14 @@ static void session_connection_ended(struct tgt_session *session)
 	tgt_handle_close_idle(session);
 }
 
-/* A queue of a slot has ended, on any reactor. May free the session. */
-static void session_slot_ended(struct tgt_session *session, struct tgt_queue_slot *slot)
+/* A queue of a slot has ended, on any reactor. lingered: its connection had before. May free the session. */
+static void session_slot_ended(struct tgt_session *session, struct tgt_queue_slot *slot, bool lingered)
 {
 	tgt_fence_done(slot);
-	session_connection_ended(session);
+	if (lingered)
+		session->reactor->rejudge = true;
+	else
+		session_connection_ended(session);
 	if (session_has_queues(session))
 		return;
 	/* No volume is open, so there is nothing to keep: a new session serves as well as a
@@ -332,9 +335,10 @@ static void session_queue_ended(struct tgt_queue *queue)
 	struct tgt_queue_slot *slot = &session->slots[queue->io_queue.index];
 	struct tgt_remote_queue *remote_queue = queue->remote_queue;
 	struct tgt_totals totals = queue->io_queue.totals;
+	bool lingered = queue->lingers;
 
 	fab_conn_counters(queue->io_queue.conn, &totals.out);
-	if (queue->lingers) {
+	if (lingered) {
 		TAILQ_REMOVE(&slot->lingering, &queue->lingering, link);
 		session->lingering--;
 	} else {
@@ -351,7 +355,7 @@ static void session_queue_ended(struct tgt_queue *queue)
 		return;
 	}
 	session_add_totals(session, &totals);
-	session_slot_ended(session, slot);
+	session_slot_ended(session, slot, lingered);
 }
 
 void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *message)
@@ -359,11 +363,12 @@ void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *mes
 	struct tgt_remote_queue *remote_queue = (struct tgt_remote_queue *)message;
 	struct tgt_session *session = remote_queue->session;
 	struct tgt_queue_slot *slot = &session->slots[remote_queue->index];
+	bool lingered = remote_queue->lingering.reactor;
 
 	(void)reactor;
 	session_add_totals(session, &remote_queue->totals);
 	tgt_remote_queue_end(remote_queue);
-	session_slot_ended(session, slot);
+	session_slot_ended(session, slot, lingered);
 }
 
 unsigned int tgt_session_bury(struct tgt_reactor *reactor)

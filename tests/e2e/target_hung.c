@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a volume whose disk does not answer delays itself alone: it leaves memory for data to the other volumes of its
- * session, and the session's only connection is made again, in the same epoch and in a new one; a session that ends closes its other volumes. Method: one session that
- * asks such a volume for more than the target has memory for, or writes to it and loses its connection or is forgotten, and
- * then uses another volume: each of its commands ends before any of the first volume's, which take longer than the test.
+ * session, and the session's only connection is made again, in the same epoch and in a new one; a session that ends closes
+ * its other volumes. Method: one session that asks such a volume for more than the target has memory for, or writes to it
+ * and loses its connection or is forgotten, and then uses another volume: each of its commands ends before any of the first
+ * volume's, which take longer than the test.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -217,6 +218,8 @@ static void a_session_that_ends_closes_its_other_volumes(void **state)
 		f.good = rblk_volume_open(f.session, "good", 0);
 		assert_non_null(f.good);
 	} while (rblk_fsync(f.good));
+	/* It is not over: its disk hangs. */
+	assert_int_equal(run("RBLKCTL", "'%s' sessions --json --socket '%s/control' | grep -q '\"ending\": *true'"), 0);
 	end();
 }
 

@@ -266,7 +266,6 @@ static enum rblk_reject_reason reason_of(const struct request *request)
 	return rblk_le16(request->reject.reason);
 }
 
-/* The rig has no receive buffers: a login that gets a place fails for lack of them. */
 /* It is kept for a reconnection. */
 static void idle(struct tgt_session *session)
 {
@@ -274,6 +273,41 @@ static void idle(struct tgt_session *session)
 	session->ending = false;
 }
 
+/*
+ * A session whose time is over ends although a store has commands of it, and is not freed before those have ended: nor for
+ * another session's sake, which has one without a queue.
+ */
+static void storage_outlives_a_session(void **state)
+{
+	struct tgt_reactor *reactor = &rig->reactor;
+	struct tgt_session *lingers, *idles;
+	uint64_t keep_ns = 1000000;
+
+	(void)state;
+	reactor->config.session_ms = 1;
+	reactor->session_quota = tgt_quota_places(2);
+	session_is_ending(1, OTHER);
+	lingers = TAILQ_LAST(&reactor->sessions, tgt_session_list);
+	idle(lingers);
+	lingers->idle_since_ns = reactor->loop.now_ns;
+	lingers->lingering = 1;
+	reactor->loop.now_ns++;
+	session_is_ending(2, OTHER);
+	idles = TAILQ_LAST(&reactor->sessions, tgt_session_list);
+	idle(idles);
+	idles->idle_since_ns = reactor->loop.now_ns;
+	assert_int_equal(tgt_session_expire(reactor, host_of(OTHER)), lingers->idle_since_ns + keep_ns);
+	assert_ptr_equal(TAILQ_FIRST(&reactor->sessions), lingers);
+	assert_ptr_equal(TAILQ_NEXT(lingers, link), NULL);
+	reactor->loop.now_ns = lingers->idle_since_ns + keep_ns;
+	assert_false(lingers->ending);
+	assert_int_equal(tgt_session_expire(reactor, NULL), UINT64_MAX);
+	assert_ptr_equal(TAILQ_FIRST(&reactor->sessions), lingers);
+	assert_true(lingers->ending);
+	lingers->lingering = 0;
+}
+
+/* The rig has no receive buffers: a login that gets a place fails for lack of them. */
 static void the_last_places_are_for_other_hosts(void **state)
 {
 	struct tgt_reactor *reactor = &rig->reactor;
@@ -422,6 +456,7 @@ int main(void)
 		TEST(the_older_of_two_that_wait_is_told_why),
 		TEST(one_that_is_older_than_one_that_waits_is_refused),
 		TEST(logins_do_not_wait_for_ever),
+		TEST(storage_outlives_a_session),
 		TEST(the_last_places_are_for_other_hosts),
 		TEST(the_last_connections_are_for_other_hosts),
 		TEST(a_host_is_an_address_without_a_port),
