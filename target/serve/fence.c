@@ -83,7 +83,7 @@ static bool fence_leave(struct tgt_request *request)
 	return true;
 }
 
-static bool place_fence_leave(struct tgt_request *request)
+static bool slot_fence_leave(struct tgt_request *request)
 {
 	TAILQ_REMOVE(&fence_slot(tgt_queue_of(request->io_queue)->session, request)->fences, request, link);
 	return true;
@@ -216,7 +216,7 @@ static void fence_here(struct tgt_session *session, struct tgt_request *request,
 		tgt_request_complete(request, RBLK_OK);
 		return;
 	}
-	if (!tgt_request_hold(request, volume ? fence_leave : place_fence_leave, NULL)) {
+	if (!tgt_request_hold(request, volume ? fence_leave : slot_fence_leave, NULL)) {
 		if (volume)
 			tgt_volume_put(volume);
 		return;

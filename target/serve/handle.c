@@ -361,7 +361,7 @@ static struct tgt_handle *remote_open(struct tgt_session *remote, uint32_t id,
 	while (slots <= index)
 		slots *= 2;
 	handle = calloc(1, sizeof(*handle));
-	/* Its place may still have an older handle, whose last commands have not ended. */
+	/* Its index may still have an older handle, whose last commands have not ended. */
 	if (!handle || (slots > remote->handle_slots && handle_room(remote, slots)) ||
 	    remote->handles[index]) {
 		if (handle && index < remote->handle_slots && remote->handles[index])

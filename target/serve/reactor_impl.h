@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The inside of a reactor, for the files of this room. Everything here belongs to the reactor's
- * thread unless it is marked; reactor.h is for other rooms, and the turn is for io/.
+ * thread unless it is marked; reactor.h is for other rooms, and the loop is for io/.
  */
 #ifndef RBLK_TARGET_REACTOR_IMPL_H
 #define RBLK_TARGET_REACTOR_IMPL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Sessions: from the login of a queue 0 until all queues and handles have ended and the time
- * without queues is over.
+ * without connections is over.
  */
 #include "target/serve/sessions.h"
 

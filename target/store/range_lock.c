@@ -323,7 +323,7 @@ bool tgt_write_withdraw(struct tgt_range_locks_channel *channel, struct tgt_writ
 
 /* -- range locks ------------------------------------------------------------------------------- */
 
-static const struct tgt_quota range_locks_quota = {.most = TGT_CLAIMS_MAX, .kept = TGT_CLAIMS_KEPT};
+static const struct tgt_quota range_locks_quota = {.most = TGT_RANGE_LOCKS_MAX, .kept = TGT_RANGE_LOCKS_KEPT};
 
 /* May the host have one more? Under the lock. */
 static bool range_locks_room(const struct tgt_range_locks *range_locks, uint64_t host)

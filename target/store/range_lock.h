@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Range locks of ranges of a volume: they make COMPARE_AND_WRITE one step. While a range lock is held, no
+ * Locks on ranges of a volume: they make COMPARE_AND_WRITE one step. While a range lock is held, no
  * write to its range is in flight and none begins, on any reactor. Range locks and writes that overlap
  * take turns in the order in which they came, so neither starves the other.
  *
@@ -22,8 +22,8 @@ struct tgt_ring;
 
 /* The most range locks of a volume at a time, and those kept for hosts that have fewer, so that one host alone cannot
  * keep the others from COMPARE_AND_WRITE. */
-#define TGT_CLAIMS_MAX 256u
-#define TGT_CLAIMS_KEPT (TGT_CLAIMS_MAX / 8)
+#define TGT_RANGE_LOCKS_MAX 256u
+#define TGT_RANGE_LOCKS_KEPT (TGT_RANGE_LOCKS_MAX / 8)
 
 enum tgt_write_state {
 	TGT_WRITE_NONE,	     /* in no list */

@@ -268,7 +268,10 @@ const struct tgt_store_ops *tgt_store_find(const char *kind);
 /* "uring, nvme, ...". */
 const char *tgt_store_names(char *text, size_t bytes);
 
-/* The injected faults of a room above (fault/fault.h): a store in front of the kind that config->store names, where config->fault is set. */
+/*
+ * The injected faults of a room above (fault/fault.h): a store in front of the kind that config->store names, where
+ * config->fault is set.
+ */
 struct tgt_store_faults {
 	const struct tgt_store_ops *ops;
 	/* Is it a plan, the text of the `fault` key? 0, or -EINVAL and why (bytes). */

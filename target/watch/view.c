@@ -15,7 +15,7 @@
 
 /* -- sessions ---------------------------------------------------------------------------------- */
 
-/* Parts behind their session. */
+/* Remote sessions behind their session. */
 static int session_order(const void *a, const void *b)
 {
 	const struct tgt_snapshot_session *one = a, *two = b;

@@ -32,7 +32,7 @@ static int start(void **state)
 {
 	(void)state;
 	e2e_file_create(&disk, "disk", 4 << 20);
-	/* Two reactors, so that claims cross from one to the other. The delay makes it likely
+	/* Two reactors, so that range locks cross from one to the other. The delay makes it likely
 	 * that a command had begun to write when its connection was cut. */
 	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--fault",
 			 "delay=write:2ms", "--memory", "mem=4M",

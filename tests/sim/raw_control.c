@@ -329,15 +329,15 @@ static bool fence_under_way(const struct sim_raw_initiator *raw, uint16_t queue)
 static void fences_ask(struct sim_raw_initiator *raw)
 {
 	for (uint16_t queue = 0; queue < raw->queue_count; queue++) {
-		struct sim_place *place = &raw->places[queue];
+		struct sim_raw_slot *slot = &raw->slots[queue];
 		struct sim_wire_connection *connection = sim_raw_live(raw, false);
 
 		/* IDENTIFY goes first. */
-		if (!connection || !raw->handle || place->owed <= place->fenced || sim_now_ns() < place->ask_at_ns ||
+		if (!connection || !raw->handle || slot->owed <= slot->fenced || sim_now_ns() < slot->ask_at_ns ||
 		    fence_under_way(raw, queue))
 			continue;
-		place->ask_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
-		sim_raw_fence(raw, connection, queue, place->owed);
+		slot->ask_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
+		sim_raw_fence(raw, connection, queue, slot->owed);
 	}
 }
 

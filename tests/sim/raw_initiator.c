@@ -57,12 +57,12 @@ static void incarnations_ended(struct sim_raw_initiator *raw, uint16_t queue, ui
 
 void sim_raw_fenced(struct sim_raw_initiator *raw, uint16_t queue, uint32_t incarnation)
 {
-	struct sim_place *place = &raw->places[queue];
+	struct sim_raw_slot *slot = &raw->slots[queue];
 
-	if (place->fenced < incarnation)
-		place->fenced = incarnation;
-	sim_raw_check_fence(raw, queue, place->fenced);
-	incarnations_ended(raw, queue, place->fenced);
+	if (slot->fenced < incarnation)
+		slot->fenced = incarnation;
+	sim_raw_check_fence(raw, queue, slot->fenced);
+	incarnations_ended(raw, queue, slot->fenced);
 }
 
 /* Queue 0 of the present epoch is accepted: nothing more is taken from those before. */
@@ -81,7 +81,7 @@ static void epochs_ended(struct sim_raw_initiator *raw)
 static void on_accepted(struct sim_wire_connection *connection)
 {
 	struct sim_raw_initiator *raw = connection->owner;
-	struct sim_place *place = &raw->places[connection->queue];
+	struct sim_raw_slot *slot = &raw->slots[connection->queue];
 	bool other = memcmp(raw->target, connection->accept.target_instance, 16);
 
 	if (connection->probe)
@@ -93,16 +93,16 @@ static void on_accepted(struct sim_wire_connection *connection)
 		raw->begun = true;
 		epochs_ended(raw);
 	}
-	place->accepted = connection->incarnation;
+	slot->accepted = connection->incarnation;
 	/* F5: with this feature FENCE acknowledges what the storage still had, and the acceptance only the end of the rest. */
 	if (connection->features & RBLK_FEATURE_VOLUME_FENCE) {
 		incarnations_ended(raw, connection->queue, connection->incarnation - 1);
-		place->owed = connection->incarnation - 1;
+		slot->owed = connection->incarnation - 1;
 	} else {
 		sim_raw_fenced(raw, connection->queue, connection->incarnation - 1);
 	}
 	/* FENCE was faster than the acceptance. */
-	if (connection->incarnation <= place->fenced)
+	if (connection->incarnation <= slot->fenced)
 		connection_bury(raw, connection);
 }
 
@@ -137,7 +137,7 @@ static void probe_refused(struct sim_wire_connection *connection, uint16_t reaso
 static void on_refused(struct sim_wire_connection *connection, uint16_t reason, uint32_t detail)
 {
 	struct sim_raw_initiator *raw = connection->owner;
-	struct sim_place *place = &raw->places[connection->queue];
+	struct sim_raw_slot *slot = &raw->slots[connection->queue];
 	struct sim_wire_connection *other;
 
 	if (connection->probe) {
@@ -149,11 +149,11 @@ static void on_refused(struct sim_wire_connection *connection, uint16_t reason, 
 	if (connection->epoch != raw->epoch)
 		return;
 	other = sim_raw_live(raw, false);
-	place->try_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
+	slot->try_at_ns = sim_now_ns() + sim_between(SIM_MS, 20 * SIM_MS);
 	switch (reason) {
 	case RBLK_REJECT_STALE_INCARNATION:
-		if (place->incarnation < detail)
-			place->incarnation = detail;
+		if (slot->incarnation < detail)
+			slot->incarnation = detail;
 		break;
 	case RBLK_REJECT_NO_SESSION:
 		if (!connection->queue && !connection->login.fence_incarnation)
@@ -182,7 +182,7 @@ static void on_lost(struct sim_wire_connection *connection)
 	struct sim_raw_initiator *raw = connection->owner;
 
 	if (connection->epoch == raw->epoch)
-		raw->places[connection->queue].try_at_ns =
+		raw->slots[connection->queue].try_at_ns =
 			sim_now_ns() + sim_below(sim_chance(500000) ? SIM_MS : 50 * SIM_MS);
 	sim_wire_connection_close(connection, false);
 }
@@ -241,7 +241,7 @@ static bool place_is_taken(const struct sim_raw_initiator *raw, uint16_t queue)
 		if (connection->state == SIM_WIRE_CONNECTING)
 			return true;
 		if (connection->state == SIM_WIRE_LIVE && !connection->fenced &&
-		    !raw->places[queue].supersede)
+		    !raw->slots[queue].supersede)
 			return true;
 	}
 	return false;
@@ -251,31 +251,31 @@ static bool place_is_taken(const struct sim_raw_initiator *raw, uint16_t queue)
 static void raw_connect(struct sim_raw_initiator *raw)
 {
 	for (uint16_t queue = 0; queue < raw->queue_count; queue++) {
-		struct sim_place *place = &raw->places[queue];
+		struct sim_raw_slot *slot = &raw->slots[queue];
 		struct sim_wire_connection *connection;
 
-		if (sim_now_ns() < place->try_at_ns || place_is_taken(raw, queue) ||
+		if (sim_now_ns() < slot->try_at_ns || place_is_taken(raw, queue) ||
 		    (queue && !raw->begun))
 			continue;
 		connection = connection_free(raw, false);
 		if (!connection)
 			return;
-		place->supersede = false;
+		slot->supersede = false;
 		/* What FENCE has fenced in advance is stale: asked for all the same, or left out.
 		 */
-		if (place->incarnation < place->fenced && sim_chance(500000))
-			place->incarnation = place->fenced;
-		connection->probe = place->incarnation < place->fenced;
-		connection_login(raw, connection, queue, raw->epoch, ++place->incarnation,
-				 place->accepted, raw->queue_count);
+		if (slot->incarnation < slot->fenced && sim_chance(500000))
+			slot->incarnation = slot->fenced;
+		connection->probe = slot->incarnation < slot->fenced;
+		connection_login(raw, connection, queue, raw->epoch, ++slot->incarnation,
+				 slot->accepted, raw->queue_count);
 	}
 }
 
 void sim_raw_probe(struct sim_raw_initiator *raw, bool old_epoch)
 {
 	uint16_t queue = (uint16_t)sim_below(raw->queue_count);
-	const struct sim_place *place = &raw->places[queue];
-	uint32_t incarnation = place->accepted;
+	const struct sim_raw_slot *slot = &raw->slots[queue];
+	uint32_t incarnation = slot->accepted;
 	struct sim_wire_connection *connection = connection_free(raw, true);
 
 	/* A target that has forgotten the session refuses what expects it to be there. */
@@ -292,13 +292,13 @@ void sim_raw_probe(struct sim_raw_initiator *raw, bool old_epoch)
 
 void sim_raw_probe_count(struct sim_raw_initiator *raw)
 {
-	const struct sim_place *place = &raw->places[0];
+	const struct sim_raw_slot *slot = &raw->slots[0];
 	struct sim_wire_connection *connection = connection_free(raw, true);
 
-	if (!connection || !raw->begun || !place->accepted)
+	if (!connection || !raw->begun || !slot->accepted)
 		return;
 	connection->probe = true;
-	connection_login(raw, connection, 0, raw->epoch, place->incarnation + 1, place->accepted,
+	connection_login(raw, connection, 0, raw->epoch, slot->incarnation + 1, slot->accepted,
 			 (uint16_t)(raw->queue_count + sim_between(1, 4)));
 }
 
@@ -310,8 +310,8 @@ void sim_raw_renew(struct sim_raw_initiator *raw)
 	raw->begun = false;
 	raw->handle = 0;
 	raw->opening = false;
-	memset(raw->places, 0, sizeof(raw->places));
-	raw->places[0].try_at_ns = sim_now_ns() + sim_below(SIM_MS);
+	memset(raw->slots, 0, sizeof(raw->slots));
+	raw->slots[0].try_at_ns = sim_now_ns() + sim_below(SIM_MS);
 	sim_trace(raw->actor.name, "begins anew: epoch %llu",
 		  (unsigned long long)raw->epoch);
 	/* Those that are well stay, and are the target's to end. */
@@ -359,7 +359,7 @@ static void connection_overdue(struct sim_raw_initiator *raw, struct sim_wire_co
 	connection->heard_ns = sim_now_ns();
 	if (connection->epoch == raw->epoch && !connection->fenced) {
 		if (sim_chance(300000)) {
-			raw->places[connection->queue].supersede = true;
+			raw->slots[connection->queue].supersede = true;
 			return;
 		}
 		if (other && other->queue != connection->queue && sim_chance(500000)) {
@@ -427,7 +427,7 @@ static void raw_open(struct sim_raw_initiator *raw)
 	raw->begun = false;
 	raw->handle = 0;
 	raw->opening = false;
-	memset(raw->places, 0, sizeof(raw->places));
+	memset(raw->slots, 0, sizeof(raw->slots));
 }
 
 static void raw_close(struct sim_raw_initiator *raw, bool silently)

@@ -128,7 +128,7 @@ struct sim_raw_memory {
 };
 
 /* A queue in the present epoch. */
-struct sim_place {
+struct sim_raw_slot {
 	uint32_t incarnation; /* of the last login */
 	uint32_t accepted;    /* the last that was; 0: none */
 	uint32_t fenced;      /* acknowledged up to here */
@@ -165,7 +165,7 @@ struct sim_raw_initiator {
 	uint64_t epoch;
 	bool begun;	    /* queue 0 was accepted in this epoch */
 	uint8_t target[16]; /* instance that has accepted it */
-	struct sim_place places[SIM_RAW_QUEUES];
+	struct sim_raw_slot slots[SIM_RAW_QUEUES];
 
 	uint32_t handle; /* 0: not open */
 	unsigned int life; /* of the volume, when it was opened */

@@ -16,13 +16,13 @@ static void mischief_fence(struct sim_raw_initiator *raw, struct sim_wire_connec
 
 	/* The present one, one on its way, or those to come. */
 	if (queue < raw->queue_count && sim_chance(300000))
-		incarnation = raw->places[queue].accepted;
+		incarnation = raw->slots[queue].accepted;
 	else if (queue < raw->queue_count)
-		incarnation = raw->places[queue].incarnation + (uint32_t)sim_below(3);
+		incarnation = raw->slots[queue].incarnation + (uint32_t)sim_below(3);
 	sim_raw_fence(raw, connection, queue, incarnation);
 	/* Behind one of a later incarnation, that of the connection which this has to end. */
-	if (queue < raw->queue_count && incarnation > raw->places[queue].accepted && sim_chance(500000))
-		sim_raw_fence(raw, connection, queue, raw->places[queue].accepted);
+	if (queue < raw->queue_count && incarnation > raw->slots[queue].accepted && sim_chance(500000))
+		sim_raw_fence(raw, connection, queue, raw->slots[queue].accepted);
 }
 
 /* Of two ABORTs of one command only one can be the one that did it. */
@@ -178,7 +178,7 @@ static void mischief_refused(struct sim_raw_initiator *raw, struct sim_wire_conn
 									: raw->block_bytes);
 	if (kinds[kind].status == RBLK_E_RANGE)
 		command->lba = rblk_to_le64(blocks_at_most(raw));
-	/* The place of another, or the same by another connection. */
+	/* The slot of another, or the same by another connection. */
 	if (kinds[kind].status == RBLK_E_NO_VOLUME) {
 		uint32_t wrong =
 			raw->handle ^ (sim_chance(500000) ? 1 : 1024u << sim_below(20));
@@ -295,7 +295,7 @@ void sim_raw_mischief(struct sim_raw_initiator *raw)
 		sim_fiber_sleep(sim_below(4 * sim_net.latency_max_ns));
 	switch (mischief) {
 	case SIM_MISCHIEF_SUPERSEDE:
-		raw->places[connection->queue].supersede = true;
+		raw->slots[connection->queue].supersede = true;
 		break;
 	case SIM_MISCHIEF_FENCE:
 		mischief_fence(raw, connection);

@@ -96,7 +96,7 @@ static bool reserve_may_go(struct sim_raw_initiator *raw)
 	struct sim_reserve *reserve = &raw->reserve;
 
 	if (reserve->state == SIM_RAW_REQUEST_LOST &&
-	    reserve->incarnation > raw->places[reserve->queue].fenced)
+	    reserve->incarnation > raw->slots[reserve->queue].fenced)
 		return false;
 	if (reserve->state != SIM_RAW_REQUEST_READY && reserve->state != SIM_RAW_REQUEST_LOST)
 		return false;

@@ -284,7 +284,7 @@ static bool request_is_fenced(const struct sim_raw_request *request)
 	const struct sim_raw_initiator *raw = request->raw;
 
 	return request->epoch < raw->epoch ||
-	       request->incarnation <= raw->places[request->queue].fenced;
+	       request->incarnation <= raw->slots[request->queue].fenced;
 }
 
 static bool request_may_go(struct sim_raw_request *request)

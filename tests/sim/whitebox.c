@@ -157,7 +157,7 @@ unsigned int sim_whitebox_handles(const struct sim_host *host, const uint8_t ses
 /* -- range locks ------------------------------------------------------------------------------- */
 
 /* What the device may still write there, between the two halves of a COMPARE_AND_WRITE. */
-static void claim_check_conn(const struct sim_conn *conn, const struct tgt_range_lock *range_lock, const char *direct)
+static void range_lock_check_conn(const struct sim_conn *conn, const struct tgt_range_lock *range_lock, const char *direct)
 {
 	uintptr_t first = (uintptr_t)direct + range_lock->offset;
 	const struct sim_wqe *wqe;
@@ -181,7 +181,7 @@ void sim_seen_range_lock_end(const struct tgt_range_lock *range_lock)
 	for (fab = range_lock->granted && direct ? sim_fabric_next(NULL) : NULL; fab; fab = sim_fabric_next(fab))
 		TAILQ_FOREACH(conn, &fab->conns, link)
 			if (!fab->dead && conn->server && !conn->flushed)
-				claim_check_conn(conn, range_lock, direct);
+				range_lock_check_conn(conn, range_lock, direct);
 	if (direct)
 		sim_reached("compare", range_lock->granted ? "has locked memory" : "has waited for memory in vain", NULL);
 }

@@ -211,33 +211,33 @@ static void a_channel_that_ends_is_not_waited_for(void **state)
 
 static void range_locks_are_bounded(void **state)
 {
-	static struct locker many[TGT_CLAIMS_MAX + 1];
+	static struct locker many[TGT_RANGE_LOCKS_MAX + 1];
 
 	(void)state;
-	for (unsigned int i = 0; i < TGT_CLAIMS_MAX; i++) {
+	for (unsigned int i = 0; i < TGT_RANGE_LOCKS_MAX; i++) {
 		host = i;
 		assert_true(held(0, &many[i], i * 512, 512));
 	}
-	host = TGT_CLAIMS_MAX;
-	assert_int_equal(range_lock(0, &many[TGT_CLAIMS_MAX], 1 << 20, 512), -EBUSY);
+	host = TGT_RANGE_LOCKS_MAX;
+	assert_int_equal(range_lock(0, &many[TGT_RANGE_LOCKS_MAX], 1 << 20, 512), -EBUSY);
 	host = 1;
-	for (unsigned int i = 0; i < TGT_CLAIMS_MAX; i++)
+	for (unsigned int i = 0; i < TGT_RANGE_LOCKS_MAX; i++)
 		tgt_range_lock_end(&many[i].range_lock);
 }
 
 static void a_host_leaves_range_locks_to_others(void **state)
 {
-	static struct locker many[TGT_CLAIMS_MAX + 1];
+	static struct locker many[TGT_RANGE_LOCKS_MAX + 1];
 	unsigned int count = 0;
 
 	(void)state;
 	/* Over all reactors. */
 	while (range_lock((int)(count % PORTS), &many[count], count * 512, 512) >= 0)
 		count++;
-	assert_int_equal(count, TGT_CLAIMS_MAX - TGT_CLAIMS_KEPT);
+	assert_int_equal(count, TGT_RANGE_LOCKS_MAX - TGT_RANGE_LOCKS_KEPT);
 	/* Another one always has its part, and no more than that. */
 	host = 2;
-	for (unsigned int i = 0; i + 1 < TGT_CLAIMS_KEPT; i++, count++)
+	for (unsigned int i = 0; i + 1 < TGT_RANGE_LOCKS_KEPT; i++, count++)
 		assert_true(held(0, &many[count], count * 512, 512));
 	host = 1;
 	assert_int_equal(range_lock(0, &many[count], count * 512, 512), -EBUSY);
