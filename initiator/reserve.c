@@ -116,7 +116,7 @@ static void reserving_answered(void *arg, const struct rblk_result *result)
 	reserving_finish(reserving, error);
 }
 
-/* -EAGAIN: no tag is free, or the volume is late (reopen.h). */
+/* -ENODEV: the volume is gone. -EAGAIN: no tag is free, or the volume is late (reopen.h). */
 static int reserving_send(struct ini_reserving *reserving)
 {
 	const struct rblk_wire_command command = {
@@ -126,6 +126,8 @@ static int reserving_send(struct ini_reserving *reserving)
 		.argument = rblk_to_le64(reserving->number),
 	};
 
+	if (reserving->volume->gone)
+		return -ENODEV;
 	if (reserving->volume->late_ns)
 		return -EAGAIN;
 	if (reserving->number)
@@ -143,7 +145,9 @@ static void reserving_again(struct ini_again *again)
 	const struct rblk_result lost = {.error = -ECONNRESET};
 	int err = reserving_send(reserving);
 
-	if (err && !ini_control_again(session, again, &lost))
+	if (err == -ENODEV)
+		reserving_finish(reserving, err);
+	else if (err && !ini_control_again(session, again, &lost))
 		reserving_finish(reserving, session->failure.final);
 }
 

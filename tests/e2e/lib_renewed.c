@@ -3,10 +3,11 @@
  * Goal: in a new epoch the library opens each volume again once, also if the connection is lost
  * meanwhile: another handle would stay open at the target, which nobody closes. Method: a scripted
  * target (fake_target.h) that forgets the session, and ends the connection at the second OPEN of
- * the new epoch. A volume may be closed while it is opened again: then the OPEN is not answered.
+ * the new epoch. A volume may be closed while it is opened again: then the OPEN is not answered; or it may be gone.
  */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tests/e2e/fake_target.h"
@@ -115,11 +116,60 @@ static void a_volume_is_closed_while_it_is_opened_again(void **state)
 	fake_target_stop(fake);
 }
 
+static enum fake_answer answer_without(struct fake_target *fake, const struct rblk_wire_command *command,
+				       struct rblk_wire_completion *completion)
+{
+	if (command->opcode == RBLK_OP_RESERVE) {
+		fake_target_forget(fake);
+		return FAKE_CLOSE;
+	}
+	if (command->opcode == RBLK_OP_OPEN && fake_target_seen(fake, RBLK_OP_OPEN) > 1)
+		completion->status = rblk_to_le16(RBLK_E_NO_VOLUME);
+	return FAKE_REPLY;
+}
+
+static void reserve_done(void *arg, struct rblk_volume *volume, int error)
+{
+	(void)volume;
+	*(int *)arg = error;
+}
+
+/* A volume that is not there any more in the new epoch: a RESERVE that was lost is not sent again, and no other is sent. */
+static void a_gone_volume_is_not_reserved(void **state)
+{
+	const struct rblk_pr_request request = {.size = sizeof(request), .action = RBLK_PR_REGISTER, .new_key = 1};
+	struct rblk_options options = fake_target_options();
+	struct fake_script script = {.command = answer_without};
+	char error[RBLK_ERROR_BYTES] = "";
+	struct rblk_session *session;
+	struct rblk_volume *volume;
+	struct fake_target *fake;
+	int result = 1;
+
+	(void)state;
+	fake = fake_target_start(&script);
+	options.no_reconnect = false;
+	session = rblk_session_open(fake_target_uri(fake), &options, error);
+	if (!session)
+		fail_msg("%s", error);
+	volume = rblk_volume_open(session, "disk", 0);
+	assert_non_null(volume);
+	assert_int_equal(rblk_reserve_start(volume, &request, reserve_done, &result), 0);
+	while (result > 0)
+		assert_true(rblk_wait(session, 100) >= 0);
+	assert_int_equal(result, -ENODEV);
+	assert_int_equal(rblk_reserve_start(volume, &request, reserve_done, &result), -ENODEV);
+	assert_int_equal(fake_target_seen(fake, RBLK_OP_RESERVE), 1);
+	rblk_session_close(session);
+	fake_target_stop(fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_volume_is_opened_once),
 		cmocka_unit_test(a_volume_is_closed_while_it_is_opened_again),
+		cmocka_unit_test(a_gone_volume_is_not_reserved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

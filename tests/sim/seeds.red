@@ -8,3 +8,5 @@
 20499		# a COMPARE_AND_WRITE whose volume is fenced before its queue pair is drained
 100006511	# a killed target that took a connection on its way out
 100010735	# a queue was lost again between its choice for a RESERVE and the sending
+300004319	# librblk reserved a volume that was gone
+300300295	# a later loss of a queue was taken for one that a RESERVE waits for

@@ -414,7 +414,9 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 {
 	const struct rblk_wire_open *open = sc->payload;
 	const struct rblk_wire_volume *volume = sc->report;
-	bool strangers = is_strangers(queue); /* it may be connected elsewhere by the time of an answer that is late */
+	/* It may be connected elsewhere, or anew, by the time of an answer that is late. */
+	bool strangers = is_strangers(queue);
+	u64 epoch = queue->epoch;
 	int error;
 
 	if (sc->opcode == RBLK_OP_AUTHENTICATE)
@@ -430,8 +432,8 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		open_ended(queue, sc, error);
 	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->was_left && error != -EBUSY)
 		sim_reached("module", "a CLOSE is lost", NULL);
-	if (sc->opcode == RBLK_OP_FENCE && sc->volume && !error)
-		sim_fence_answered(queue->session, sc);
+	if (sc->opcode == RBLK_OP_FENCE && !error)
+		sim_fence_answered(queue->session, sc, epoch);
 	/* Whoever waits for the answer is late. */
 	if (sc->opcode == RBLK_OP_FENCE && sim_chance(300000))
 		sim_fiber_sleep(sim_below(10 * SIM_MS));

@@ -9,7 +9,7 @@
 #include "kmod/disk.h"
 #include "kmod/queue.h"
 
-/* FENCEs of volumes that were answered with success, the last ones. */
+/* FENCEs of volumes, or of all of them, that were answered with success, the last ones. */
 #define FENCES 64u
 static struct {
 	struct sim_disk_lost lost;
@@ -23,15 +23,15 @@ void sim_fences_reset(void)
 	fence_count = 0;
 }
 
-void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command)
+void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, u64 epoch)
 {
-	struct sim_disk_lost lost = { .lost = true, .queue = (unsigned int)command->lba, .epoch = command->epoch,
+	struct sim_disk_lost lost = { .lost = true, .queue = (unsigned int)command->lba, .epoch = epoch,
 				      .incarnation = (u32)command->argument };
 	const struct rblk_disk *disk;
 
 	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
 	list_for_each_entry(disk, &session->disks, peer) {
-		if (disk->handle != command->volume || disk->epoch != command->epoch)
+		if ((command->volume && disk->handle != command->volume) || disk->epoch != epoch)
 			continue;
 		fences[fence_count % FENCES].lost = lost;
 		memcpy(fences[fence_count++ % FENCES].uuid, disk->uuid, sizeof(disk->uuid));
