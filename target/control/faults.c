@@ -193,11 +193,9 @@ int tgt_faults_create(const char *path, struct tgt_registry *registry,
 		      struct tgt_reactor **reactors, unsigned int reactor_count,
 		      struct tgt_faults **out, char *error)
 {
-	struct tgt_faults *faults = tgt_store_faults ? calloc(1, sizeof(*faults)) : NULL;
+	struct tgt_faults *faults = calloc(1, sizeof(*faults));
 	int status;
 
-	if (!tgt_store_faults)
-		return tgt_error(error, -EOPNOTSUPP, "fault_socket: " TGT_STORE_NO_FAULTS);
 	if (!faults)
 		return tgt_error(error, -ENOMEM, "fault_socket: out of memory");
 	faults->registry = registry;

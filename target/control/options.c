@@ -169,7 +169,7 @@ static const struct tgt_option table[] = {
 	  "a page for people, /metrics, /healthz and /readyz there; without HOST for this machine only; "
 	  "default: nowhere",
 	  TARGET(http), 0, 0, NULL },
-	{ "fault_socket", 0, TARGET_PLACES, TGT_OPTION_TEXT, "PATH", NULL,
+	{ "fault_socket", 0, TARGET_PLACES, TGT_OPTION_FAULT_SOCKET, "PATH", NULL,
 	  "for tests: accept faults from \"rblk fault\" at this socket; default: none",
 	  TARGET(fault_socket), 0, 0, NULL },
 	{ "log_level", 0, TARGET_PLACES | TGT_RELOADED, TGT_OPTION_CHOICE, "LEVEL", "info",

@@ -34,6 +34,7 @@ enum tgt_option_type {
 	TGT_OPTION_CPUS,    /* struct tgt_cpus */
 	TGT_OPTION_UUID,
 	TGT_OPTION_FAULT,   /* char[field_bytes]: a fault plan */
+	TGT_OPTION_FAULT_SOCKET, /* char[field_bytes]: where such plans are accepted */
 	TGT_OPTION_SECRET,  /* a file; adds to tgt_initiator_config.secrets */
 	TGT_OPTION_ADDRESS, /* adds to tgt_initiator_config.networks */
 	TGT_OPTION_GRANT,   /* adds to tgt_initiator_config.grants; least: the enum tgt_right */

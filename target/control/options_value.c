@@ -281,11 +281,12 @@ static int set_uuid(const struct tgt_option *option, void *object, const char *t
 
 static int set_fault(const struct tgt_option *option, void *object, const char *text, char *why)
 {
-	int status;
+	int status = 0;
 
 	if (!tgt_store_faults)
 		return tgt_error(why, -EOPNOTSUPP, TGT_STORE_NO_FAULTS);
-	status = tgt_store_faults->check(text, why, TGT_ERROR_BYTES);
+	if (option->type == TGT_OPTION_FAULT)
+		status = tgt_store_faults->check(text, why, TGT_ERROR_BYTES);
 	return status < 0 ? status : set_text(option, object, text, why);
 }
 
@@ -320,6 +321,7 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 	case TGT_OPTION_UUID:
 		return set_uuid(option, object, text, why);
 	case TGT_OPTION_FAULT:
+	case TGT_OPTION_FAULT_SOCKET:
 		return set_fault(option, object, text, why);
 	case TGT_OPTION_SECRET:
 		return tgt_initiator_add_secrets(object, text, why);

@@ -18,7 +18,8 @@ refused() {
 refused 2 "--fault: $none" "${tcp[@]}" --fault delay=1ms --memory data=1M
 printf '[volume data]\nstore = memory\nsize = 1M\nfault = delay=1ms\n' > "$scratch/faults.conf"
 refused 2 "$scratch/faults.conf:4: fault: $none" "${tcp[@]}" --config "$scratch/faults.conf"
-refused 1 "fault_socket: $none" "${tcp[@]}" --fault-socket "$scratch/socket" --memory data=1M
+refused 2 "--fault-socket: $none" "${tcp[@]}" --fault-socket "$scratch/socket" --memory data=1M
+refused 2 "--fault-socket: $none" --check "${tcp[@]}" --fault-socket "$scratch/socket" --memory data=1M
 
 target_start --memory data=1M
 expect 0 "$RBLK" list "$target"
