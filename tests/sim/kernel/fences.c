@@ -23,7 +23,7 @@ void sim_fences_reset(void)
 	fence_count = 0;
 }
 
-void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, u64 epoch)
+void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, unsigned long long epoch)
 {
 	struct sim_disk_lost lost = { .lost = true, .queue = (unsigned int)command->lba, .epoch = epoch,
 				      .incarnation = (u32)command->argument };

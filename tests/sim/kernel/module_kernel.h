@@ -144,7 +144,7 @@ struct rblk_session;
 struct rblk_session_command;
 /* For the disk's volume alone, that or a later incarnation. */
 bool sim_volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
-void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, u64 epoch);
+void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, unsigned long long epoch);
 void sim_fences_reset(void);
 
 /* How a request has ended. */
