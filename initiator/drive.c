@@ -215,9 +215,19 @@ static void close_queue(struct ini_queue *queue)
 		ini_queue_close(queue); /* DRAINED follows */
 }
 
+/* A command has outlived its time: its disk may hang, and nothing bounds that. */
+static bool queue_is_overdue(const struct ini_queue *queue)
+{
+	for (u32 tag = 0; tag < core_tags_count(queue->tags.credits); tag++)
+		if (queue->tag_array[tag].state == CORE_TAG_SENT && queue->slots[tag].overdue_ns)
+			return true;
+	return false;
+}
+
+/* It moves to another portal when its commands have ended; those that last go on after a fence (F5). */
 static void leave_queue(struct ini_queue *queue)
 {
-	if (queue->tags.taken_io)
+	if (queue->tags.taken_io && !queue_is_overdue(queue))
 		queue->session->unsettled = true;
 	else
 		core_session_lost(&queue->session->core, queue->index, queue->session->now_ns);

@@ -29,7 +29,7 @@ static int start(void **state)
 {
 	(void)state;
 	other_fabric_use();
-	two_paths_start(BYTES, "rblk+sim://", "1h");
+	two_paths_start(BYTES, "rblk+sim://", "1h", NULL);
 	return 0;
 }
 

@@ -22,7 +22,7 @@
 static int start(void **state)
 {
 	(void)state;
-	two_paths_start(BYTES, "", "5s");
+	two_paths_start(BYTES, "", "5s", NULL);
 	return 0;
 }
 

@@ -12,13 +12,13 @@ char two_paths_uri[256];
 static struct e2e_daemon server;
 static struct e2e_file file;
 
-void two_paths_start(uint64_t bytes, const char *second_scheme, const char *keepalive)
+void two_paths_start(uint64_t bytes, const char *second_scheme, const char *keepalive, const char *fault)
 {
 	char second[64];
 
 	e2e_file_create(&file, "disk", bytes);
 	e2e_daemon_start(&server, "--listen", "rblk+tcp://127.0.0.1:0", "--cache", "buffered",
-			 "--keepalive", keepalive, file.volume, NULL);
+			 "--keepalive", keepalive, file.volume, fault ? "--fault" : NULL, fault, NULL);
 	e2e_daemon_second_host(&server, second);
 	assert_string_not_equal(second, server.host);
 	paths[0] = proxy_start(server.host);

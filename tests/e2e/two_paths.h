@@ -18,8 +18,9 @@ extern struct proxy *paths[PATHS];
 extern char two_paths_uri[256];
 
 /* The disk has so many bytes. `second_scheme` stands before the second host of the URI: "" for TCP
- * as the first, or another scheme with "://". `keepalive` is rblkd's option. */
-void two_paths_start(uint64_t bytes, const char *second_scheme, const char *keepalive);
+ * as the first, or another scheme with "://". `keepalive` is rblkd's option, and so is `fault`, if
+ * it is not NULL. */
+void two_paths_start(uint64_t bytes, const char *second_scheme, const char *keepalive, const char *fault);
 /* Returns what e2e_daemon_stop() returns. */
 int two_paths_stop(void);
 /* Until the path has carried 64 KiB more and the load has done more operations; fails the test if
