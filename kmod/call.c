@@ -46,7 +46,6 @@ static bool rblk_call_leave(struct rblk_call *call, struct rblk_session_command 
 	if (sc->was_left) {
 		call->left = sc->left;
 		call->left_arg = sc->left_arg;
-		call->disk = sc->disk;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return sc->was_left;
@@ -91,14 +90,16 @@ static unsigned int rblk_call_room(const struct rblk_queue *queue,
 
 /*
  * One that storage holds up, and that nobody waits for, keeps this one from being sent: an OPEN,
- * which the target answers BUSY after some seconds, only the next one of its disk.
+ * which the target answers BUSY after some seconds, only the next one of its volume.
  */
 static bool rblk_call_stuck(const struct rblk_call *call, const struct rblk_session_command *sc)
 {
 	if (!call->left)
 		return false;
-	return sc->opcode == RBLK_OP_OPEN ? call->disk == sc->disk
-					  : call->command.wire.opcode != RBLK_OP_OPEN;
+	if (sc->opcode != RBLK_OP_OPEN || call->command.wire.opcode != RBLK_OP_OPEN)
+		return sc->opcode != RBLK_OP_OPEN && call->command.wire.opcode != RBLK_OP_OPEN;
+	return !memcmp(rblk_memory_slot(call->command.queue, call->command.tag), sc->payload,
+		       sc->payload_bytes);
 }
 
 /*

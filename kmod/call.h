@@ -11,7 +11,6 @@
 #include "kmod/command.h"
 
 struct rblk_call;
-struct rblk_disk;
 struct rblk_session;
 
 /*
@@ -30,7 +29,6 @@ struct rblk_call {
 	 */
 	rblk_left_fn left;
 	void *left_arg;
-	const struct rblk_disk *disk; /* queue->lock: whose it is; only compared */
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -64,8 +62,6 @@ struct rblk_session_command {
 	 */
 	rblk_left_fn left;
 	void *left_arg;
-	/* whose volume it is about: one that hangs has one command that was left, on each queue */
-	const struct rblk_disk *disk;
 	bool was_left; /* out: it stays outstanding; left() has left_arg */
 };
 

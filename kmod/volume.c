@@ -104,7 +104,6 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 		.report = volume,
 		.report_bytes = sizeof(*volume),
 		.left = rblk_closing_opened,
-		.disk = disk,
 	};
 	int error;
 
