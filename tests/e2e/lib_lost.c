@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what belongs to a connection that is lost stays there. An ABORT that is asked for when it is lost is not sent on the next one; a RESERVE is sent again when the
+ * Goal: what belongs to a connection that is lost stays there. The answer of its FENCE is not taken for that of a later
+ * loss (F5); an ABORT that is asked for when it is lost is not sent on the next one; a RESERVE is sent again when the
  * volumes are open in the new epoch, not before. Method: a scripted target (fake_target.h) that answers late, and ends
  * connections and epochs in between.
  */
@@ -11,7 +12,60 @@
 #include <string.h>
 #include "tests/e2e/lib_fixture.h"
 
+/* -- a late answer of a FENCE -------------------------------------------------------------------- */
+
+/* Block of the write that queue 1 is lost with for the first time, and for the second. */
+#define FIRST_LBA 8u
+#define SECOND_LBA 16u
+
+static enum phase {
+	UP,          /* both queues are */
+	FIRST_LOST,  /* no login of queue 1 is accepted: a FENCE has to be sent */
+	FIRST_FENCE, /* it is not answered; a login of queue 1 is accepted, and that is the fence */
+	SECOND_LOST, /* as FIRST_LOST */
+} _Atomic phase;
 static atomic_bool early;
+/* FENCEs that came, and those that are answered. */
+static struct rblk_wire_completion fences[8];
+static atomic_uint fences_seen, fences_answered;
+
+static enum fake_answer lose_queue_1(struct fake_target *fake, enum phase next)
+{
+	fake_target_script(fake)->reject = (struct rblk_wire_reject){
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.reason = rblk_to_le16(RBLK_REJECT_NO_RESOURCES),
+	};
+	fake_target_script(fake)->reject_from = 1;
+	phase = next;
+	return FAKE_CLOSE;
+}
+
+static enum fake_answer answer_write(struct fake_target *fake, const struct rblk_wire_command *command)
+{
+	u64 lba = rblk_le64(command->lba);
+
+	if (lba == SECOND_LBA && command->flags & RBLK_CMD_RETRY && fences_answered < 2)
+		early = true;
+	if (fake_target_queue(fake) != 1 || command->flags & RBLK_CMD_RETRY)
+		return FAKE_REPLY;
+	if (lba == FIRST_LBA && phase == UP)
+		return lose_queue_1(fake, FIRST_LOST);
+	if (lba == SECOND_LBA && phase == FIRST_FENCE)
+		return lose_queue_1(fake, SECOND_LOST);
+	return FAKE_REPLY;
+}
+
+static enum fake_answer hold_fence(struct fake_target *fake, const struct rblk_wire_completion *completion)
+{
+	assert_in_range(fences_seen, 0, UNIT_LENGTH(fences) - 1);
+	fences[fences_seen++] = *completion;
+	if (phase == FIRST_LOST) {
+		fake_target_script(fake)->reject.reason = 0;
+		phase = FIRST_FENCE;
+	}
+	return FAKE_SILENT;
+}
 
 static enum fake_answer reply_both(struct fake_target *fake, const struct rblk_wire_completion *first,
 				   const struct rblk_wire_completion *second)
@@ -22,6 +76,92 @@ static enum fake_answer reply_both(struct fake_target *fake, const struct rblk_w
 	memcpy(script->raw, answers, sizeof(answers));
 	script->raw_bytes = sizeof(answers);
 	return FAKE_REPLY_RAW;
+}
+
+/* A READ lets a FENCE's answer go. */
+static enum fake_answer answer_read(struct fake_target *fake, const struct rblk_wire_completion *completion)
+{
+	if (phase != SECOND_LOST || fences_answered == fences_seen)
+		return FAKE_REPLY;
+	return reply_both(fake, &fences[fences_answered++], completion);
+}
+
+static enum fake_answer answer_fences(struct fake_target *fake, const struct rblk_wire_command *command,
+				      struct rblk_wire_completion *completion)
+{
+	switch (command->opcode) {
+	case RBLK_OP_WRITE:
+		return answer_write(fake, command);
+	case RBLK_OP_FENCE:
+		return hold_fence(fake, completion);
+	case RBLK_OP_READ:
+		return answer_read(fake, completion);
+	default:
+		return FAKE_REPLY;
+	}
+}
+
+static unsigned int connections(struct fixture *f)
+{
+	struct rblk_path_info path;
+
+	assert_int_equal(rblk_session_paths(f->session, &path, sizeof(path), 1), 1);
+	return path.connections;
+}
+
+/* A write to this block, on queue 1, which is lost with it. */
+static void write_on_queue_1(struct fixture *f, u32 lba, enum phase lost, struct outcome *outcome)
+{
+	while (connections(f) < 2)
+		assert_true(rblk_wait(f->session, 10) >= 0);
+	/* The queues take turns. */
+	while (phase < lost) {
+		outcome->calls = 0;
+		assert_int_equal(rblk_write(f->volume, f->data, 512, lba * 512u, 0, lib_done, outcome), 0);
+		while (phase < lost && !outcome->calls)
+			assert_true(rblk_wait(f->session, 10) >= 0);
+	}
+}
+
+/* Without FENCE of a volume an acceptance is the fence. */
+static void accept_as_fence(struct rblk_wire_accept *accept)
+{
+	accept->features = rblk_to_le32(rblk_le32(accept->features) & ~RBLK_FEATURE_VOLUME_FENCE);
+}
+
+static void a_late_fence_is_not_a_later_ones(void **state)
+{
+	struct fixture f = {.script.command = answer_fences, .options = fake_target_options()};
+	struct outcome first = {0}, second = {0};
+
+	(void)state;
+	phase = UP;
+	early = false;
+	fences_seen = fences_answered = 0;
+	f.options.no_reconnect = false;
+	f.options.queues = 2;
+	f.script.accept = accept_as_fence;
+	lib_open(&f);
+	write_on_queue_1(&f, FIRST_LBA, FIRST_LOST, &first);
+	while (!first.calls)
+		assert_true(rblk_wait(f.session, -1) >= 0);
+	assert_int_equal(first.last.error, 0);
+	assert_int_equal(phase, FIRST_FENCE);
+	write_on_queue_1(&f, SECOND_LBA, SECOND_LOST, &second);
+	while (connections(&f) > 1)
+		assert_true(rblk_wait(f.session, 10) >= 0);
+	assert_int_equal(rblk_pread(f.volume, f.data, 512, 0), 0);
+	assert_int_equal(fences_answered, 1);
+	while (fences_seen < 2 && !early)
+		assert_true(rblk_wait(f.session, 10) >= 0);
+	assert_false(early);
+	assert_int_equal(second.calls, 0);
+	assert_int_equal(rblk_pread(f.volume, f.data, 512, 0), 0);
+	while (!second.calls)
+		assert_true(rblk_wait(f.session, -1) >= 0);
+	assert_int_equal(second.last.error, 0);
+	assert_false(early);
+	lib_close(&f);
 }
 
 /* -- an ABORT ------------------------------------------------------------------------------------ */
@@ -127,6 +267,7 @@ static void a_reserve_waits_for_its_volume(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_late_fence_is_not_a_later_ones),
 		cmocka_unit_test(an_abort_is_not_sent_on_the_next_connection),
 		cmocka_unit_test(a_reserve_waits_for_its_volume),
 	};
