@@ -94,12 +94,13 @@ static unsigned int rblk_call_room(const struct rblk_queue *queue,
  */
 static bool rblk_call_stuck(const struct rblk_call *call, const struct rblk_session_command *sc)
 {
-	if (!call->left)
+	bool opens = call->command.wire.opcode == RBLK_OP_OPEN;
+
+	if (!call->left || opens != (sc->opcode == RBLK_OP_OPEN))
 		return false;
-	if (sc->opcode != RBLK_OP_OPEN || call->command.wire.opcode != RBLK_OP_OPEN)
-		return sc->opcode != RBLK_OP_OPEN && call->command.wire.opcode != RBLK_OP_OPEN;
-	return !memcmp(rblk_memory_slot(call->command.queue, call->command.tag), sc->payload,
-		       sc->payload_bytes);
+	/* The name is in the payload. */
+	return !opens || !memcmp(rblk_memory_slot(call->command.queue, call->command.tag),
+				 sc->payload, sc->payload_bytes);
 }
 
 /*

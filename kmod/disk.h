@@ -75,7 +75,11 @@ struct rblk_disk {
 	 * until they are fenced, for the volume or all. session->waiting_lock owns it for writing.
 	 */
 	unsigned long unfenced;
-	unsigned long reserve_unfenced; /* the same for a RESERVE that is to be sent again */
+	/*
+	 * the same for a RESERVE that is to be sent again; waiting_lock and core_lock own it for
+	 * writing, either for reading
+	 */
+	unsigned long reserve_unfenced;
 	bool endures;              /* it waits for a lost session: its attach has succeeded */
 	/* why the volume is not open; empty: it is, or nothing was tried */
 	char reason[RBLK_TEXT_BYTES];

@@ -61,8 +61,9 @@ void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int qu
 /*
  * Sleeps. A disk whose volume has just been opened: another one, which is detached, may have
  * failed commands to that volume that were lost, and the target may carry those out until their
- * fence (F5). Nothing is sent until the target has said for this volume that it does not: disk->unfenced. That
- * and the next are asked for at once; session->wait is woken when one is known.
+ * fence (F5). Nothing is sent until the target has said for this volume that it does not:
+ * disk->unfenced. That and the next are asked for at once; session->wait is woken when one is
+ * known.
  */
 void rblk_waiting_owe(struct rblk_disk *disk);
 /* Sleeps. A RESERVE was lost with the queue: the fence of that, in disk->reserve_unfenced. */

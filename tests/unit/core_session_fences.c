@@ -144,6 +144,31 @@ static void test_lost_again_before_its_fence_is_sent(void **state)
 	want(CORE_ACTION_RELEASE, 1);
 }
 
+/* The acceptance was the fence; the answer to the FENCE before it comes when the next loss has one under way. */
+static void test_answer_after_the_acceptance(void **state)
+{
+	(void)state;
+	live(2, 2);
+	core_session_lost(&session, 1, 20000 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	want(CORE_ACTION_FENCE, 1);
+	core_session_drained(&session, 1, 20001 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	want(CORE_ACTION_CONNECT, 1);
+	core_session_accepted(&session, 1, INSTANCE, 5000, 0, 20002 * MS);
+	want(CORE_ACTION_RELEASE, 1);
+	core_session_lost(&session, 1, 20003 * MS);
+	want(CORE_ACTION_CLOSE, 1);
+	assert_int_equal(want(CORE_ACTION_FENCE, 1).incarnation, 2);
+	core_session_drained(&session, 1, 20004 * MS);
+	want(CORE_ACTION_RELEASE_HARMLESS, 1);
+	core_session_fenced(&session, 1, 1, true, 20004 * MS);
+	want_none(); /* neither released, nor fenced twice */
+	core_session_fenced(&session, 1, 2, true, 20005 * MS);
+	want(CORE_ACTION_RELEASE, 1);
+	want_none();
+}
+
 static void test_fence_refused_is_sent_again(void **state)
 {
 	(void)state;
@@ -290,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_lost_again_before_the_release),
 		cmocka_unit_test(test_accepted_before_the_fence),
 		cmocka_unit_test(test_lost_again_before_the_fence),
+		cmocka_unit_test(test_answer_after_the_acceptance),
 		cmocka_unit_test(test_fence_refused_is_sent_again),
 		cmocka_unit_test(test_answer_without_fence),
 		cmocka_unit_test(test_fence_carrier_is_lost),

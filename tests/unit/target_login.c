@@ -304,6 +304,11 @@ static void storage_outlives_a_session(void **state)
 	assert_int_equal(tgt_session_expire(reactor, NULL), UINT64_MAX);
 	assert_ptr_equal(TAILQ_FIRST(&reactor->sessions), lingers);
 	assert_true(lingers->ending);
+	assert_true(tgt_session_only_lingers(lingers));
+	/* A connection on another reactor may bring commands for its handles. */
+	lingers->queues_away = 1;
+	assert_false(tgt_session_only_lingers(lingers));
+	lingers->queues_away = 0;
 	lingers->lingering = 0;
 }
 

@@ -275,7 +275,9 @@ void sim_blk_submit(struct request *rq, bool last);
 /* paths.c: before a request is sent; when it ends. */
 struct rblk_command;
 struct rblk_session;
+#define SIM_LATE_MS 100u /* a machine that does other work, too, is late by so much */
 void sim_paths_check_spread(const struct rblk_session *session);
+void sim_paths_check_leaving(const struct rblk_session *session);
 void sim_paths_check_end(const struct rblk_command *command, blk_status_t status);
 
 #endif

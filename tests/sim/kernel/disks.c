@@ -12,7 +12,6 @@
 #include "kmod/drive.h"
 #include "kmod/durable.h"
 #include "kmod/queue.h"
-#include "proto/core/session_impl.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
@@ -163,9 +162,6 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 	memcpy(view->cache_epoch, disk->cache_epoch, sizeof(view->cache_epoch));
 }
 
-/* Late by so much: a machine that does other work, too. */
-#define LATE_MS 100u
-
 /* A disk whose volume is not open holds no request for longer than it may, whatever other disks wait for. */
 static void check_times(const struct rblk_session *session)
 {
@@ -178,10 +174,10 @@ static void check_times(const struct rblk_session *session)
 
 		if (!disk->opened || !disk->endures || disk->ready)
 			continue;
-		if (waited > o->give_up_ms + LATE_MS && gate != RBLK_GATE_FAIL)
+		if (waited > o->give_up_ms + SIM_LATE_MS && gate != RBLK_GATE_FAIL)
 			sim_fail("the kernel: a disk is not open for %lu ms, and gives up after %u", waited,
 				 o->give_up_ms);
-		if (o->fail_fast_ms && waited > o->fail_fast_ms + LATE_MS && gate == RBLK_GATE_HOLD)
+		if (o->fail_fast_ms && waited > o->fail_fast_ms + SIM_LATE_MS && gate == RBLK_GATE_HOLD)
 			sim_fail("the kernel: a disk is not open for %lu ms, and fails fast after %u", waited,
 				 o->fail_fast_ms);
 	}
@@ -201,24 +197,6 @@ static void check_batches(const struct rblk_session *session)
 	}
 }
 
-/* A queue that is to move to another portal does so, whatever storage holds up. */
-static void check_leaving(const struct rblk_session *session)
-{
-	static struct { u32 incarnation; unsigned long since; } leaving[RBLK_QUEUES_MAX];
-
-	for (unsigned int i = 0; i < session->queue_count; i++) {
-		const struct core_queue *queue = &session->core.queue[i];
-		bool leaves = queue->state == CORE_QUEUE_LIVE && queue->leaving;
-
-		if (!leaves || leaving[i].incarnation != queue->incarnation || jiffies < leaving[i].since)
-			leaving[i].since = jiffies;
-		leaving[i].incarnation = leaves ? queue->incarnation : 0;
-		if (jiffies - leaving[i].since > session->options.command_ms + LATE_MS)
-			sim_fail("the kernel: queue %u is to move to another portal for %lu ms", i,
-				 jiffies - leaving[i].since);
-	}
-}
-
 void sim_disk_sample(const struct rblk_disk *disk)
 {
 	static const char *const waits[] = {
@@ -230,7 +208,7 @@ void sim_disk_sample(const struct rblk_disk *disk)
 
 	check_times(disk->session);
 	check_batches(disk->session);
-	check_leaving(disk->session);
+	sim_paths_check_leaving(disk->session);
 	list_for_each_entry(io, &disk->session->waiting, command.entry)
 		sim_reached("module", "a request waits", waits[io->wait]);
 }
@@ -302,23 +280,6 @@ bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other, bool 
 		if (all || session->queues[i] == shared)
 			rblk_queue_lost(session->queues[i], "killed by its user");
 	return true;
-}
-
-void sim_disk_move(struct rblk_disk *disk)
-{
-	struct rblk_session *session = disk->session;
-	struct core_queue *queue = &session->core.queue[session->queue_count - 1];
-
-	if (session->queue_count == 1 || queue->state != CORE_QUEUE_LIVE || queue->leaving)
-		return;
-	sim_reached("module", "has a queue move to another portal",
-		    rblk_queue_idle(session->queues[session->queue_count - 1]) ? NULL : "that has commands");
-	spin_lock(&session->core_lock);
-	queue->leaving = true;
-	queue->todo |= QUEUE_LEAVE;
-	session->core.acts = true;
-	rblk_drive_follow(session);
-	spin_unlock(&session->core_lock);
 }
 
 /* -- session commands --------------------------------------------------------------------------------- */
