@@ -34,21 +34,13 @@ struct tgt_faults {
 
 /* -- requests ---------------------------------------------------------------------------------- */
 
-/* Each reactor gets its own reference. */
-static void reactors_tell(const struct tgt_faults *faults, struct tgt_volume *volume,
-			  void (*tell)(struct tgt_reactor *reactor, struct tgt_volume *volume))
-{
-	for (unsigned int i = 0; i < faults->reactor_count; i++)
-		tell(faults->reactors[i], volume ? tgt_volume_ref(volume) : NULL);
-}
-
 /* `volume` NULL: none was named. */
 static int request_cut(struct tgt_faults *faults, struct tgt_volume *volume, const char *plan,
 		       char *error)
 {
 	if (plan)
 		return tgt_error(error, -EINVAL, "cut [VOLUME]: too many words");
-	reactors_tell(faults, volume, tgt_reactor_cut);
+	tgt_reactors_call(faults->reactors, faults->reactor_count, tgt_reactor_cut, volume);
 	return 0;
 }
 
@@ -59,7 +51,7 @@ static int request_lose(struct tgt_faults *faults, struct tgt_volume *volume, co
 	if (!volume || plan)
 		return tgt_error(error, -EINVAL, "lose VOLUME: one volume is named");
 	tgt_sync_new_epoch(volume);
-	reactors_tell(faults, volume, tgt_reactor_forget);
+	tgt_reactors_call(faults->reactors, faults->reactor_count, tgt_reactor_forget, volume);
 	return 0;
 }
 

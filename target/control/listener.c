@@ -372,8 +372,7 @@ static void places_lost(struct tgt_listener *listener, const struct fab *fab)
  */
 static void reactors_check(struct tgt_listener *listener)
 {
-	for (unsigned int i = 0; i < listener->reactor_count; i++)
-		tgt_reactor_check_devices(listener->reactors[i]);
+	tgt_reactors_call(listener->reactors, listener->reactor_count, tgt_reactor_check_devices, NULL);
 	listener->check_ns = env_now_ns() + CHECK_MS * 1000000ull;
 }
 

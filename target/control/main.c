@@ -40,6 +40,7 @@
 #include "target/serve/peers.h"
 #include "target/serve/reactor.h"
 #include "target/serve/rules.h"
+#include "target/serve/status.h"
 #include "target/store/volume.h"
 #include "target/watch/discovery.h"
 #include "target/watch/users.h"
@@ -352,12 +353,10 @@ static void daemon_wait(struct daemon *daemon, int timeout_ms)
 static void status_log(const struct daemon *daemon)
 {
 	char words[STATUS_BYTES];
-	unsigned int i;
 
 	status_words(daemon, words);
 	tgt_log(TGT_LOG_INFO, "status: %s", words);
-	for (i = 0; i < daemon->reactor_count; i++)
-		tgt_reactor_log_status(daemon->reactors[i]);
+	tgt_reactors_call(daemon->reactors, daemon->reactor_count, tgt_status_log, NULL);
 	tgt_discovery_log_status(daemon->discovery);
 }
 
@@ -424,8 +423,6 @@ static bool may_wait(struct daemon *daemon, const char *what)
  */
 static bool drain(struct daemon *daemon)
 {
-	unsigned int i;
-
 	tgt_notify_stopping("draining");
 	tgt_watch_draining(daemon->watch);
 	tgt_discovery_destroy(daemon->discovery);
@@ -436,8 +433,7 @@ static bool drain(struct daemon *daemon)
 	tgt_reloader_interrupt(daemon->reloader);
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_DRAINING}, NULL, TGT_LOG_INFO,
 			 "stopping: waiting up to %u ms for commands in flight", daemon->config.drain_ms);
-	for (i = 0; i < daemon->reactor_count; i++)
-		tgt_reactor_drain(daemon->reactors[i]);
+	tgt_reactors_call(daemon->reactors, daemon->reactor_count, tgt_reactor_drain, NULL);
 	while (!all_drained(daemon)) {
 		daemon_wait(daemon, DRAIN_LOOK_MS);
 		tgt_reloader_ended(daemon->reloader);
@@ -497,12 +493,10 @@ static void end_now(void)
 static int daemon_run(struct daemon *daemon)
 {
 	char error[TGT_ERROR_BYTES], words[STATUS_BYTES];
-	unsigned int i;
 
 	if (daemon_start(daemon, error) < 0) {
 		tgt_log(TGT_LOG_ERROR, "%s", error);
-		for (i = 0; i < daemon->reactor_count; i++)
-			tgt_reactor_drain(daemon->reactors[i]);
+		tgt_reactors_call(daemon->reactors, daemon->reactor_count, tgt_reactor_drain, NULL);
 		end_within(daemon);
 		if (!daemon_end(daemon))
 			end_now();

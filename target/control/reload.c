@@ -20,6 +20,7 @@
 #include "target/control/initiators.h"
 #include "target/control/reload_settings.h"
 #include "target/serve/calls.h"
+#include "target/serve/handle.h"
 #include "target/serve/rules.h"
 #include "target/store/path.h"
 #include "target/store/store.h"
@@ -241,16 +242,6 @@ static int plan_prepare(struct plan *plan, char *error)
 
 /* -- the change -------------------------------------------------------------------------------- */
 
-/* Hands each reactor a reference of its own. */
-static void reactors_tell(const struct tgt_reload *reload, struct tgt_volume *volume,
-			  void (*tell)(struct tgt_reactor *reactor, struct tgt_volume *volume))
-{
-	unsigned int i;
-
-	for (i = 0; i < reload->reactor_count; i++)
-		tell(reload->reactors[i], tgt_volume_ref(volume));
-}
-
 static void log_served(const struct tgt_volume *volume, const char *what, enum tgt_daemon_event_kind kind)
 {
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = kind, .volume = volume->config.name}, NULL,
@@ -270,7 +261,7 @@ static bool volume_drop(const struct plan *plan, const char *name, bool for_good
 		log_served(volume, "removed", TGT_DAEMON_EVENT_VOLUME_REMOVED);
 	if (volume->store->info.direct)
 		tgt_log(TGT_LOG_WARNING, "volume %s: the data in its memory is discarded", name);
-	reactors_tell(plan->reload, volume, tgt_reactor_volume_removed);
+	tgt_reactors_call(plan->reload->reactors, plan->reload->reactor_count, tgt_handle_volume_removed, volume);
 	tgt_volume_put(volume);
 	return true;
 }
@@ -328,7 +319,7 @@ static void step_refresh(const struct plan *plan, const struct step *step)
 				 volume->block_bytes);
 	/* So that sessions learn the domain before they need it (F10). */
 	if (moves || grows)
-		reactors_tell(plan->reload, volume, tgt_reactor_volume_changed);
+		tgt_reactors_call(plan->reload->reactors, plan->reload->reactor_count, tgt_handle_volume_changed, volume);
 	tgt_volume_put(volume);
 }
 
@@ -371,8 +362,7 @@ static void volume_log_name(const struct tgt_reload *reload, const char *name, c
 
 static void list_tell(const struct tgt_reload *reload)
 {
-	for (unsigned int i = 0; i < reload->reactor_count; i++)
-		tgt_reactor_list_changed(reload->reactors[i]);
+	tgt_reactors_call(reload->reactors, reload->reactor_count, tgt_reactor_list_changed, NULL);
 }
 
 static void plan_tell(struct plan *plan)
@@ -508,7 +498,7 @@ static void rules_replace(const struct tgt_reload *reload, struct tgt_rules *rul
 		return;
 	tgt_rulebook_replace(reload->rules, rules);
 	for (unsigned int i = 0; i < reload->reactor_count; i++)
-		if (!tgt_reactor_rules_changed(reload->reactors[i]))
+		if (!tgt_reactor_call(reload->reactors[i], tgt_reactor_rules_changed, NULL))
 			tgt_log(TGT_LOG_ERROR, "reload: out of memory: sessions of reactor %u keep what "
 				"they have open, whatever the new rules say", i);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The calls of a reactor by other threads: each is a message, and here is what the reactor does then. */
+/* Carries out the calls of a reactor by other threads. */
 #include "target/serve/calls.h"
 
 #include <stdlib.h>
@@ -16,23 +16,8 @@
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
 #include "target/serve/sessions.h"
-#include "target/serve/snapshot.h"
-#include "target/serve/status.h"
 
-/* -- of a volume, or of all -------------------------------------------------------------------- */
-
-/* Out of memory: the message is lost, and the volume stays open until its handles are closed. */
-void tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	tgt_reactor_call(reactor, tgt_handle_volume_removed, volume);
-}
-
-void tgt_reactor_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	tgt_reactor_call(reactor, tgt_handle_volume_changed, volume);
-}
-
-static void list_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+void tgt_reactor_list_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	struct tgt_session *session;
 
@@ -44,43 +29,18 @@ static void list_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	}
 }
 
-void tgt_reactor_list_changed(struct tgt_reactor *reactor)
-{
-	tgt_reactor_call(reactor, list_changed, NULL);
-}
-
-static void rules_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+void tgt_reactor_rules_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	tgt_admit_changed(reactor);
 	tgt_limits_changed(reactor);
-	list_changed(reactor, NULL);
+	tgt_reactor_list_changed(reactor, NULL);
 }
 
-bool tgt_reactor_rules_changed(struct tgt_reactor *reactor)
-{
-	return tgt_reactor_call(reactor, rules_changed, NULL);
-}
-
-static void check_devices(struct tgt_reactor *reactor, struct tgt_volume *volume)
+void tgt_reactor_check_devices(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	tgt_qp_helper_check(reactor);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
 		fab_devices_check(reactor->fabrics[i].fab);
-}
-
-void tgt_reactor_check_devices(struct tgt_reactor *reactor)
-{
-	tgt_reactor_call(reactor, check_devices, NULL);
-}
-
-static void log_status(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	tgt_status_log(reactor);
-}
-
-void tgt_reactor_log_status(struct tgt_reactor *reactor)
-{
-	tgt_reactor_call(reactor, log_status, NULL);
 }
 
 static void answer(struct tgt_reactor *reactor, struct tgt_volume *volume)
@@ -100,7 +60,7 @@ bool tgt_reactor_answered(const struct tgt_reactor *reactor)
 	return atomic_load_explicit(&reactor->answered, memory_order_relaxed) == reactor->asked;
 }
 
-void tgt_reactor_begin_drain(struct tgt_reactor *reactor)
+void tgt_reactor_drain(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	struct tgt_session *session;
 
@@ -115,16 +75,6 @@ void tgt_reactor_begin_drain(struct tgt_reactor *reactor)
 		session->events.draining = true;
 		tgt_event_kick(session);
 	}
-}
-
-static void drain(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	tgt_reactor_begin_drain(reactor);
-}
-
-void tgt_reactor_drain(struct tgt_reactor *reactor)
-{
-	tgt_reactor_call(reactor, drain, NULL);
 }
 
 /* -- faults ------------------------------------------------------------------------------------ */
@@ -154,24 +104,14 @@ static void fault(struct tgt_reactor *reactor, struct tgt_volume *volume, bool f
 	}
 }
 
-static void cut(struct tgt_reactor *reactor, struct tgt_volume *volume)
+void tgt_reactor_cut(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	fault(reactor, volume, false);
 }
 
-void tgt_reactor_cut(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	tgt_reactor_call(reactor, cut, volume);
-}
-
-static void forget(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	fault(reactor, volume, true);
-}
-
 void tgt_reactor_forget(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	tgt_reactor_call(reactor, forget, volume);
+	fault(reactor, volume, true);
 }
 
 /* -- of one session ---------------------------------------------------------------------------- */
@@ -203,32 +143,6 @@ bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)
 	if (!call)
 		return false;
 	*call = (struct kick_call){.message.run = kick_run, .session = session};
-	tgt_reactor_send(reactor, &call->message);
-	return true;
-}
-
-/* -- a snapshot -------------------------------------------------------------------------------- */
-
-struct snapshot_call {
-	struct tgt_message message; /* first */
-	struct tgt_snapshot_ask *ask;
-};
-
-static void snapshot_run(struct tgt_reactor *reactor, struct tgt_message *message)
-{
-	struct tgt_snapshot_ask *ask = ((struct snapshot_call *)message)->ask;
-
-	free(message);
-	ask->answer(ask, reactor->index, tgt_snapshot_take(reactor));
-}
-
-bool tgt_reactor_snapshot(struct tgt_reactor *reactor, struct tgt_snapshot_ask *ask)
-{
-	struct snapshot_call *call = malloc(sizeof(*call));
-
-	if (!call)
-		return false;
-	*call = (struct snapshot_call){.message.run = snapshot_run, .ask = ask};
 	tgt_reactor_send(reactor, &call->message);
 	return true;
 }

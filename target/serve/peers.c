@@ -13,7 +13,7 @@ void tgt_reactor_send(struct tgt_reactor *to, struct tgt_message *message)
 
 struct call {
 	struct tgt_message message; /* first */
-	void (*run)(struct tgt_reactor *reactor, struct tgt_volume *volume);
+	tgt_reactor_run *run;
 	struct tgt_volume *volume; /* a reference, or NULL */
 };
 
@@ -27,8 +27,7 @@ static void call_run(struct tgt_reactor *reactor, struct tgt_message *message)
 	free(call);
 }
 
-bool tgt_reactor_call(struct tgt_reactor *to, void (*run)(struct tgt_reactor *reactor, struct tgt_volume *volume),
-		      struct tgt_volume *volume)
+bool tgt_reactor_call(struct tgt_reactor *to, tgt_reactor_run *run, struct tgt_volume *volume)
 {
 	struct call *call = malloc(sizeof(*call));
 
@@ -40,6 +39,13 @@ bool tgt_reactor_call(struct tgt_reactor *to, void (*run)(struct tgt_reactor *re
 	*call = (struct call){.message.run = call_run, .run = run, .volume = volume};
 	tgt_reactor_send(to, &call->message);
 	return true;
+}
+
+void tgt_reactors_call(struct tgt_reactor *const *reactors, unsigned int count, tgt_reactor_run *run,
+		       struct tgt_volume *volume)
+{
+	for (unsigned int i = 0; i < count; i++)
+		tgt_reactor_call(reactors[i], run, volume ? tgt_volume_ref(volume) : NULL);
 }
 
 void tgt_peers_join(struct tgt_reactor *reactor)

@@ -39,8 +39,11 @@ void tgt_reactor_send(struct tgt_reactor *to, struct tgt_message *message);
  * Likewise, a call of `run` there; takes over the reference to the volume, or NULL, and puts it after that. False: no memory,
  * and the reference is gone.
  */
-bool tgt_reactor_call(struct tgt_reactor *to, void (*run)(struct tgt_reactor *reactor, struct tgt_volume *volume),
-		      struct tgt_volume *volume);
+typedef void tgt_reactor_run(struct tgt_reactor *reactor, struct tgt_volume *volume);
+bool tgt_reactor_call(struct tgt_reactor *to, tgt_reactor_run *run, struct tgt_volume *volume);
+/* The same on each of these reactors; the reference stays the caller's. Those for which there is no memory are left out. */
+void tgt_reactors_call(struct tgt_reactor *const *reactors, unsigned int count, tgt_reactor_run *run,
+		       struct tgt_volume *volume);
 
 /* Control thread. Before the reactor's thread begins; and after that has failed. */
 void tgt_peers_join(struct tgt_reactor *reactor);

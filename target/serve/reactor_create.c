@@ -267,7 +267,7 @@ static bool reactor_finish(struct tgt_reactor *reactor)
 		return true;
 	}
 	reactor->loop.now_ns = env_now_ns();
-	tgt_reactor_begin_drain(reactor);
+	tgt_reactor_drain(reactor, NULL);
 	reactor->drain_until_ns = 0;
 	while (!tgt_reactor_drained(reactor) && env_now_ns() < until_ns)
 		tgt_reactor_step(reactor);

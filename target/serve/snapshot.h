@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A snapshot: what one reactor is and has done, as one piece of memory that belongs to who asked for
- * it. The reactor fills it in its turn, in a bounded time (stats.h), so nobody else reads what it
- * writes, and its data path pays nothing for being observed.
+ * it. The reactor fills it in its turn, in a bounded time (stats.h), when a message asks for it
+ * (watch/ask.c), so nobody else reads what it writes, and its data path pays nothing for being observed.
  */
 #ifndef RBLK_TARGET_SNAPSHOT_H
 #define RBLK_TARGET_SNAPSHOT_H
@@ -69,12 +69,6 @@ struct tgt_snapshot {
 	struct tgt_snapshot_volume *volumes;
 	struct tgt_snapshot_initiator *initiators;
 	unsigned int session_count, use_count, volume_count, initiator_count;
-};
-
-/* Who asks, in another thread: the head of its struct (watch/ask.c). */
-struct tgt_snapshot_ask {
-	/* On the reactor's thread, once; it takes the snapshot, which may be NULL: no memory. */
-	void (*answer)(struct tgt_snapshot_ask *ask, unsigned int reactor, struct tgt_snapshot *snapshot);
 };
 
 /* The reactor's thread, as is the next. */

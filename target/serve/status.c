@@ -46,7 +46,7 @@ static void session_log(const struct tgt_session *session)
 		TGT_S(now.outstanding), now.commands, volumes);
 }
 
-void tgt_status_log(const struct tgt_reactor *reactor)
+void tgt_status_log(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	size_t used = reactor->pool_bytes - tgt_pool_free_bytes(reactor->loop.pool);
 	const struct tgt_session *session;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Logs what a reactor is doing: its sessions and their resources. The reactor's thread only. */
+/* Logs what a reactor is doing: its sessions and their resources. For tgt_reactor_call(), without a volume. */
 #ifndef RBLK_TARGET_STATUS_H
 #define RBLK_TARGET_STATUS_H
 
-struct tgt_reactor;
+#include "target/serve/peers.h"
 
-void tgt_status_log(const struct tgt_reactor *reactor);
+tgt_reactor_run tgt_status_log;
 
 #endif

@@ -6,17 +6,20 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-#include "target/serve/calls.h"
+#include "target/serve/peers.h"
 #include "target/serve/reactor.h"
 
 /* Freed by the last who has it: who asked, or a reactor. */
 struct ask {
-	struct tgt_snapshot_ask head; /* first */
+	struct question {
+		struct tgt_message message; /* first */
+		struct ask *ask;
+		struct tgt_snapshot *snapshot;
+	} questions[TGT_REACTORS_MAX];
 	pthread_mutex_t lock; /* owns all below */
 	pthread_cond_t changed;
 	unsigned int users;
 	unsigned int open; /* answers that are missing */
-	struct tgt_snapshot *snapshots[TGT_REACTORS_MAX];
 };
 
 /* Lock held; releases it. */
@@ -28,18 +31,21 @@ static void ask_put(struct ask *ask)
 	if (!last)
 		return;
 	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++)
-		free(ask->snapshots[i]);
+		free(ask->questions[i].snapshot);
 	pthread_cond_destroy(&ask->changed);
 	pthread_mutex_destroy(&ask->lock);
 	free(ask);
 }
 
-static void ask_answer(struct tgt_snapshot_ask *head, unsigned int reactor, struct tgt_snapshot *snapshot)
+/* The reactor's thread. */
+static void question_run(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct ask *ask = (struct ask *)head;
+	struct question *question = (struct question *)message;
+	struct tgt_snapshot *snapshot = tgt_snapshot_take(reactor);
+	struct ask *ask = question->ask;
 
 	pthread_mutex_lock(&ask->lock);
-	ask->snapshots[reactor] = snapshot;
+	question->snapshot = snapshot;
 	ask->open--;
 	pthread_cond_signal(&ask->changed);
 	ask_put(ask);
@@ -58,21 +64,20 @@ static struct ask *ask_create(void)
 	pthread_cond_init(&ask->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	ask->users = 1;
-	ask->head.answer = ask_answer;
 	return ask;
 }
 
-static void ask_send(struct ask *ask, struct tgt_reactor *reactor)
+static void ask_send(struct ask *ask, unsigned int i, struct tgt_reactor *reactor)
 {
+	if (tgt_reactor_drained(reactor))
+		return;
 	pthread_mutex_lock(&ask->lock);
 	ask->users++;
 	ask->open++;
 	pthread_mutex_unlock(&ask->lock);
-	if (!tgt_reactor_drained(reactor) && tgt_reactor_snapshot(reactor, &ask->head))
-		return;
-	pthread_mutex_lock(&ask->lock);
-	ask->open--;
-	ask_put(ask);
+	ask->questions[i].message.run = question_run;
+	ask->questions[i].ask = ask;
+	tgt_reactor_send(reactor, &ask->questions[i].message);
 }
 
 int tgt_snapshot_ask(struct tgt_reactor *const *reactors, unsigned int count, unsigned int timeout_ms,
@@ -92,13 +97,13 @@ int tgt_snapshot_ask(struct tgt_reactor *const *reactors, unsigned int count, un
 		until.tv_sec++;
 	}
 	for (unsigned int i = 0; i < count; i++)
-		ask_send(ask, reactors[i]);
+		ask_send(ask, i, reactors[i]);
 	pthread_mutex_lock(&ask->lock);
 	while (ask->open && !err)
 		err = pthread_cond_timedwait(&ask->changed, &ask->lock, &until);
 	for (unsigned int i = 0; i < TGT_REACTORS_MAX; i++) {
-		out[i] = ask->snapshots[i];
-		ask->snapshots[i] = NULL;
+		out[i] = ask->questions[i].snapshot;
+		ask->questions[i].snapshot = NULL;
 	}
 	ask_put(ask);
 	return 0;

@@ -69,7 +69,7 @@ static void *control_run(void *argument)
 		if (reload && !host->stopping)
 			sim_host_reload_now(host, reload == SIM_RELOAD_ALL);
 		for (unsigned int i = 0; host->drain && i < host->config.reactors; i++)
-			tgt_reactor_drain(host->reactors[i].reactor);
+			tgt_reactor_call(host->reactors[i].reactor, tgt_reactor_drain, NULL);
 		host->drain = false;
 		tgt_listener_step(host->listener);
 		tgt_listener_fds(host->listener, fds);
@@ -434,7 +434,7 @@ static void threads_finish(struct sim_host *host, bool dead)
 	/* First the control thread's last message, then those who read it. */
 	sim_threads_finish(threads, 1);
 	for (unsigned int i = 0; dead && i < host->config.reactors; i++)
-		tgt_reactor_drain(host->reactors[i].reactor);
+		tgt_reactor_call(host->reactors[i].reactor, tgt_reactor_drain, NULL);
 	sim_threads_finish(threads, count);
 	sim_clock_hurry(false);
 }

@@ -207,10 +207,12 @@ static int listen_on(const char *text, struct tgt_listener **listener, char *err
 }
 
 /* The only reactor, as far as the listener needs one. */
-void __wrap_tgt_reactor_check_devices(struct tgt_reactor *reactor);
-void __wrap_tgt_reactor_check_devices(struct tgt_reactor *reactor)
+void __wrap_tgt_reactors_call(struct tgt_reactor *const *reactors, unsigned int count, tgt_reactor_run *run,
+			      struct tgt_volume *volume);
+void __wrap_tgt_reactors_call(struct tgt_reactor *const *reactors, unsigned int count, tgt_reactor_run *run,
+			      struct tgt_volume *volume)
 {
-	fake.checks++;
+	fake.checks += run == tgt_reactor_check_devices ? count : 0;
 }
 
 /* -- cases ------------------------------------------------------------------------------------- */

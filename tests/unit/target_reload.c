@@ -161,16 +161,12 @@ static void what_stays_stuck_is_mended(void **state)
 
 static unsigned int list_told;
 
-void __wrap_tgt_reactor_list_changed(struct tgt_reactor *reactor);
-void __wrap_tgt_reactor_list_changed(struct tgt_reactor *reactor)
+void __wrap_tgt_reactors_call(struct tgt_reactor *const *reactors, unsigned int count, tgt_reactor_run *run,
+			      struct tgt_volume *volume);
+void __wrap_tgt_reactors_call(struct tgt_reactor *const *reactors, unsigned int count, tgt_reactor_run *run,
+			      struct tgt_volume *volume)
 {
-	list_told++;
-}
-
-void __wrap_tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume);
-void __wrap_tgt_reactor_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	tgt_volume_put(volume);
+	list_told += run == tgt_reactor_list_changed ? count : 0;
 }
 
 /* A volume is closed to be opened again, and that fails for a while: initiators are told of
