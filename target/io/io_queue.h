@@ -119,12 +119,17 @@ struct tgt_sent {
 	bool report;
 };
 
+/* What a session command has besides the fields of its request. */
+struct tgt_arguments {
+	const char *capsule; /* its payload; NULL: none */
+	uint32_t capsule_bytes;
+	uint32_t volume; /* a handle, or 0 */
+};
+
 /* The calls by which the upper room serves an I/O queue. One table for each kind of queue. */
 struct tgt_io_queue_ops {
-	/* A command that is not block I/O. The request is RECEIVED; it is answered or held.
-	 * capsule: its payload, or NULL. volume: the command's handle. */
-	void (*begin)(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes,
-		      uint32_t volume);
+	/* A command that is not block I/O. The request is RECEIVED; it is answered or held. */
+	void (*begin)(struct tgt_request *request, const struct tgt_arguments *arguments);
 	/* The open volume that a command names. Otherwise NULL and why not. */
 	struct tgt_access *(*find)(struct tgt_io_queue *io_queue, uint32_t handle,
 				   enum rblk_status *status);

@@ -256,8 +256,9 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 	request->io_queue->active++;
 	request->io_queue->totals.commands++;
 	if (request->opcode >= RBLK_OP_IDENTIFY) {
-		request->io_queue->ops->begin(request, capsule, capsule_bytes,
-					      rblk_le32(command->volume));
+		const struct tgt_arguments arguments = {capsule, capsule_bytes, rblk_le32(command->volume)};
+
+		request->io_queue->ops->begin(request, &arguments);
 		return;
 	}
 	request->capsule_buffer = buffer;

@@ -68,7 +68,7 @@ bool tgt_request_retry_memory(struct tgt_request *request);
 /* Likewise, of one that waits for its volume's share: true if it went on, so that the next one may, too. */
 bool tgt_request_retry_bounded(struct tgt_request *request);
 /* Memory for what a session command reports, zeroed; then tgt_request_report() or _complete().
- * NULL: there is none; the request has been answered. */
+ * NULL: there is none, and it is to be answered BUSY. */
 void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
 
 /* Release the block; the receive buffer. No effect if there is none. */

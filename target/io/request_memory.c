@@ -141,10 +141,8 @@ void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
 	struct tgt_io_queue *io_queue = request->io_queue;
 
 	request->data = tgt_share_alloc_report(io_queue, bytes);
-	if (!request->data) {
-		tgt_request_complete(request, RBLK_E_BUSY);
+	if (!request->data)
 		return NULL;
-	}
 	request->home = TGT_HOME_REPORT;
 	request->data_bytes = bytes;
 	request->lkey = io_queue->lkey;

@@ -137,10 +137,9 @@ void tgt_work_expire(struct tgt_loop *loop)
 	}
 }
 
-uint64_t tgt_work_check_taken(struct tgt_loop *loop)
+void tgt_work_check_taken(struct tgt_loop *loop)
 {
 	struct tgt_io_queue *io_queue, *following;
-	uint64_t next_ns = UINT64_MAX;
 
 	for (io_queue = TAILQ_FIRST(&loop->alive); io_queue; io_queue = following) {
 		uint64_t due_ns = io_queue->taken_ns + TGT_TAKE_NS;
@@ -158,10 +157,8 @@ uint64_t tgt_work_check_taken(struct tgt_loop *loop)
 			io_queue->taken_ns = loop->now_ns - TGT_TAKE_NS + TGT_LATE_NS;
 			due_ns = loop->now_ns + TGT_LATE_NS;
 		}
-		if (due_ns < next_ns)
-			next_ns = due_ns;
+		tgt_loop_timer(loop, due_ns);
 	}
-	return next_ns;
 }
 
 void tgt_work_post(struct tgt_loop *loop)

@@ -17,8 +17,8 @@ unsigned int tgt_work_resume(struct tgt_loop *loop);
 void tgt_work_feed(struct tgt_loop *loop);
 /* Timer: commands that have waited too long for memory are answered BUSY. */
 void tgt_work_expire(struct tgt_loop *loop);
-/* Timer: close I/O queues whose peer accepts nothing (C8). Returns when to check, or UINT64_MAX. */
-uint64_t tgt_work_check_taken(struct tgt_loop *loop);
+/* Timer: close I/O queues whose peer accepts nothing (C8). */
+void tgt_work_check_taken(struct tgt_loop *loop);
 /* Post everything that the turn has made: receives, replies, READs. */
 void tgt_work_post(struct tgt_loop *loop);
 

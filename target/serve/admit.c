@@ -166,7 +166,6 @@ enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_requ
 			 "session %u [%s] %s: OPEN of volume \"%.63s\" denied: %s", session->number,
 			 session->peer, session->initiator, volume, rblk_denied_text(why));
 	request->result = why;
-	tgt_request_complete(request, RBLK_E_DENIED);
 	return TGT_RIGHT_NONE;
 }
 
@@ -221,7 +220,6 @@ bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *reque
 			 "session %u [%s]: the name %s denied: %s", session->number, session->peer, name,
 			 rblk_denied_text(why));
 	request->result = why;
-	tgt_request_complete(request, RBLK_E_DENIED);
 	return false;
 }
 

@@ -17,11 +17,11 @@ bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *
 		     const struct tgt_session *session, uint32_t *why);
 /*
  * The right that all connections of the session have to a volume, by the rules in force.
- * TGT_RIGHT_READ or more, or the OPEN is answered and logged.
+ * Less than TGT_RIGHT_READ: the OPEN is to be DENIED; that is logged.
  */
 enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume);
-/* May the session have this name, or go on having another? Otherwise IDENTIFY is answered and logged. */
+/* May the session have this name, or go on having another? Otherwise IDENTIFY is to be DENIED; that is logged. */
 bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *request,
 		    const char name[RBLK_NAME_BYTES]);
 /* Lists the volumes that LIST shows to the session, as tgt_volume_list() does. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The exchange of AUTHENTICATE. A queue has one exchange at a time: step 1 begins it anew, step 2 ends
- * it. unproven.c keeps a connection from all else until then.
+ * it. admin.c keeps a connection from all else until then.
  */
-#include "target/serve/authenticate.h"
+#include "target/serve/session_command.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,6 @@
 #include "proto/wire/wire_names.h"
 #include "target/base/daemon_event.h"
 #include "target/base/log.h"
-#include "target/io/request.h"
 #include "target/serve/event.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
@@ -25,7 +24,7 @@ static struct tgt_queue *auth_queue(const struct tgt_request *request)
 	return tgt_queue_of(request->io_queue);
 }
 
-static void auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYTES], uint32_t why)
+static enum rblk_status auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYTES], uint32_t why)
 {
 	const struct tgt_queue *queue = auth_queue(request);
 
@@ -38,7 +37,7 @@ static void auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYT
 			 queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), name,
 			 rblk_denied_text(why));
 	request->result = why;
-	tgt_request_complete(request, RBLK_E_DENIED);
+	return RBLK_E_DENIED;
 }
 
 /* -- the exchange ------------------------------------------------------------------------------ */
@@ -94,20 +93,20 @@ static void auth_proof(const struct tgt_queue *queue, struct rblk_wire_proof *pr
 	memcpy(proof->name, queue->exchange.name, RBLK_NAME_BYTES);
 }
 
-static void auth_first(struct tgt_request *request, const struct rblk_wire_authenticate *told)
+static enum rblk_status auth_first(struct tgt_request *request, const struct rblk_wire_authenticate *told)
 {
 	struct tgt_exchange *exchange = &auth_queue(request)->exchange;
 	struct rblk_wire_authenticate *report = tgt_request_report_alloc(request, sizeof(*report));
 
 	if (!report)
-		return;
+		return RBLK_E_BUSY;
 	/* A new nonce each time: nothing that was said before is worth anything. */
 	exchange->begun = true;
 	memcpy(exchange->initiator_nonce, told->nonce, RBLK_NONCE_BYTES);
 	memcpy(exchange->name, told->name, RBLK_NAME_BYTES);
 	env_random(exchange->target_nonce, RBLK_NONCE_BYTES);
 	core_proof_message(report, 1, exchange->target_nonce, NULL, exchange->name);
-	tgt_request_report(request);
+	return RBLK_OK;
 }
 
 /* The secret that the proof was made with; NULL: none. With a reference. */
@@ -164,7 +163,7 @@ static bool auth_accept(struct tgt_queue *queue, const struct rblk_secrets *secr
 	return auth_session(session, name, id, why);
 }
 
-static void auth_second(struct tgt_request *request, const struct rblk_wire_authenticate *told)
+static enum rblk_status auth_second(struct tgt_request *request, const struct rblk_wire_authenticate *told)
 {
 	struct rblk_wire_authenticate *report = tgt_request_report_alloc(request, sizeof(*report));
 	struct tgt_queue *queue = auth_queue(request);
@@ -173,28 +172,22 @@ static void auth_second(struct tgt_request *request, const struct rblk_wire_auth
 	struct fab_channel channel;
 	uint8_t own[RBLK_PROOF_BYTES];
 	struct rblk_secrets *secrets;
+	bool accepted;
 	uint32_t why;
 	int secret;
 
 	if (!report)
-		return;
+		return RBLK_E_BUSY;
 	exchange->begun = false;
 	auth_proof(queue, &proof);
 	secrets = auth_find(queue, told->proof, &proof, &secret);
-	if (!secrets) {
-		auth_deny(request, exchange->name, RBLK_DENIED_PROOF);
-		return;
-	}
+	if (!secrets)
+		return auth_deny(request, exchange->name, RBLK_DENIED_PROOF);
 	rblk_prove(secrets, (unsigned int)secret, &proof, CORE_PROOF_TARGET, own);
-	if (!auth_accept(queue, secrets, secret, &why)) {
-		rblk_secrets_put(secrets);
-		if (why)
-			auth_deny(request, exchange->name, why);
-		else
-			tgt_request_complete(request, RBLK_E_NO_RESOURCES);
-		return;
-	}
+	accepted = auth_accept(queue, secrets, secret, &why);
 	rblk_secrets_put(secrets);
+	if (!accepted)
+		return why ? auth_deny(request, exchange->name, why) : RBLK_E_NO_RESOURCES;
 	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
 	queue->io_queue.ops = queue->proven_ops;
 	if (queue->io_queue.index == 0)
@@ -203,21 +196,19 @@ static void auth_second(struct tgt_request *request, const struct rblk_wire_auth
 			"session %u queue %u [%s]: initiator %s has proven its name%s",
 			queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn),
 			exchange->name, fab_conn_channel(queue->io_queue.conn, &channel) ? ", by TLS" : "");
-	tgt_request_report(request);
+	return RBLK_OK;
 }
 
-void tgt_authenticate_begin(struct tgt_request *request, const char *capsule, uint32_t capsule_bytes)
+enum rblk_status tgt_authenticate_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
-	const struct rblk_wire_authenticate *told = (const void *)capsule;
+	const struct rblk_wire_authenticate *told = (const void *)arguments->capsule;
 	const struct tgt_exchange *exchange = &auth_queue(request)->exchange;
 
-	if (rblk_check_authenticate(capsule, capsule_bytes))
-		tgt_request_complete(request, RBLK_E_INVALID);
-	else if (rblk_le32(told->step) == 1)
-		auth_first(request, told);
-	else if (exchange->begun &&
-		 core_proof_continues(told, 2, exchange->initiator_nonce, exchange->name))
-		auth_second(request, told);
-	else
-		tgt_request_complete(request, RBLK_E_INVALID);
+	if (rblk_check_authenticate(arguments->capsule, arguments->capsule_bytes))
+		return RBLK_E_INVALID;
+	if (rblk_le32(told->step) == 1)
+		return auth_first(request, told);
+	if (exchange->begun && core_proof_continues(told, 2, exchange->initiator_nonce, exchange->name))
+		return auth_second(request, told);
+	return RBLK_E_INVALID;
 }

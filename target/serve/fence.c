@@ -4,13 +4,11 @@
  * others, and comes back with the answer. One of a volume waits nowhere but for a barrier: by then the
  * queue that it fences is closed on whichever reactor, and what its store still has are orphans.
  */
-#include "target/serve/fence.h"
+#include "target/serve/session_command.h"
 
 #include <stdlib.h>
-#include "target/io/request.h"
 #include "target/serve/barrier.h"
 #include "target/serve/handle.h"
-#include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
 
 /*
@@ -33,7 +31,7 @@ struct tgt_fence_ask {
 
 /* A FENCE of a volume that waits for its barrier. Made when it is held, freed when it is answered or dropped. */
 struct tgt_volume_fence {
-	TAILQ_ENTRY(tgt_volume_fence) link; /* reactor->fencing */
+	struct tgt_pending pending; /* first */
 	struct tgt_request *request;
 	struct tgt_volume *volume; /* a reference */
 	struct tgt_barrier *barrier;
@@ -65,7 +63,7 @@ static bool fence_end(struct tgt_queue_slot *slot, uint32_t incarnation)
 
 static void volume_fence_free(struct tgt_reactor *reactor, struct tgt_volume_fence *fence)
 {
-	TAILQ_REMOVE(&reactor->fencing, fence, link);
+	TAILQ_REMOVE(&reactor->pending, &fence->pending, link);
 	tgt_barrier_end(fence->barrier);
 	tgt_volume_put(fence->volume);
 	free(fence);
@@ -73,7 +71,7 @@ static void volume_fence_free(struct tgt_reactor *reactor, struct tgt_volume_fen
 
 static bool volume_fence_leave(struct tgt_request *request)
 {
-	volume_fence_free(tgt_queue_of(request->io_queue)->session->reactor, request->held);
+	volume_fence_free(tgt_session_of(request)->reactor, request->held);
 	return true;
 }
 
@@ -85,8 +83,21 @@ static bool fence_leave(struct tgt_request *request)
 
 static bool slot_fence_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&fence_slot(tgt_queue_of(request->io_queue)->session, request)->fences, request, link);
+	TAILQ_REMOVE(&fence_slot(tgt_session_of(request), request)->fences, request, link);
 	return true;
+}
+
+static void volume_fence_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
+{
+	struct tgt_volume_fence *fence = (struct tgt_volume_fence *)pending;
+	struct tgt_request *request = fence->request;
+	bool busy;
+
+	if (!tgt_barrier_is_over(fence->barrier))
+		return;
+	busy = tgt_orphans_left(&fence->volume->orphans, UINT64_MAX);
+	volume_fence_free(reactor, fence);
+	tgt_request_complete(request, busy ? RBLK_E_BUSY : RBLK_OK);
 }
 
 /* The request is HELD, and its queue is being closed. Takes over the reference. */
@@ -103,28 +114,12 @@ static void volume_fence_begin(struct tgt_reactor *reactor, struct tgt_request *
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}
+	fence->pending.go_on = volume_fence_go_on;
 	fence->request = request;
 	fence->volume = volume;
 	request->held = fence;
 	request->leave = volume_fence_leave;
-	TAILQ_INSERT_TAIL(&reactor->fencing, fence, link);
-}
-
-void tgt_fence_retry(struct tgt_reactor *reactor)
-{
-	struct tgt_volume_fence *fence, *following;
-	struct tgt_request *request;
-	bool busy;
-
-	for (fence = TAILQ_FIRST(&reactor->fencing); fence; fence = following) {
-		following = TAILQ_NEXT(fence, link);
-		if (!tgt_barrier_is_over(fence->barrier))
-			continue;
-		request = fence->request;
-		busy = tgt_orphans_left(&fence->volume->orphans, UINT64_MAX);
-		volume_fence_free(reactor, fence);
-		tgt_request_complete(request, busy ? RBLK_E_BUSY : RBLK_OK);
-	}
+	TAILQ_INSERT_TAIL(&reactor->pending, &fence->pending, link);
 }
 
 /* -- for a queue on another reactor ------------------------------------------------------------ */
@@ -179,7 +174,7 @@ static void ask_arrived(struct tgt_reactor *reactor, struct tgt_session *home, s
 }
 
 /* Takes over the reference to `volume`, which may be NULL. */
-static void ask_begin(struct tgt_session *remote, struct tgt_request *request,
+static enum rblk_status ask_begin(struct tgt_session *remote, struct tgt_request *request,
 		      struct tgt_volume *volume)
 {
 	const struct tgt_queue *own = tgt_queue_of(request->io_queue);
@@ -188,10 +183,8 @@ static void ask_begin(struct tgt_session *remote, struct tgt_request *request,
 	if (!ask || !tgt_request_hold(request, fence_leave, NULL)) {
 		if (volume)
 			tgt_volume_put(volume);
-		if (!ask)
-			tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		free(ask);
-		return;
+		return ask ? TGT_UNANSWERED : RBLK_E_NO_RESOURCES;
 	}
 	ask->volume = volume;
 	tgt_session_address(&ask->head, remote, remote->home->reactor, ask_arrived);
@@ -202,54 +195,49 @@ static void ask_begin(struct tgt_session *remote, struct tgt_request *request,
 	ask->index = (uint16_t)request->lba;
 	ask->incarnation = (uint32_t)request->argument;
 	tgt_session_send(&ask->head);
+	return TGT_UNANSWERED;
 }
 
 /* -- the command ------------------------------------------------------------------------------- */
 
 /* At the home. */
-static void fence_here(struct tgt_session *session, struct tgt_request *request,
-		       struct tgt_volume *volume)
+static enum rblk_status fence_here(struct tgt_session *session, struct tgt_request *request,
+				   struct tgt_volume *volume)
 {
 	struct tgt_queue_slot *slot = fence_slot(session, request);
 
-	if (!fence_end(slot, (uint32_t)request->argument) && !volume) {
-		tgt_request_complete(request, RBLK_OK);
-		return;
-	}
+	if (!fence_end(slot, (uint32_t)request->argument) && !volume)
+		return RBLK_OK;
 	if (!tgt_request_hold(request, volume ? fence_leave : slot_fence_leave, NULL)) {
 		if (volume)
 			tgt_volume_put(volume);
-		return;
+		return TGT_UNANSWERED;
 	}
 	if (volume)
 		volume_fence_begin(session->reactor, request, volume);
 	else
 		TAILQ_INSERT_TAIL(&slot->fences, request, link);
+	return TGT_UNANSWERED;
 }
 
-void tgt_fence_begin(struct tgt_session *session, struct tgt_request *request, uint32_t volume)
+enum rblk_status tgt_fence_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
-	enum rblk_status status = RBLK_OK;
-	struct tgt_handle *handle = volume ? tgt_handle_use(session, volume, &status) : NULL;
-	uint32_t incarnation = (uint32_t)request->argument;
-	struct tgt_queue_slot *slot = fence_slot(session, request);
-	struct tgt_queue *own = tgt_queue_of(request->io_queue);
+	struct tgt_session *session = tgt_session_of(request);
+	const struct tgt_queue *own = tgt_queue_of(request->io_queue);
+	struct tgt_volume *volume = NULL;
+	struct tgt_handle *handle;
+	enum rblk_status status;
 
 	session->reactor->fences++;
-	if (slot->queue == own && incarnation >= own->incarnation) {
-		tgt_request_complete(request, RBLK_E_INVALID);
-		return;
+	if (fence_slot(session, request)->queue == own && (uint32_t)request->argument >= own->incarnation)
+		return RBLK_E_INVALID;
+	if (arguments->volume) {
+		handle = tgt_handle_use(session, arguments->volume, &status);
+		if (!handle || !handle->access.channel)
+			return handle ? RBLK_E_GONE : status;
+		volume = tgt_volume_ref(handle->access.channel->volume);
 	}
-	if (volume && (!handle || !handle->access.channel)) {
-		tgt_request_complete(request, handle ? RBLK_E_GONE : status);
-		return;
-	}
-	if (session->home)
-		ask_begin(session, request,
-			  handle ? tgt_volume_ref(handle->access.channel->volume) : NULL);
-	else
-		fence_here(session, request,
-			   handle ? tgt_volume_ref(handle->access.channel->volume) : NULL);
+	return session->home ? ask_begin(session, request, volume) : fence_here(session, request, volume);
 }
 
 void tgt_fence_done(struct tgt_queue_slot *slot)

@@ -7,16 +7,15 @@
 #include "target/io/transfer.h"
 #include "target/serve/queue.h"
 
-uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
+void tgt_keepalive_check(struct tgt_reactor *reactor)
 {
 	uint64_t now = reactor->loop.now_ns, limit = reactor->keepalive_ns;
-	uint64_t next_ns = UINT64_MAX;
 	struct tgt_io_queue *io_queue, *following;
 
 	if (!limit && now < reactor->pressed_until_ns)
 		limit = TGT_PRESSED_NS;
 	if (!limit)
-		return next_ns;
+		return;
 	/* In the order in which they were last heard: the first that is not silent ends the walk.
 	 */
 	for (io_queue = TAILQ_FIRST(&reactor->loop.alive); io_queue; io_queue = following) {
@@ -39,12 +38,10 @@ uint64_t tgt_keepalive_check(struct tgt_reactor *reactor)
 			tgt_queue_lost(tgt_queue_of(io_queue), TGT_END_SILENT, "keep-alive timeout");
 			continue;
 		}
-		if (due_ns < next_ns)
-			next_ns = due_ns;
+		tgt_loop_timer(&reactor->loop, due_ns);
 		if (!io_queue->suspect_ns)
 			break;
 	}
-	return next_ns;
 }
 
 void tgt_keepalive_press(struct tgt_reactor *reactor)

@@ -8,8 +8,8 @@
 
 #include "target/serve/reactor_impl.h"
 
-/* Probe and close. Returns when to check again, or UINT64_MAX. */
-uint64_t tgt_keepalive_check(struct tgt_reactor *reactor);
+/* Timer: probe and close. */
+void tgt_keepalive_check(struct tgt_reactor *reactor);
 /* A login found no room: close queues of silent peers, even without a keep-alive time. */
 void tgt_keepalive_press(struct tgt_reactor *reactor);
 

@@ -353,20 +353,21 @@ void tgt_login_retry(struct tgt_reactor *reactor)
 	}
 }
 
-uint64_t tgt_login_expire(struct tgt_reactor *reactor)
+void tgt_login_expire(struct tgt_reactor *reactor)
 {
 	struct tgt_login *login;
 
 	/* The oldest is the first. */
 	while ((login = TAILQ_FIRST(&reactor->logins))) {
-		if (reactor->loop.now_ns - login->begun_ns < TGT_LOGIN_WAIT_NS)
-			return login->begun_ns + TGT_LOGIN_WAIT_NS;
+		if (reactor->loop.now_ns - login->begun_ns < TGT_LOGIN_WAIT_NS) {
+			tgt_loop_timer(&reactor->loop, login->begun_ns + TGT_LOGIN_WAIT_NS);
+			return;
+		}
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
 			     "an older connection of its session has not ended in time (is its "
 			     "disk stuck?)");
 		login_remove(reactor, login);
 	}
-	return UINT64_MAX;
 }
 
 void tgt_login_refuse_all(struct tgt_reactor *reactor)

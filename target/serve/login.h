@@ -18,8 +18,8 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 		     struct tgt_lease *lease);
 /* A queue has ended: decide again about those that wait. */
 void tgt_login_retry(struct tgt_reactor *reactor);
-/* Timer: refuse those that have waited too long. Returns when to check again, or UINT64_MAX. */
-uint64_t tgt_login_expire(struct tgt_reactor *reactor);
+/* Timer: refuse those that have waited too long. */
+void tgt_login_expire(struct tgt_reactor *reactor);
 /* Refuse all that wait (the target is shutting down). */
 void tgt_login_refuse_all(struct tgt_reactor *reactor);
 

@@ -17,7 +17,6 @@
 #include "target/serve/keepalive.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
-#include "target/serve/unproven.h"
 
 /* -- answers ----------------------------------------------------------------------------------- */
 
@@ -163,7 +162,7 @@ static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	/* C5: this queue's own place, or the one that it leaves to a queue 0. */
 	if (login_leaves_room(reactor, login))
 		room.kept = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
-	terms->ops = tgt_unproven_ops(session);
+	terms->ops = session->proven ? &tgt_unproven_io_ops : &tgt_admin_io_ops;
 	terms->proven_ops = &tgt_admin_io_ops;
 	terms->io_queue.command_bytes = TGT_COMMAND_BYTES;
 	terms->io_queue.credits = core_login_credits(wanted, &room);

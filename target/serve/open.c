@@ -3,23 +3,19 @@
  * OPEN: waits for the ends of connections, for orphaned writes and for the volume's preparation, serves a device that has grown in
  * its new size, and reports the volume.
  */
-#include "target/serve/open.h"
+#include "target/serve/session_command.h"
 
 #include <stdlib.h>
 #include "proto/wire/wire_check.h"
 #include "target/base/log.h"
 #include "target/base/unserved.h"
-#include "target/io/io_queue.h"
-#include "target/io/request.h"
 #include "target/serve/admit.h"
 #include "target/serve/barrier.h"
 #include "target/serve/handle.h"
-#include "target/serve/peers.h"
-#include "target/serve/reactor_impl.h"
 
 /* An OPEN that waits. Made when it is held, freed when it goes on or is dropped. */
 struct tgt_open {
-	TAILQ_ENTRY(tgt_open) link; /* reactor->opening */
+	struct tgt_pending pending; /* first */
 	struct tgt_session *session;
 	struct tgt_request *request;
 	struct tgt_volume *volume; /* a reference */
@@ -62,8 +58,8 @@ static bool open_restrict(uint32_t *flags, enum tgt_right right)
 }
 
 /* Takes over the reference to `volume`. */
-static void open_volume(struct tgt_session *session, struct tgt_request *request,
-			struct tgt_volume *volume, uint32_t flags, bool restricted)
+static enum rblk_status open_volume(struct tgt_session *session, struct tgt_request *request,
+				    struct tgt_volume *volume, uint32_t flags, bool restricted)
 {
 	struct rblk_wire_volume *report = (void *)request->data;
 	struct tgt_handle *handle;
@@ -74,15 +70,13 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	right = tgt_admit_open(session, request, volume->config.name);
 	if (right < TGT_RIGHT_READ) {
 		tgt_volume_put(volume);
-		return;
+		return RBLK_E_DENIED;
 	}
 	restricted |= open_restrict(&flags, right);
 	open_size(session->reactor, volume);
 	status = tgt_handle_open(session, volume, flags, &handle);
-	if (status) {
-		tgt_request_complete(request, status);
-		return;
-	}
+	if (status)
+		return status;
 	handle->restricted = restricted;
 	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
 	tgt_admit_check(handle, right);
@@ -94,7 +88,7 @@ static void open_volume(struct tgt_session *session, struct tgt_request *request
 	request->result = handle->id;
 	if (handle->access.read_only)
 		report->flags |= rblk_to_le32(RBLK_VOLUME_READ_ONLY);
-	tgt_request_report(request);
+	return RBLK_OK;
 }
 
 /*
@@ -159,7 +153,7 @@ static void open_free(struct tgt_open *open)
 {
 	struct tgt_reactor *reactor = open->session->reactor;
 
-	TAILQ_REMOVE(&reactor->opening, open, link);
+	TAILQ_REMOVE(&reactor->pending, &open->pending, link);
 	if (open->barrier)
 		tgt_barrier_end(open->barrier);
 	if (open->channel)
@@ -174,81 +168,10 @@ static bool open_leave(struct tgt_request *request)
 	return true;
 }
 
-/* Takes over the reference to `volume`. */
-static void open_hold(struct tgt_session *session, struct tgt_request *request,
-		      struct tgt_volume *volume, uint32_t flags, bool restricted)
+/* Continues it if it can, refuses it if it has waited too long. */
+static void open_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
 {
-	bool writes = !(flags & RBLK_OPEN_READ_ONLY);
-	struct tgt_open *open = calloc(1, sizeof(*open));
-
-	if (open && writes)
-		open->barrier = tgt_barrier_begin(session->reactor);
-	if (!open || (writes && !open->barrier)) {
-		free(open);
-		tgt_volume_put(volume);
-		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
-		return;
-	}
-	if (!tgt_request_hold(request, open_leave, open)) {
-		if (open->barrier)
-			tgt_barrier_end(open->barrier);
-		tgt_volume_put(volume);
-		free(open);
-		return;
-	}
-	open->session = session;
-	open->request = request;
-	open->volume = volume;
-	open->flags = flags;
-	open->restricted = restricted;
-	open->since_ns = request->received_ns;
-	TAILQ_INSERT_TAIL(&session->reactor->opening, open, link);
-}
-
-/* Its disk may be a little late, as after a start of the machine: for so long the initiator does not lose the volume. */
-static bool open_awaited(struct tgt_reactor *reactor, const char *name)
-{
-	return tgt_unserved_awaited(reactor->peers->unserved, TGT_UNSERVED_VOLUME, name, TGT_OPEN_AWAITED_MS);
-}
-
-void tgt_open_begin(struct tgt_session *session, struct tgt_request *request, const char *capsule,
-		    uint32_t bytes)
-{
-	const struct rblk_wire_open *open = (const void *)capsule;
-	struct tgt_volume *volume;
-	enum tgt_right right;
-	bool restricted;
-	uint32_t flags;
-
-	if (request->io_queue->loop->draining) {
-		tgt_request_complete(request, RBLK_E_DRAINING);
-		return;
-	}
-	if (rblk_check_open(capsule, bytes)) {
-		tgt_request_complete(request, RBLK_E_INVALID);
-		return;
-	}
-	if (!tgt_request_report_alloc(request, sizeof(struct rblk_wire_volume)))
-		return;
-	flags = rblk_le32(open->flags);
-	/* Before it is looked for: whether it exists is for those who may use it. */
-	right = tgt_admit_open(session, request, open->name);
-	if (right < TGT_RIGHT_READ)
-		return;
-	restricted = open_restrict(&flags, right);
-	volume = tgt_volume_get(session->reactor->registry, open->name);
-	if (!volume) {
-		tgt_request_complete(request, open_awaited(session->reactor, open->name) ? RBLK_E_BUSY : RBLK_E_NO_VOLUME);
-		return;
-	}
-	if (!(flags & RBLK_OPEN_READ_ONLY) || !open_prepared(session->reactor, volume))
-		open_hold(session, request, volume, flags, restricted);
-	else
-		open_volume(session, request, volume, flags, restricted);
-}
-
-static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
-{
+	struct tgt_open *open = (struct tgt_open *)pending;
 	struct tgt_request *request = open->request;
 	struct tgt_volume *volume = open->volume;
 	enum rblk_status status = RBLK_OK;
@@ -268,21 +191,75 @@ static void open_retry(struct tgt_reactor *reactor, struct tgt_open *open)
 	if (status == RBLK_E_BUSY &&
 	    (open->barrier || reactor->loop.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
 		return;
-	if (status == RBLK_OK) {
-		tgt_volume_ref(volume);
-		open_volume(open->session, request, volume, open->flags, open->restricted);
-	} else {
-		tgt_request_complete(request, status);
-	}
+	if (status == RBLK_OK)
+		status = open_volume(open->session, request, tgt_volume_ref(volume), open->flags, open->restricted);
+	tgt_command_answer(request, status);
 	open_free(open);
 }
 
-void tgt_open_retry(struct tgt_reactor *reactor)
+/* Takes over the reference to `volume`. */
+static enum rblk_status open_hold(struct tgt_session *session, struct tgt_request *request,
+				  struct tgt_volume *volume, uint32_t flags, bool restricted)
 {
-	struct tgt_open *open, *following;
+	bool writes = !(flags & RBLK_OPEN_READ_ONLY);
+	struct tgt_open *open = calloc(1, sizeof(*open));
 
-	for (open = TAILQ_FIRST(&reactor->opening); open; open = following) {
-		following = TAILQ_NEXT(open, link);
-		open_retry(reactor, open);
+	if (open && writes)
+		open->barrier = tgt_barrier_begin(session->reactor);
+	if (!open || (writes && !open->barrier)) {
+		free(open);
+		tgt_volume_put(volume);
+		return RBLK_E_NO_RESOURCES;
 	}
+	if (!tgt_request_hold(request, open_leave, open)) {
+		if (open->barrier)
+			tgt_barrier_end(open->barrier);
+		tgt_volume_put(volume);
+		free(open);
+		return TGT_UNANSWERED;
+	}
+	open->pending.go_on = open_go_on;
+	open->session = session;
+	open->request = request;
+	open->volume = volume;
+	open->flags = flags;
+	open->restricted = restricted;
+	open->since_ns = request->received_ns;
+	TAILQ_INSERT_TAIL(&session->reactor->pending, &open->pending, link);
+	return TGT_UNANSWERED;
+}
+
+/* Its disk may be a little late, as after a start of the machine: for so long the initiator does not lose the volume. */
+static bool open_awaited(struct tgt_reactor *reactor, const char *name)
+{
+	return tgt_unserved_awaited(reactor->peers->unserved, TGT_UNSERVED_VOLUME, name, TGT_OPEN_AWAITED_MS);
+}
+
+enum rblk_status tgt_open_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
+{
+	const struct rblk_wire_open *open = (const void *)arguments->capsule;
+	struct tgt_session *session = tgt_session_of(request);
+	struct tgt_volume *volume;
+	enum tgt_right right;
+	bool restricted;
+	uint32_t flags;
+
+	if (request->io_queue->loop->draining)
+		return RBLK_E_DRAINING;
+	if (rblk_check_open(arguments->capsule, arguments->capsule_bytes))
+		return RBLK_E_INVALID;
+	if (!tgt_request_report_alloc(request, sizeof(struct rblk_wire_volume)))
+		return RBLK_E_BUSY;
+	flags = rblk_le32(open->flags);
+	/* Before it is looked for: whether it exists is for those who may use it. */
+	right = tgt_admit_open(session, request, open->name);
+	if (right < TGT_RIGHT_READ)
+		return RBLK_E_DENIED;
+	restricted = open_restrict(&flags, right);
+	volume = tgt_volume_get(session->reactor->registry, open->name);
+	if (!volume)
+		return open_awaited(session->reactor, open->name) ? RBLK_E_BUSY : RBLK_E_NO_VOLUME;
+	if (!(flags & RBLK_OPEN_READ_ONLY) || !open_prepared(session->reactor, volume))
+		return open_hold(session, request, volume, flags, restricted);
+	return open_volume(session, request, volume, flags, restricted);
 }

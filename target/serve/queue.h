@@ -53,6 +53,11 @@ static inline struct tgt_queue *tgt_queue_of(struct tgt_io_queue *io_queue)
 	return (struct tgt_queue *)io_queue;
 }
 
+static inline struct tgt_session *tgt_session_of(const struct tgt_request *request)
+{
+	return tgt_queue_of(request->io_queue)->session;
+}
+
 /* It has proven its session's name, or its session has proven none. */
 static inline bool tgt_queue_is_proven(const struct tgt_queue *queue)
 {

@@ -18,14 +18,11 @@
 #include "target/io/limited.h"
 #include "target/io/work.h"
 #include "target/serve/device.h"
-#include "target/serve/fence.h"
 #include "target/serve/keepalive.h"
 #include "target/serve/login.h"
 #include "target/serve/login_answer.h"
-#include "target/serve/open.h"
 #include "target/serve/peers.h"
 #include "target/serve/queue.h"
-#include "target/serve/reserve.h"
 #include "target/serve/sessions.h"
 
 /* Work of one kind in one turn: bounded, so that no source delays the others. */
@@ -174,7 +171,7 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 
 	if (TAILQ_EMPTY(&reactor->sessions)) {
 		/* A channel may still be closing: its memory is deregistered by a thread, whose message is to come. */
-		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) || !TAILQ_EMPTY(&reactor->changes))
+		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) || !TAILQ_EMPTY(&reactor->pending))
 			return;
 		tgt_peers_empty(reactor);
 		if (!tgt_peers_ended(reactor))
@@ -193,26 +190,31 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 
 static void reactor_timers(struct tgt_reactor *reactor)
 {
-	uint64_t next_ns, due_ns;
+	struct tgt_loop *loop = &reactor->loop;
 
-	if (reactor->loop.now_ns < reactor->loop.timer_ns)
+	if (loop->now_ns < loop->timer_ns)
 		return;
-	/* Deadlines set meanwhile count, too. */
-	reactor->loop.timer_ns = UINT64_MAX;
-	next_ns = tgt_keepalive_check(reactor);
-	due_ns = tgt_work_check_taken(&reactor->loop);
-	next_ns = due_ns < next_ns ? due_ns : next_ns;
-	due_ns = tgt_session_expire(reactor, NULL);
-	next_ns = due_ns < next_ns ? due_ns : next_ns;
-	due_ns = tgt_login_expire(reactor);
-	next_ns = due_ns < next_ns ? due_ns : next_ns;
-	tgt_work_expire(&reactor->loop);
-	tgt_loop_timer(&reactor->loop, next_ns);
-	if ((!TAILQ_EMPTY(&reactor->loop.starving) || !TAILQ_EMPTY(&reactor->loop.bounded)) &&
-	    reactor->loop.timer_ns > reactor->loop.now_ns + 10 * TIMER_NS)
-		reactor->loop.timer_ns = reactor->loop.now_ns + 10 * TIMER_NS;
-	if (reactor->loop.timer_ns < reactor->loop.now_ns + TIMER_NS)
-		reactor->loop.timer_ns = reactor->loop.now_ns + TIMER_NS;
+	/* Each sets its next deadline. */
+	loop->timer_ns = UINT64_MAX;
+	tgt_keepalive_check(reactor);
+	tgt_work_check_taken(loop);
+	tgt_session_expire(reactor, NULL);
+	tgt_login_expire(reactor);
+	tgt_work_expire(loop);
+	if (!TAILQ_EMPTY(&loop->starving) || !TAILQ_EMPTY(&loop->bounded))
+		tgt_loop_timer(loop, loop->now_ns + 10 * TIMER_NS);
+	if (loop->timer_ns < loop->now_ns + TIMER_NS)
+		loop->timer_ns = loop->now_ns + TIMER_NS;
+}
+
+static void reactor_go_on(struct tgt_reactor *reactor)
+{
+	struct tgt_pending *pending, *following;
+
+	for (pending = TAILQ_FIRST(&reactor->pending); pending; pending = following) {
+		following = TAILQ_NEXT(pending, link);
+		pending->go_on(reactor, pending);
+	}
 }
 
 unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
@@ -236,9 +238,7 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 		tgt_device_retire_all(reactor);
 	if (reactor->rejudge)
 		tgt_login_retry(reactor);
-	tgt_open_retry(reactor);
-	tgt_fence_retry(reactor);
-	tgt_reserve_retry(reactor);
+	reactor_go_on(reactor);
 	tgt_work_post(&reactor->loop);
 	if (reactor->loop.draining)
 		reactor_step_drain(reactor);
@@ -247,29 +247,30 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	return work;
 }
 
+static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
 uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 {
-	uint64_t deadline_ns = reactor->loop.timer_ns;
+	const struct tgt_loop *loop = &reactor->loop;
+	uint64_t deadline_ns = loop->timer_ns;
 
-	if (tgt_work_has_more(&reactor->loop) || reactor->rejudge)
-		return reactor->loop.now_ns;
-	if (!TAILQ_EMPTY(&reactor->loop.limited) && deadline_ns > reactor->loop.limited_ns)
-		deadline_ns = reactor->loop.limited_ns;
-	/* Orphans may belong to another reactor, which does not know that an OPEN or RESERVE
-	 * waits. */
-	if ((!TAILQ_EMPTY(&reactor->opening) || !TAILQ_EMPTY(&reactor->fencing) || !TAILQ_EMPTY(&reactor->changes)) &&
-	    deadline_ns > reactor->loop.now_ns + TIMER_NS)
-		deadline_ns = reactor->loop.now_ns + TIMER_NS;
-	if (!TAILQ_EMPTY(&reactor->loop.starving) && deadline_ns > reactor->loop.now_ns + 10 * TIMER_NS)
-		deadline_ns = reactor->loop.now_ns + 10 * TIMER_NS;
-	if (reactor->loop.draining && deadline_ns > reactor->loop.now_ns + TIMER_NS)
-		deadline_ns = reactor->loop.now_ns + TIMER_NS;
+	if (tgt_work_has_more(loop) || reactor->rejudge)
+		return loop->now_ns;
+	if (!TAILQ_EMPTY(&loop->limited))
+		deadline_ns = sooner(deadline_ns, loop->limited_ns);
+	/* What they wait for may end on another reactor, which does not know of them. */
+	if (!TAILQ_EMPTY(&reactor->pending) || loop->draining)
+		deadline_ns = sooner(deadline_ns, loop->now_ns + TIMER_NS);
+	if (!TAILQ_EMPTY(&loop->starving))
+		deadline_ns = sooner(deadline_ns, loop->now_ns + 10 * TIMER_NS);
 	for (unsigned int i = 0; i < reactor->fabric_count; i++) {
 		int timeout_ms = fab_timeout_ms(reactor->fabrics[i].fab);
 
-		if (timeout_ms >= 0 &&
-		    deadline_ns > reactor->loop.now_ns + (uint64_t)timeout_ms * 1000000)
-			deadline_ns = reactor->loop.now_ns + (uint64_t)timeout_ms * 1000000;
+		if (timeout_ms >= 0)
+			deadline_ns = sooner(deadline_ns, loop->now_ns + (uint64_t)timeout_ms * 1000000);
 	}
 	return deadline_ns;
 }

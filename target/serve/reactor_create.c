@@ -191,9 +191,7 @@ static void reactor_init(struct tgt_reactor *reactor, const struct tgt_config *c
 	TAILQ_INIT(&reactor->hosts);
 	TAILQ_INIT(&reactor->sessions);
 	TAILQ_INIT(&reactor->ended);
-	TAILQ_INIT(&reactor->opening);
-	TAILQ_INIT(&reactor->fencing);
-	TAILQ_INIT(&reactor->changes);
+	TAILQ_INIT(&reactor->pending);
 	TAILQ_INIT(&reactor->logins);
 	tgt_stats_table_init(&reactor->stats_table);
 	core_spin_init(&reactor->spin, reactor_spin_max_ns(config, index));

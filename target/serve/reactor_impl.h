@@ -36,18 +36,24 @@ struct tgt_session;
 struct tgt_queue;
 struct tgt_login;
 struct tgt_device;
-struct tgt_open;
-struct tgt_reserve_change;
 struct tgt_host;
 struct tgt_peers;
+struct tgt_reactor;
 
 TAILQ_HEAD(tgt_session_list, tgt_session);
 TAILQ_HEAD(tgt_queue_list, tgt_queue);
 TAILQ_HEAD(tgt_login_list, tgt_login);
-TAILQ_HEAD(tgt_open_list, tgt_open);
-TAILQ_HEAD(tgt_fence_list, tgt_volume_fence);
-TAILQ_HEAD(tgt_reserve_change_list, tgt_reserve_change);
+TAILQ_HEAD(tgt_pending_list, tgt_pending);
 TAILQ_HEAD(tgt_host_list, tgt_host);
+
+/*
+ * An OPEN, a FENCE of a volume or a RESERVE that waits for what may end on any reactor: first in its struct. Each turn tries
+ * it, in the order in which they came; that may answer and free it.
+ */
+struct tgt_pending {
+	TAILQ_ENTRY(tgt_pending) link; /* reactor->pending */
+	void (*go_on)(struct tgt_reactor *reactor, struct tgt_pending *pending);
+};
 
 struct tgt_fabric {
 	struct fab *fab;
@@ -86,9 +92,7 @@ struct tgt_reactor {
 	unsigned int session_count, queue_count;
 	unsigned int session_number;	/* of the last, for log lines */
 	struct tgt_queue_list ended;	/* to be destroyed at the end of this turn */
-	struct tgt_open_list opening;	/* OPENs that wait for a volume's orphans (F5) */
-	struct tgt_fence_list fencing;	/* FENCEs of a volume that wait for their barriers (fence.c) */
-	struct tgt_reserve_change_list changes; /* of reservations, that wait */
+	struct tgt_pending_list pending;
 	struct tgt_login_list logins;	/* wait for an older incarnation or epoch to end */
 	unsigned int login_count;
 	bool rejudge; /* a queue has ended: check the waiting logins */

@@ -3,13 +3,13 @@
  * The steps of a RESERVE: it is decided on a copy, written to disk by a thread if it is to persist,
  * put in force, seen by every reactor, and answered when the writes that it stops have ended.
  */
-#include "target/serve/reserve.h"
+#include "target/serve/session_command.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "proto/wire/wire_check.h"
-#include "target/io/request.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/peers.h"
@@ -27,8 +27,8 @@ enum change_state {
 
 /* A RESERVE that waits. Allocated when it is held; freed after its answer. */
 struct tgt_reserve_change {
-	struct tgt_job job;	      /* first; KEEPING: the keeper's */
-	TAILQ_ENTRY(tgt_reserve_change) link; /* reactor->changes */
+	struct tgt_pending pending; /* first */
+	struct tgt_job job;	    /* KEEPING: the keeper's */
 	struct tgt_reactor *reactor;
 	struct tgt_request *request; /* NULL: its connection has ended */
 	struct tgt_volume *volume;   /* a reference */
@@ -46,7 +46,7 @@ struct tgt_reserve_change {
 
 static void change_free(struct tgt_reserve_change *change)
 {
-	TAILQ_REMOVE(&change->reactor->changes, change, link);
+	TAILQ_REMOVE(&change->reactor->pending, &change->pending, link);
 	tgt_volume_put(change->volume);
 	free(change);
 }
@@ -68,8 +68,9 @@ static bool change_tell(void *owner, void *context)
 }
 
 /* Goes on as far as it can. May free it. */
-static void change_go_on(struct tgt_reserve_change *change)
+static void change_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
 {
+	struct tgt_reserve_change *change = (struct tgt_reserve_change *)pending;
 	struct tgt_reservations *reservations = &change->volume->reservations;
 
 	if (change->state == CHANGE_TELLING) {
@@ -93,17 +94,7 @@ static void change_commit(struct tgt_reserve_change *change)
 						 change->aborts);
 	change->state = CHANGE_TELLING;
 	tgt_rights_changed(change->reactor, change->volume);
-	change_go_on(change);
-}
-
-void tgt_reserve_retry(struct tgt_reactor *reactor)
-{
-	struct tgt_reserve_change *change, *following;
-
-	for (change = TAILQ_FIRST(&reactor->changes); change; change = following) {
-		following = TAILQ_NEXT(change, link);
-		change_go_on(change);
-	}
+	change_go_on(change->reactor, &change->pending);
 }
 
 static bool reserve_leave(struct tgt_request *request)
@@ -116,10 +107,15 @@ static bool reserve_leave(struct tgt_request *request)
 
 /* -- on disk ----------------------------------------------------------------------------------- */
 
+static struct tgt_reserve_change *keep_change(void *job)
+{
+	return (struct tgt_reserve_change *)((char *)job - offsetof(struct tgt_reserve_change, job));
+}
+
 /* The keeper's thread. */
 static int keep_run(struct tgt_job *job)
 {
-	struct tgt_reserve_change *change = (struct tgt_reserve_change *)job;
+	struct tgt_reserve_change *change = keep_change(job);
 	const struct tgt_reservations *reservations = &change->volume->reservations;
 
 	return tgt_reservation_save(reservations->folder, reservations->uuid, &change->next,
@@ -134,7 +130,7 @@ static void keep_failed(struct tgt_reserve_change *change, enum rblk_status stat
 
 static void keep_done(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct tgt_reserve_change *change = (struct tgt_reserve_change *)message; /* through its first members */
+	struct tgt_reserve_change *change = keep_change(message); /* the job's first member */
 	int result = change->job.result;
 
 	if (result)
@@ -186,63 +182,50 @@ static void reserve_log(const struct tgt_session *session, const struct tgt_volu
 		(unsigned long long)reserve->key, (unsigned long long)reserve->other_key);
 }
 
-/* NULL: answered. */
-static struct tgt_handle *reserve_handle(struct tgt_session *session, struct tgt_request *request, uint32_t id)
+/* The request counts as a user of the handle's volume, if that is RBLK_OK. */
+static enum rblk_status reserve_use(struct tgt_request *request, struct tgt_handle *handle)
 {
-	enum rblk_status status;
-	struct tgt_handle *handle = tgt_handle_use(session, id, &status);
-
-	if (!handle)
-		tgt_request_complete(request, status);
-	return handle;
-}
-
-/* The handle's volume; counts as its user. NULL: answered. */
-static struct tgt_volume *reserve_volume(struct tgt_request *request, struct tgt_handle *handle)
-{
-	if (request->io_queue->loop->draining) {
-		tgt_request_complete(request, RBLK_E_DRAINING);
-		return NULL;
-	}
-	if (!handle->access.channel || atomic_load(&handle->access.channel->volume->removed)) {
-		tgt_request_complete(request, RBLK_E_GONE);
-		return NULL;
-	}
+	if (request->io_queue->loop->draining)
+		return RBLK_E_DRAINING;
+	if (!handle->access.channel || atomic_load(&handle->access.channel->volume->removed))
+		return RBLK_E_GONE;
 	request->access = &handle->access;
 	tgt_access_get(request->access);
-	return handle->access.channel->volume;
+	return RBLK_OK;
 }
 
-/* Holds the request until its change is done. NULL: answered, or its queue is closed. */
-static struct tgt_reserve_change *change_create(struct tgt_session *session, struct tgt_request *request,
-					struct tgt_volume *volume)
+/* Holds the request until its change is done. Otherwise it is freed, and *status is set. */
+static struct tgt_reserve_change *change_create(struct tgt_request *request, struct tgt_volume *volume,
+						enum rblk_status *status)
 {
 	struct tgt_reserve_change *change = calloc(1, sizeof(*change));
+	struct tgt_reactor *reactor = tgt_session_of(request)->reactor;
 
-	if (!change) {
-		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
+	*status = RBLK_E_NO_RESOURCES;
+	if (!change)
 		return NULL;
-	}
+	*status = TGT_UNANSWERED;
 	if (!tgt_request_hold(request, reserve_leave, change)) {
 		free(change);
 		return NULL;
 	}
-	change->reactor = session->reactor;
+	change->pending.go_on = change_go_on;
+	change->reactor = reactor;
 	change->request = request;
 	change->volume = tgt_volume_ref(volume);
-	TAILQ_INSERT_TAIL(&session->reactor->changes, change, link);
+	TAILQ_INSERT_TAIL(&reactor->pending, &change->pending, link);
 	return change;
 }
 
-static void reserve_change(struct tgt_session *session, struct tgt_request *request,
-			   struct tgt_volume *volume, const struct tgt_reserve *reserve)
+static enum rblk_status reserve_change(struct tgt_request *request, const struct tgt_reserve *reserve)
 {
-	struct tgt_reserve_change *change = change_create(session, request, volume);
+	struct tgt_volume *volume = request->access->channel->volume;
 	enum rblk_status status;
+	struct tgt_reserve_change *change = change_create(request, volume, &status);
 	bool changed;
 
 	if (!change)
-		return;
+		return status;
 	change->waits = reserve->action == RBLK_RESERVE_ACQUIRE ||
 			reserve->action == RBLK_RESERVE_PREEMPT ||
 			reserve->action == RBLK_RESERVE_CLEAR;
@@ -250,49 +233,47 @@ static void reserve_change(struct tgt_session *session, struct tgt_request *requ
 	status = tgt_reservations_begin(&volume->reservations, reserve, &change->next, &changed);
 	if (status) {
 		change_answer(change, status);
-		return;
+		return TGT_UNANSWERED;
 	}
 	if (changed) {
-		reserve_log(session, volume, reserve);
+		reserve_log(tgt_session_of(request), volume, reserve);
 		if (tgt_reservations_keeps(&volume->reservations, &change->next))
 			change_keep(change);
 		else
 			change_commit(change);
-		return;
+		return TGT_UNANSWERED;
 	}
 	/* A retry: writes that it stopped the first time may still be in flight. */
 	change->orphans = change->waits ? tgt_orphans_now(&volume->orphans) : 0;
 	change->state = CHANGE_WAITING;
-	change_go_on(change);
+	change_go_on(change->reactor, &change->pending);
+	return TGT_UNANSWERED;
 }
 
-void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
-		       const char *capsule, uint32_t bytes, uint32_t id)
+enum rblk_status tgt_reserve_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
-	const struct rblk_wire_reservation *wire = (const void *)capsule;
+	const struct rblk_wire_reservation *wire = (const void *)arguments->capsule;
+	struct tgt_session *session = tgt_session_of(request);
 	struct tgt_handle *handle;
-	struct tgt_volume *volume;
 	struct tgt_reserve reserve;
+	enum rblk_status status;
 
-	if (rblk_check_reservation(capsule, bytes)) {
-		tgt_request_complete(request, RBLK_E_INVALID);
-		return;
-	}
-	handle = reserve_handle(session, request, id);
+	if (rblk_check_reservation(arguments->capsule, arguments->capsule_bytes))
+		return RBLK_E_INVALID;
+	handle = tgt_handle_use(session, arguments->volume, &status);
 	if (!handle)
-		return;
+		return status;
 	/* After the handle was looked up, which tells a remote session the name. */
 	if (!session->named || !strcmp(session->initiator, RBLK_NAME_UNNAMED)) {
 		request->result = RBLK_DENIED_UNNAMED;
-		tgt_request_complete(request, RBLK_E_DENIED);
-		return;
+		return RBLK_E_DENIED;
 	}
 	/* F8: as for block commands, behind what the connection may name, before what else may refuse it. */
 	if (!tgt_request_begin_operation(request))
-		return;
-	volume = reserve_volume(request, handle);
-	if (!volume)
-		return;
+		return TGT_UNANSWERED;
+	status = reserve_use(request, handle);
+	if (status)
+		return status;
 	reserve = (struct tgt_reserve){
 		.initiator = session->initiator,
 		.host = (const uint8_t *)&session->host->key,
@@ -304,25 +285,27 @@ void tgt_reserve_begin(struct tgt_session *session, struct tgt_request *request,
 		.flags = wire->flags,
 		.retry = request->flags & RBLK_CMD_RETRY,
 	};
-	reserve_change(session, request, volume, &reserve);
+	return reserve_change(request, &reserve);
 }
 
-void tgt_reserve_report(struct tgt_session *session, struct tgt_request *request, uint32_t id)
+enum rblk_status tgt_reserve_report(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
-	struct tgt_handle *handle = reserve_handle(session, request, id);
-	struct tgt_volume *volume = handle ? reserve_volume(request, handle) : NULL;
+	enum rblk_status status;
+	struct tgt_handle *handle = tgt_handle_use(tgt_session_of(request), arguments->volume, &status);
 	struct rblk_wire_reservation_report *report;
 	uint32_t max;
 
-	if (!volume)
-		return;
+	if (handle)
+		status = reserve_use(request, handle);
+	if (status)
+		return status;
 	max = (uint32_t)((request->length - sizeof(*report)) / sizeof(struct rblk_wire_registrant));
 	if (max > RBLK_REGISTRANTS_MAX)
 		max = RBLK_REGISTRANTS_MAX;
 	report = tgt_request_report_alloc(
 		request, (uint32_t)(sizeof(*report) + max * sizeof(struct rblk_wire_registrant)));
 	if (!report)
-		return;
-	request->result = tgt_reservations_report(&volume->reservations, report, max);
-	tgt_request_report(request);
+		return RBLK_E_BUSY;
+	request->result = tgt_reservations_report(&handle->access.channel->volume->reservations, report, max);
+	return RBLK_OK;
 }

@@ -13,12 +13,12 @@
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
 #include "target/base/daemon_event.h"
-#include "target/serve/fence.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/lease.h"
 #include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
+#include "target/serve/session_command.h"
 
 /* Makes what a session and a remote session have in common. NULL: no memory. */
 static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
@@ -387,10 +387,9 @@ unsigned int tgt_session_bury(struct tgt_reactor *reactor)
 	return count;
 }
 
-uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need)
+void tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need)
 {
 	uint64_t keep_ns = session_keep_ns(reactor);
-	uint64_t next_ns = UINT64_MAX;
 	bool of_any = need && need->sessions <= reactor->session_quota.kept;
 	struct tgt_session *session, *following, *oldest = NULL;
 
@@ -402,8 +401,7 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *
 			tgt_session_end(session, NULL);
 			continue;
 		}
-		if (session->idle_since_ns + keep_ns < next_ns)
-			next_ns = session->idle_since_ns + keep_ns;
+		tgt_loop_timer(&reactor->loop, session->idle_since_ns + keep_ns);
 		if (session->lingering || (!of_any && session->host != need))
 			continue;
 		if (!oldest || session->idle_since_ns < oldest->idle_since_ns)
@@ -411,5 +409,4 @@ uint64_t tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *
 	}
 	if (oldest && !tgt_quota_allows(&reactor->session_quota, reactor->session_count, need->sessions))
 		session_free(oldest);
-	return next_ns;
 }

@@ -14,13 +14,10 @@
 #include <string.h>
 #include "proto/fabric/fabric_impl.h"
 #include "target/base/log.h"
-#include "target/io/io_queue.h"
-#include "target/io/request.h"
 #include "target/serve/peers.h"
 #include "target/serve/barrier.h"
-#include "target/serve/open.h"
 #include "target/serve/reactor_impl.h"
-#include "target/serve/session.h"
+#include "target/serve/session_command.h"
 
 #define REACTORS 2u
 /* More turns than any reactor may take for its answer. */
@@ -108,7 +105,7 @@ static int setup(void **state)
 		reactor->index = i;
 		reactor->fabrics[0].fab = &rig->fab;
 		reactor->fabric_count = 1;
-		TAILQ_INIT(&reactor->opening);
+		TAILQ_INIT(&reactor->pending);
 		rig->peers.reactors[i] = reactor;
 	}
 	atomic_store(&rig->peers.count, REACTORS);
@@ -252,19 +249,25 @@ bool __wrap_tgt_request_hold(struct tgt_request *request, bool (*leave)(struct t
 static void open_without_memory(unsigned int allocation)
 {
 	struct rblk_wire_open wire = {.name = "v"};
-	struct tgt_io_queue io_queue = {.loop = &rig->reactors[0].loop};
-	struct tgt_request request = {.io_queue = &io_queue};
+	const struct tgt_arguments arguments = {.capsule = (const char *)&wire, .capsule_bytes = sizeof(wire)};
 	struct tgt_session session = {.reactor = &rig->reactors[0]};
+	struct tgt_queue queue = {.io_queue.loop = &session.reactor->loop, .session = &session};
+	struct tgt_request request = {.io_queue = &queue.io_queue};
 
 	memset(&open_, 0, sizeof(open_));
 	refuse = allocation;
-	tgt_open_begin(&session, &request, (const char *)&wire, sizeof(wire));
+	assert_int_equal(tgt_open_begin(&request, &arguments), RBLK_E_NO_RESOURCES);
 	assert_int_equal(refuse, 0);
-	assert_int_equal(open_.completed, 1);
-	assert_int_equal(open_.status, RBLK_E_NO_RESOURCES);
 	assert_int_equal(open_.references, 0);
 	assert_int_equal(allocated, 0);
-	assert_true(TAILQ_EMPTY(&rig->reactors[0].opening));
+	assert_true(TAILQ_EMPTY(&rig->reactors[0].pending));
+}
+
+static void go_on(struct tgt_reactor *reactor)
+{
+	struct tgt_pending *pending = TAILQ_FIRST(&reactor->pending);
+
+	pending->go_on(reactor, pending);
 }
 
 static void an_open_without_memory_is_refused(void **state)
@@ -283,16 +286,17 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 {
 	struct rblk_wire_open wire = {.name = "v"};
 	struct tgt_reactor *reactor = &rig->reactors[0];
-	struct tgt_io_queue io_queue = {.loop = &reactor->loop};
-	struct tgt_request request = {.io_queue = &io_queue};
+	const struct tgt_arguments arguments = {.capsule = (const char *)&wire, .capsule_bytes = sizeof(wire)};
 	struct tgt_session session = {.reactor = reactor};
+	struct tgt_queue queue = {.io_queue.loop = &reactor->loop, .session = &session};
+	struct tgt_request request = {.io_queue = &queue.io_queue};
 	uint8_t orphan;
 
 	(void)state;
 	memset(&open_, 0, sizeof(open_));
 	open_.may_hold = true;
 	orphan = tgt_orphans_begin(&open_.volume.orphans);
-	tgt_open_begin(&session, &request, (const char *)&wire, sizeof(wire));
+	assert_int_equal(tgt_open_begin(&request, &arguments), TGT_UNANSWERED);
 	assert_int_equal(open_.held, 1);
 	for (unsigned int i = 0; i < 3; i++)
 		turn(0, 0);
@@ -300,23 +304,23 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 	for (unsigned int turns = 0; rig->messages[1]; turns++) {
 		assert_true(turns < TURNS_MAX);
 		reactor->loop.now_ns += TGT_OPEN_WAIT_NS;
-		tgt_open_retry(reactor);
+		go_on(reactor);
 		assert_int_equal(open_.completed, 0);
 		turn(1, 1);
 	}
 	turn(0, 0);
 	/* The barrier is over: from here on its time counts. */
-	tgt_open_retry(reactor);
+	go_on(reactor);
 	reactor->loop.now_ns += TGT_OPEN_WAIT_NS - 1;
-	tgt_open_retry(reactor);
+	go_on(reactor);
 	assert_int_equal(open_.completed, 0);
 	reactor->loop.now_ns++;
-	tgt_open_retry(reactor);
+	go_on(reactor);
 	assert_int_equal(open_.completed, 1);
 	assert_int_equal(open_.status, RBLK_E_BUSY);
 	assert_int_equal(open_.references, 0);
 	assert_int_equal(allocated, 0);
-	assert_true(TAILQ_EMPTY(&reactor->opening));
+	assert_true(TAILQ_EMPTY(&reactor->pending));
 	tgt_orphans_end(&open_.volume.orphans, orphan);
 }
 

@@ -227,6 +227,21 @@ static void one_that_is_older_than_one_that_waits_is_refused(void **state)
 	assert_int_equal(rig->reactor.login_count, 2);
 }
 
+/* When the next is due. */
+static uint64_t login_expire(struct tgt_reactor *reactor)
+{
+	reactor->loop.timer_ns = UINT64_MAX;
+	tgt_login_expire(reactor);
+	return reactor->loop.timer_ns;
+}
+
+static uint64_t session_expire(struct tgt_reactor *reactor, const struct tgt_host *need)
+{
+	reactor->loop.timer_ns = UINT64_MAX;
+	tgt_session_expire(reactor, need);
+	return reactor->loop.timer_ns;
+}
+
 /* A login may wait for I/O of a disk that never answers. */
 static void logins_do_not_wait_for_ever(void **state)
 {
@@ -241,10 +256,10 @@ static void logins_do_not_wait_for_ever(void **state)
 	reactor->loop.now_ns++;
 	second = log_in(login_of(1, 1, 2, 1), OTHER);
 	reactor->loop.now_ns = begun_ns + TGT_LOGIN_WAIT_NS - 1;
-	assert_int_equal(tgt_login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS);
+	assert_int_equal(login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS);
 	assert_false(first->answered);
 	reactor->loop.now_ns++;
-	assert_int_equal(tgt_login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS + 1);
+	assert_int_equal(login_expire(reactor), begun_ns + TGT_LOGIN_WAIT_NS + 1);
 	assert_true(first->answered);
 	assert_int_equal(rblk_le16(first->reject.reason), RBLK_REJECT_NO_RESOURCES);
 	assert_false(second->answered);
@@ -296,12 +311,12 @@ static void storage_outlives_a_session(void **state)
 	idles = TAILQ_LAST(&reactor->sessions, tgt_session_list);
 	idle(idles);
 	idles->idle_since_ns = reactor->loop.now_ns;
-	assert_int_equal(tgt_session_expire(reactor, host_of(OTHER)), lingers->idle_since_ns + keep_ns);
+	assert_int_equal(session_expire(reactor, host_of(OTHER)), lingers->idle_since_ns + keep_ns);
 	assert_ptr_equal(TAILQ_FIRST(&reactor->sessions), lingers);
 	assert_ptr_equal(TAILQ_NEXT(lingers, link), NULL);
 	reactor->loop.now_ns = lingers->idle_since_ns + keep_ns;
 	assert_false(lingers->ending);
-	assert_int_equal(tgt_session_expire(reactor, NULL), UINT64_MAX);
+	assert_int_equal(session_expire(reactor, NULL), UINT64_MAX);
 	assert_ptr_equal(TAILQ_FIRST(&reactor->sessions), lingers);
 	assert_true(lingers->ending);
 	assert_true(tgt_session_only_lingers(lingers));

@@ -7,12 +7,10 @@
 #include "tests/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
-#include "target/io/request.h"
 #include "target/io/work.h"
-#include "target/serve/fence.h"
 #include "target/serve/handle.h"
-#include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
+#include "target/serve/session_command.h"
 
 #define HANDLE (1u << 10)
 
@@ -197,6 +195,7 @@ static uint32_t refused(uint32_t incarnation, uint32_t fence)
 	struct tgt_queue_slot *slot = &home->slots[1];
 	struct tgt_queue queue = {.session = home};
 	struct tgt_request request = {.io_queue = &queue.io_queue, .lba = 1, .argument = fence};
+	const struct tgt_arguments arguments = {.volume = 0};
 	struct tgt_remote_queue *remote_queue;
 
 	slot->away = NULL;
@@ -207,7 +206,7 @@ static uint32_t refused(uint32_t incarnation, uint32_t fence)
 	rig->delivered = rig->sent; /* that reactor has it */
 	assert_int_equal(slot->incarnation, incarnation);
 	if (fence)
-		tgt_fence_begin(home, &request, 0);
+		assert_int_equal(tgt_fence_begin(&request, &arguments), fence < incarnation ? RBLK_OK : TGT_UNANSWERED);
 	tgt_remote_queue_end(remote_queue);
 	tgt_fence_done(slot);
 	/* That the queue be closed: there is none. */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Session commands: those that are not block I/O. admin.c calls them, and has those that are a few lines; open.c, fence.c,
+ * reserve.c and authenticate.c have the others. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_SESSION_COMMAND_H
+#define RBLK_TARGET_SESSION_COMMAND_H
+
+#include "target/io/request.h"
+#include "target/serve/queue.h"
+
+/*
+ * Begins the command, which is RECEIVED, and returns its answer. RBLK_OK: with the report, if it has allocated one.
+ * TGT_UNANSWERED: it is held, and tgt_command_answer() follows; or it was answered already.
+ */
+typedef enum rblk_status tgt_session_command(struct tgt_request *request, const struct tgt_arguments *arguments);
+#define TGT_UNANSWERED RBLK_E_MAX
+
+tgt_session_command tgt_authenticate_begin, tgt_fence_begin, tgt_open_begin, tgt_reserve_begin, tgt_reserve_report;
+
+static inline void tgt_command_answer(struct tgt_request *request, enum rblk_status status)
+{
+	if (status == RBLK_OK && request->home == TGT_HOME_REPORT)
+		tgt_request_report(request);
+	else if (status != TGT_UNANSWERED)
+		tgt_request_complete(request, status);
+}
+
+/* A queue of this slot has ended entirely: answer the FENCEs that waited for nothing else. */
+void tgt_fence_done(struct tgt_queue_slot *slot);
+
+#endif
