@@ -26,7 +26,7 @@
 #include "target/control/resolve.h"
 #include "target/serve/calls.h"
 #include "target/serve/lease.h"
-#include "target/serve/login_answer.h"
+#include "target/serve/login.h"
 #include "target/serve/rules.h"
 
 #define BACKLOG 128

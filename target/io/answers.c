@@ -49,27 +49,24 @@ enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t numbe
 	return operation;
 }
 
-static void answer_set(struct tgt_answers *answers, uint64_t number, struct tgt_answer answer)
+/* Other answers say that nothing was done. */
+static bool answer_is_kept(enum rblk_status status)
 {
-	struct tgt_answer *slot = answer_slot(answers, number);
-
-	pthread_mutex_lock(&answers->lock);
-	assert(slot->number == number && slot->under_way);
-	*slot = answer;
-	pthread_mutex_unlock(&answers->lock);
+	return status == RBLK_OK || status == RBLK_E_IO || status == RBLK_E_NO_SPACE ||
+	       status == RBLK_E_MEDIUM || status == RBLK_E_COMPARE || status == RBLK_E_RESERVED;
 }
 
 void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
 		     uint64_t result)
 {
-	answer_set(answers, number,
-		   (struct tgt_answer){
-			   .number = number, .status = (uint16_t)status, .result = result});
-}
+	struct tgt_answer *slot = answer_slot(answers, number);
 
-void tgt_answers_forget(struct tgt_answers *answers, uint64_t number)
-{
-	/* The entry becomes the number below: this number may come again, but older ones of its
-	 * slot may not. */
-	answer_set(answers, number, (struct tgt_answer){.number = number - 1});
+	pthread_mutex_lock(&answers->lock);
+	assert(slot->number == number && slot->under_way);
+	/* One that is not kept becomes the number below: this number may come again, but older ones of its slot may not. */
+	if (answer_is_kept(status))
+		*slot = (struct tgt_answer){.number = number, .status = (uint16_t)status, .result = result};
+	else
+		*slot = (struct tgt_answer){.number = number - 1};
+	pthread_mutex_unlock(&answers->lock);
 }

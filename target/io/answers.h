@@ -28,7 +28,7 @@ struct tgt_answers {
 };
 
 enum tgt_operation {
-	TGT_OPERATION_NEW,     /* do it now; outstanding until tgt_answers_end() or _forget() */
+	TGT_OPERATION_NEW,     /* do it now; outstanding until tgt_answers_end() */
 	TGT_OPERATION_KNOWN,   /* *answer is set to its answer */
 	TGT_OPERATION_LATER,   /* a retry, and its first attempt is dropped only now: its volume was fenced before its queue */
 	TGT_OPERATION_INVALID, /* seen before and no retry, outstanding, or too old to be known */
@@ -40,17 +40,8 @@ void tgt_answers_fini(struct tgt_answers *answers);
 
 enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
 				     struct tgt_answer *answer);
-/* It was done as the answer says, and must not be done again. */
+/* It has this answer. If something was done it is kept, and nothing is done again; otherwise the number may come again. */
 void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
 		     uint64_t result);
-/* Nothing of it was done: the number may come again. */
-void tgt_answers_forget(struct tgt_answers *answers, uint64_t number);
-
-/* Is this answer kept? Answers that say that nothing was done are not. */
-static inline bool tgt_answers_keeps(enum rblk_status status)
-{
-	return status == RBLK_OK || status == RBLK_E_IO || status == RBLK_E_NO_SPACE ||
-	       status == RBLK_E_MEDIUM || status == RBLK_E_COMPARE || status == RBLK_E_RESERVED;
-}
 
 #endif

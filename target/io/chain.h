@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A chain: the work requests that one I/O queue posts in one turn, with one doorbell, and their entries
- * in the accounts of the send queue. Data is split to the device's limits. Called by reply.c and
- * transfer.c. The reactor's thread only.
+ * in the accounts of the send queue. Data is split to the device's limits. reply.c adds completions, transfer.c the
+ * rest. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_CHAIN_H
 #define RBLK_TARGET_CHAIN_H
@@ -31,5 +31,12 @@ struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opc
 /* RDMA WRITE all of request->data; returns the last of the work requests. There must be room. The
  * data's memory now belongs to the send queue. */
 struct ibv_send_wr *tgt_chain_write(struct tgt_request *request);
+
+/* -- reply.c ----------------------------------------------------------------------------------- */
+
+/* Add what io_queue->done allows to the chain. False: the send queue is full, continue later. */
+bool tgt_reply_add(struct tgt_io_queue *io_queue);
+/* Likewise io_queue->chained: replies that must stay behind the READs before them (F2). */
+bool tgt_reply_add_chained(struct tgt_io_queue *io_queue);
 
 #endif

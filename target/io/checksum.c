@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The engine of CHECKSUM. Each piece is one turn's work, so that a checksum of a whole volume does
- * not delay other sessions; and costs the limits what a READ of it would.
+ * CHECKSUM: the CRC32C of a range, read piece by piece through one block of the pool, or directly in the
+ * store's own memory. Each piece is one turn's work, so that a checksum of a whole volume does not delay other
+ * sessions; and costs the limits what a READ of it would.
  */
-#include "target/io/checksum.h"
+#include "target/io/command.h"
 
 #include "proto/digest/digest.h"
-#include "target/io/io_queue.h"
 #include "target/io/limited.h"
+#include "target/io/request.h"
 #include "target/io/share.h"
 
 /* The most that one turn of a reactor digests of one command. */

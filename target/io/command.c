@@ -7,9 +7,6 @@
 
 #include <string.h>
 #include "proto/digest/digest.h"
-#include "target/io/checksum.h"
-#include "target/io/compare.h"
-#include "target/io/extents.h"
 #include "target/io/request.h"
 #include "target/io/share.h"
 
@@ -187,7 +184,7 @@ const struct tgt_command tgt_commands[RBLK_OP_IDENTIFY] = {
 		.bytes = tgt_checksum_piece, .refused = TGT_REFUSED_READ,
 	},
 	[RBLK_OP_EXTENTS] = {
-		.name = "extents", .begin = tgt_extents_begin, .with_memory = tgt_extents_next,
+		.name = "extents", .begin = tgt_extents_begin, .with_memory = tgt_extents_with_memory,
 		.stored = tgt_extents_stored, .refused = TGT_REFUSED_READ,
 	},
 };

@@ -40,4 +40,24 @@ struct tgt_command {
 /* By opcode. */
 extern const struct tgt_command tgt_commands[RBLK_OP_IDENTIFY];
 
+/* -- checksum.c, compare.c, extents.c: the steps of commands that have a file, for their rows ---------------------- */
+
+void tgt_checksum_begin(struct tgt_request *request);
+void tgt_checksum_next(struct tgt_request *request); /* with memory; resumed */
+void tgt_checksum_stored(struct tgt_request *request, int error);
+bool tgt_checksum_may_abort(const struct tgt_request *request);
+uint64_t tgt_checksum_piece(const struct tgt_request *request); /* its bytes; 0: there is none */
+
+void tgt_compare_begin(struct tgt_request *request);
+void tgt_compare_with_memory(struct tgt_request *request);
+void tgt_compare_data_in(struct tgt_request *request);
+void tgt_compare_stored(struct tgt_request *request, int error);
+bool tgt_compare_may_abort(const struct tgt_request *request);
+/* The request, which has a struct tgt_compare, is released. */
+void tgt_compare_release(struct tgt_request *request);
+
+void tgt_extents_begin(struct tgt_request *request);
+void tgt_extents_with_memory(struct tgt_request *request);
+void tgt_extents_stored(struct tgt_request *request, int error);
+
 #endif

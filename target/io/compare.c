@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The engine of COMPARE_AND_WRITE: range lock, read in pieces, compare, write. */
-#include "target/io/compare.h"
+/*
+ * COMPARE_AND_WRITE. It gets all of its data from the initiator first, then locks its range
+ * (store/range_lock.h), reads in pieces, compares, and writes. The range lock makes that one step: no other writing
+ * command of the volume runs on that range meanwhile, of any session, on any reactor.
+ */
+#include "target/io/command.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/quota.h"
-#include "target/io/io_queue.h"
+#include "target/io/request.h"
 #include "target/io/share.h"
 #include "target/store/pool.h"
 #include "target/store/range_lock.h"
@@ -55,7 +59,7 @@ void tgt_compare_release(struct tgt_request *request)
 
 static void compare_finish(struct tgt_request *request, enum rblk_status status)
 {
-	tgt_compare_free(request);
+	tgt_compare_release(request);
 	if (request->io_queue->open) {
 		tgt_request_complete(request, status);
 		return;
@@ -240,6 +244,7 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 
 /* -- ending it early --------------------------------------------------------------------------- */
 
+/* Can it still end without having written? */
 bool tgt_compare_may_abort(const struct tgt_request *request)
 {
 	return !request->compare->writing;

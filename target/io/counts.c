@@ -2,16 +2,12 @@
 /* Sums of counts, for those who look at them. */
 #include "target/io/counts.h"
 
-#include <stddef.h>
-
-static_assert(sizeof(struct tgt_counts) % sizeof(uint64_t) == 0, "nothing but 64-bit counts");
-
-void tgt_counts_sum(struct tgt_counts *total, const struct tgt_counts *one)
+void tgt_counts_sum(void *total, const void *one, size_t bytes)
 {
-	uint64_t *to = (uint64_t *)total;
-	const uint64_t *from = (const uint64_t *)one;
+	const uint64_t *from = one;
+	uint64_t *to = total;
 
-	for (size_t i = 0; i < sizeof(*total) / sizeof(*to); i++)
+	for (size_t i = 0; i < bytes / sizeof(*to); i++)
 		to[i] += from[i];
 }
 

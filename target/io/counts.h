@@ -8,6 +8,7 @@
 #ifndef RBLK_TARGET_COUNTS_H
 #define RBLK_TARGET_COUNTS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "proto/core/buckets.h"
 #include "proto/wire/message.h"
@@ -60,8 +61,8 @@ static inline void tgt_counts_add(struct tgt_counts *counts, uint8_t opcode, uin
 	tgt_counts_stage(counts, kind, TGT_STAGE_BOTH, both_us < queued_us ? UINT32_MAX : both_us);
 }
 
-/* *total += *one */
-void tgt_counts_sum(struct tgt_counts *total, const struct tgt_counts *one);
+/* *total += *one, of structs of so many bytes that have nothing but 64-bit counts. */
+void tgt_counts_sum(void *total, const void *one, size_t bytes);
 /* Commands of a kind that were answered: all its latencies. */
 uint64_t tgt_counts_of_kind(const struct tgt_counts *counts, enum tgt_count_kind kind);
 

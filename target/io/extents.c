@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The command of extents.h: memory, the store's answer, and its translation to the wire, in place.
+ * EXTENTS: which parts of a range hold data, as its store knows, or all of it where the store does not. The
+ * list is made in a block of the pool, translated to the wire in place, and goes out as data.
  */
-#include "target/io/extents.h"
+#include "target/io/command.h"
 
 #include <string.h>
 #include "target/base/quota.h"
-#include "target/io/io_queue.h"
+#include "target/io/request.h"
 #include "target/io/share.h"
 
 static_assert(sizeof(struct tgt_extent) == sizeof(struct rblk_wire_extent),
@@ -40,7 +41,7 @@ static bool extents_leave(struct tgt_request *request)
 	return left;
 }
 
-void tgt_extents_next(struct tgt_request *request)
+void tgt_extents_with_memory(struct tgt_request *request)
 {
 	const struct tgt_volume *volume = tgt_request_volume(request);
 	struct tgt_share *share = request->io_queue->share;

@@ -119,7 +119,7 @@ struct tgt_sent {
 	bool report;
 };
 
-/* What a session command has besides the fields of its request. */
+/* A session command has these besides the fields of its request. */
 struct tgt_arguments {
 	const char *capsule; /* its payload; NULL: none */
 	uint32_t capsule_bytes;
@@ -141,7 +141,7 @@ struct tgt_io_queue_ops {
 	void (*over)(struct tgt_io_queue *io_queue);
 };
 
-/* The sums of all that a queue, or several, have done. */
+/* The sums of all that a queue, or several, have done (counts.h). */
 struct tgt_totals {
 	uint64_t commands, messages_in, bytes_read, bytes_written, queued_us, stored_us;
 	struct fab_counters out;

@@ -61,13 +61,6 @@ static inline char *tgt_receives_buffer(const struct tgt_receives *receives, uin
 	       (size_t)(index % TGT_RECEIVES_CHUNK) * receives->buffer_bytes;
 }
 
-/* The region that the buffer lies in. */
-static inline const struct tgt_region *tgt_receives_region(const struct tgt_receives *receives,
-							    uint32_t index)
-{
-	return receives->chunks[index / TGT_RECEIVES_CHUNK].region;
-}
-
 /* One hold more or less. A buffer without holds is idle. */
 static inline void tgt_receives_hold(struct tgt_receives *receives, uint32_t index)
 {

@@ -4,13 +4,19 @@
  * data that they announce (F1: RC order makes the data visible first). If only a few reads are
  * ready, each is completed by its own WRITE WITH IMMEDIATE instead.
  */
-#include "target/io/reply.h"
+#include "target/io/chain.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 #include "proto/core/trace.h"
-#include "target/io/chain.h"
 #include "target/io/request.h"
+
+/*
+ * Up to this many reads of one turn are completed each by its own RDMA WRITE WITH IMMEDIATE; more
+ * share one SEND behind their WRITEs. K immediates are K messages and K completions at the
+ * initiator, the SEND makes K + 1 messages and one completion.
+ */
+#define TGT_REPLY_IMMEDIATES 2u
 
 /* -- reads completed by an immediate ----------------------------------------------------------- */
 

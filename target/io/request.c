@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 #include "proto/digest/digest.h"
+#include "proto/wire/wire_check.h"
 #include "target/io/io_queue.h"
 #include "target/io/limited.h"
 #include "target/store/submit.h"
@@ -100,11 +101,6 @@ void tgt_request_data_in(struct tgt_request *request)
 		tgt_command_of(request)->data_in(request);
 }
 
-void tgt_request_with_memory(struct tgt_request *request)
-{
-	tgt_command_of(request)->with_memory(request);
-}
-
 /* -- stored ------------------------------------------------------------------------------------ */
 
 enum rblk_status tgt_status_of_errno(int error)
@@ -167,9 +163,8 @@ static int request_buffer_index(const struct tgt_request *request, const char *b
 	if (request->home == TGT_HOME_POOL)
 		return tgt_region_buffer(request_loop(request)->region, buffer);
 	if (request->home == TGT_HOME_CAPSULE)
-		return tgt_region_buffer(tgt_receives_region(request->io_queue->receives,
-							     request->capsule_buffer),
-					 buffer);
+		return tgt_region_buffer(
+			request->io_queue->receives->chunks[request->capsule_buffer / TGT_RECEIVES_CHUNK].region, buffer);
 	return -1;
 }
 
@@ -250,7 +245,7 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 {
 	enum rblk_status status;
 
-	request_decode(request, command); /* its slot is free: message.c has seen to that */
+	request_decode(request, command);
 	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
 		return;
 	request->io_queue->active++;
@@ -291,6 +286,58 @@ void tgt_request_unlimited(struct tgt_request *request)
 		command->resume(request);
 	else
 		command->begin(request);
+}
+
+/* -- a message from the peer --------------------------------------------------------------------- */
+
+/* The checks that need the I/O queue's state. NULL, or the broken rule. */
+static const char *command_rule(const struct tgt_io_queue *io_queue,
+				const struct rblk_wire_command *command)
+{
+	uint16_t tag = rblk_le16(command->tag);
+
+	if (tag >= io_queue->tags)
+		return "tag beyond the credits granted";
+	if (io_queue->requests[tag].state != TGT_REQUEST_FREE)
+		return "tag is in use";
+	if (rblk_le32(command->sequence) != io_queue->sequence)
+		return "sequence number is not the next";
+	if (tag >= io_queue->credits && !rblk_opcode_reserved_tag(command->opcode))
+		return "reserved tag used for I/O";
+	return NULL;
+}
+
+void tgt_message_receive(struct tgt_io_queue *io_queue, struct tgt_receives *receives, uint32_t index,
+			 uint32_t bytes)
+{
+	char *message = tgt_receives_buffer(receives, index);
+	const struct rblk_wire_command *commands;
+	enum rblk_wire_error error;
+	u32 capsule_bytes;
+	u16 count;
+
+	io_queue->totals.messages_in++;
+	tgt_io_queue_heard(io_queue);
+	error = rblk_check_message(message, bytes, io_queue->features, RBLK_BATCH_MAX,
+				   io_queue->command_bytes, &commands, &count, &capsule_bytes);
+	if (error) {
+		tgt_io_queue_violation(io_queue, rblk_wire_error_text(error));
+		return;
+	}
+	for (u16 i = 0; i < count && io_queue->open; i++) {
+		const char *rule = command_rule(io_queue, &commands[i]);
+		u32 offset = 0, length = 0;
+		bool capsule;
+
+		if (rule) {
+			tgt_io_queue_violation(io_queue, rule);
+			return;
+		}
+		io_queue->sequence++;
+		capsule = rblk_command_capsule(&commands[i], &offset, &length);
+		tgt_request_begin(&io_queue->requests[rblk_le16(commands[i].tag)], &commands[i],
+				  capsule ? message + offset : NULL, length, index);
+	}
 }
 
 /* -- held -------------------------------------------------------------------------------------- */

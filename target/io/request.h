@@ -85,9 +85,11 @@ bool tgt_request_move_capsule(struct tgt_request *request);
  * in receive buffer `buffer`, or NULL. */
 void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
 		       char *capsule, uint32_t capsule_bytes, uint32_t buffer);
+/* A message has arrived in buffer `index` of `receives`, which the caller holds: it is checked by its validator, then
+ * against what the I/O queue has granted, and split into requests, which begin. */
+void tgt_message_receive(struct tgt_io_queue *io_queue, struct tgt_receives *receives, uint32_t index,
+			 uint32_t bytes);
 
-/* Memory has been found. */
-void tgt_request_with_memory(struct tgt_request *request);
 /* The RDMA READs of a request in DATA_IN have all completed. */
 void tgt_request_data_in(struct tgt_request *request);
 /* Continue a request that was postponed to this turn (loop->resumed): the next piece of a checksum,

@@ -9,7 +9,6 @@
 
 #include "proto/core/trace.h"
 #include "target/io/answers.h"
-#include "target/io/compare.h"
 #include "target/io/share.h"
 #include "target/io/transfer.h"
 
@@ -42,11 +41,7 @@ bool tgt_request_begin_operation(struct tgt_request *request)
 void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status status)
 {
 	request->numbered = false;
-	if (tgt_answers_keeps(status))
-		tgt_answers_end(request->io_queue->answers, request->argument, status,
-				request->result);
-	else
-		tgt_answers_forget(request->io_queue->answers, request->argument);
+	tgt_answers_end(request->io_queue->answers, request->argument, status, request->result);
 }
 
 /* -- answered ---------------------------------------------------------------------------------- */
@@ -109,6 +104,13 @@ static void request_account(struct tgt_request *request)
 	}
 }
 
+/* All requests come by here, and hardly any is a COMPARE_AND_WRITE. */
+static void request_end_compare(struct tgt_request *request)
+{
+	if (request->compare)
+		tgt_compare_release(request);
+}
+
 static void request_end_orphan(struct tgt_request *request)
 {
 	tgt_orphans_end(&request->access->channel->volume->orphans, request->orphan);
@@ -119,7 +121,7 @@ void tgt_request_complete(struct tgt_request *request, enum rblk_status status)
 {
 	bool data_out = request->opcode == RBLK_OP_READ && status == RBLK_OK;
 
-	tgt_compare_free(request);
+	request_end_compare(request);
 	if (!request_queue_reply(request, data_out ? TGT_REQUEST_DATA_OUT : TGT_REQUEST_REPLYING))
 		return;
 	request->status = (uint16_t)status;
@@ -156,7 +158,7 @@ void tgt_request_finish(struct tgt_request *request)
 	rblk_trace_finish(request);
 	if (!tgt_request_set_state(request, TGT_REQUEST_FREE))
 		return;
-	tgt_compare_free(request);
+	request_end_compare(request);
 	if (access)
 		tgt_write_end(&access->channel->range_locks, &request->io.write);
 	/* Its connection was lost before it was answered. */

@@ -2,7 +2,7 @@
 /*
  * The memory of a request: the block that its data or its report lies in, the wait for one, and the
  * receive buffer of an in-capsule write. share.c decides how much a session, and a volume of it, may have; request.c
- * calls this, and tgt_request_with_memory() continues a command that waited.
+ * calls this, and the command's row says how one that waited goes on.
  */
 #include "target/io/request.h"
 
@@ -78,7 +78,7 @@ void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 
 	request->data_bytes = bytes;
 	if (request_may_take(request) && request_take_memory(request)) {
-		tgt_request_with_memory(request);
+		tgt_command_of(request)->with_memory(request);
 		return;
 	}
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
@@ -104,7 +104,7 @@ bool tgt_request_retry_memory(struct tgt_request *request)
 	if (!request_take_memory(request))
 		return false;
 	TAILQ_REMOVE(&request->io_queue->waiting, request, link);
-	tgt_request_with_memory(request);
+	tgt_command_of(request)->with_memory(request);
 	return true;
 }
 
@@ -117,7 +117,7 @@ bool tgt_request_retry_bounded(struct tgt_request *request)
 		return false;
 	bounded_remove(request);
 	if (!io_queue->share->is_starving && !io_queue->loop->short_of_memory && request_take_memory(request)) {
-		tgt_request_with_memory(request);
+		tgt_command_of(request)->with_memory(request);
 		return true;
 	}
 	/* Behind others, and no more than one at a time. */

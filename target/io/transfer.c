@@ -7,7 +7,6 @@
 #include "target/io/transfer.h"
 
 #include "target/io/chain.h"
-#include "target/io/reply.h"
 #include "target/io/request.h"
 #include "target/io/share.h"
 

@@ -17,14 +17,14 @@
 
 #define LOST_RIGHT "the access rules do not allow it any more"
 
-/* Its name's secret has not come by a connection that is not for it any more. */
-static bool admit_secured(const struct tgt_session *session, const struct tgt_rules *rules)
+/* All its connections come from where one may, by tgt_rules_let_in() or tgt_rules_let_prove(). */
+static bool admit_all(const struct tgt_session *session, const struct tgt_rules *rules,
+		      bool (*let)(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why))
 {
 	uint32_t why;
 
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (!tgt_queue_slot_empty(&session->slots[i]) &&
-		    !tgt_rules_let_prove(rules, &session->slots[i].origin, &why))
+		if (!tgt_queue_slot_empty(&session->slots[i]) && !let(rules, &session->slots[i].origin, &why))
 			return false;
 	return true;
 }
@@ -39,7 +39,7 @@ static bool admit_proven(const struct tgt_session *session, const struct tgt_rul
 		return true;
 	if (!session->proven)
 		return !secrets;
-	return rblk_secrets_has(secrets, session->secret_id) && admit_secured(session, rules);
+	return rblk_secrets_has(secrets, session->secret_id) && admit_all(session, rules, tgt_rules_let_prove);
 }
 
 static enum tgt_right handle_need(const struct tgt_handle *handle)
@@ -244,18 +244,6 @@ void tgt_admit_again(struct tgt_session *session)
 		admit_end(session, volume);
 }
 
-/* A connection of the session comes from where nobody may come from any more. */
-static bool admit_shut_out(const struct tgt_session *session, const struct tgt_rules *rules)
-{
-	uint32_t why;
-
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (!tgt_queue_slot_empty(&session->slots[i]) &&
-		    !tgt_rules_let_in(rules, &session->slots[i].origin, &why))
-			return true;
-	return false;
-}
-
 void tgt_admit_check(struct tgt_handle *handle, enum tgt_right right)
 {
 	bool unrestricted = handle->restricted && right >= TGT_RIGHT_WRITE;
@@ -294,7 +282,7 @@ void tgt_admit_changed(struct tgt_reactor *reactor)
 		if (session->home || session->ending)
 			continue;
 		volume = admit_lost(session, rules, NULL);
-		if (volume || admit_shut_out(session, rules) || !admit_proven(session, rules))
+		if (volume || !admit_all(session, rules, tgt_rules_let_in) || !admit_proven(session, rules))
 			admit_end(session, volume);
 		else
 			admit_check_all(session, rules);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a reactor does when other threads ask for it by a message (peers.h). */
+/* The calls of a reactor by other threads: messages that it carries out in its turn (peers.h). */
 #ifndef RBLK_TARGET_CALLS_H
 #define RBLK_TARGET_CALLS_H
 

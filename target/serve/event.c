@@ -13,7 +13,7 @@ void tgt_event_kick(struct tgt_session *session)
 	struct tgt_queue *queue = session->slots[0].queue;
 
 	/* Whoever has not proven the session's name is not told, and so cannot confirm. */
-	if (!queue || !queue->io_queue.open || !tgt_queue_is_proven(queue))
+	if (!queue || !queue->io_queue.open || !queue->proven)
 		return;
 	/* An initiator without RBLK_FEATURE_EVENTS gets none; a later incarnation may. */
 	queue->io_queue.event_due =

@@ -27,7 +27,7 @@ void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *out)
 	*out = key;
 }
 
-/* FNV-1a. */
+/* FNV-1a. Of a key: the name by which reactors, each with its own record of the host, call it. */
 static uint64_t number_of(const void *data, size_t size)
 {
 	const uint8_t *bytes = data;
@@ -36,12 +36,6 @@ static uint64_t number_of(const void *data, size_t size)
 	for (size_t i = 0; i < size; i++)
 		number = (number ^ bytes[i]) * 0x100000001b3ull;
 	return number;
-}
-
-/* The name by which reactors, each with its own record of the host, call it. */
-static uint64_t host_number(const struct tgt_host_key *key)
-{
-	return number_of(key, sizeof(*key));
 }
 
 static struct tgt_host *host_get(struct tgt_reactor *reactor, const struct tgt_host_key *key,
@@ -60,7 +54,7 @@ static struct tgt_host *host_get(struct tgt_reactor *reactor, const struct tgt_h
 		return NULL;
 	host->key = *key;
 	memcpy(host->name, name, RBLK_NAME_BYTES);
-	host->share.number = host_number(key);
+	host->share.number = number_of(key, sizeof(*key));
 	host->users = 1;
 	TAILQ_INSERT_TAIL(&reactor->hosts, host, link);
 	return host;

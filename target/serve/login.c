@@ -13,7 +13,6 @@
 #include "target/serve/admit.h"
 #include "target/serve/device.h"
 #include "target/serve/host.h"
-#include "target/serve/login_answer.h"
 #include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/sessions.h"
@@ -71,21 +70,18 @@ static struct tgt_reactor *login_choose(struct tgt_reactor *reactor, const struc
 	return best;
 }
 
-/* This reactor's struct for the device, and the fabric. NULL: refused. */
-static struct tgt_device *login_device(struct tgt_reactor *reactor, const struct tgt_login *login,
-				       struct tgt_fabric **fabric)
+/* Finds this reactor's structs of its fabric and its device. False: refused. */
+static bool login_device(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	struct fab_device *fab_device = NULL;
-	struct tgt_device *device = NULL;
 
-	*fabric = login_fabric(reactor, login->request);
-	if (*fabric)
-		fab_device = fab_request_device((*fabric)->fab, login->request);
-	if (fab_device)
-		device = tgt_device_get(reactor, *fabric, fab_device);
-	if (!device)
-		tgt_login_reject_device(login, reactor, *fabric && !fab_device ? *fabric : NULL);
-	return device;
+	login->fabric = login_fabric(reactor, login->request);
+	if (login->fabric)
+		fab_device = fab_request_device(login->fabric->fab, login->request);
+	login->device = fab_device ? tgt_device_get(reactor, login->fabric, fab_device) : NULL;
+	if (!login->device)
+		tgt_login_reject_device(login, reactor, fab_device ? NULL : login->fabric);
+	return login->device;
 }
 
 /* Runs on the other reactor. Answers the request in every case. */
@@ -94,8 +90,6 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *messag
 	struct tgt_remote_queue *remote_queue = (struct tgt_remote_queue *)message;
 	struct tgt_login *login = login_create(reactor, remote_queue->request, &remote_queue->wire, NULL);
 	struct tgt_session *remote = NULL;
-	struct tgt_device *device;
-	struct tgt_fabric *fabric;
 
 	/* Before it is answered, so that the initiator's next login counts it exactly once. */
 	atomic_fetch_sub(&reactor->load, 1);
@@ -103,10 +97,11 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *messag
 		tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	} else if (reactor->loop.draining) {
 		tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_DRAINING, 0, NULL);
-	} else if ((device = login_device(reactor, login, &fabric))) {
+	} else if (login_device(reactor, login)) {
+		login->features = remote_queue->features;
 		remote = tgt_session_remote(reactor, remote_queue, login->host);
 		if (remote)
-			tgt_login_accept(login, remote, false, fabric, device, remote_queue->features);
+			tgt_login_accept(login, remote, false);
 		else
 			tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	}
@@ -121,7 +116,7 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *messag
 }
 
 /* False: the queue is to be accepted here. Otherwise the request is answered, now or there. */
-static bool login_place(struct tgt_login *login, struct tgt_session *session, uint32_t features)
+static bool login_place(struct tgt_login *login, struct tgt_session *session)
 {
 	struct tgt_reactor *reactor = login_choose(session->reactor, login);
 	struct tgt_remote_queue *remote_queue;
@@ -134,7 +129,7 @@ static bool login_place(struct tgt_login *login, struct tgt_session *session, ui
 		return true;
 	}
 	session->slots[remote_queue->index].origin = login->origin;
-	remote_queue->features = features;
+	remote_queue->features = login->features;
 	remote_queue->message.run = login_arrive;
 	remote_queue->back = tgt_session_queue_back;
 	tgt_remote_queue_send(remote_queue);
@@ -144,7 +139,7 @@ static bool login_place(struct tgt_login *login, struct tgt_session *session, ui
 /* -- deciding ---------------------------------------------------------------------------------- */
 
 /* The features that this target grants on that device. */
-static uint32_t login_features(const struct tgt_reactor *reactor, const struct fab_device *device)
+static uint32_t login_features(const struct fab_device *device)
 {
 	const struct fab_limits *limits = fab_device_limits(device);
 
@@ -156,7 +151,6 @@ static uint32_t login_features(const struct tgt_reactor *reactor, const struct f
 
 static struct core_login_verdict login_judge(const struct tgt_login *login,
 					     struct tgt_reactor *reactor,
-					     const struct fab_device *device,
 					     const struct tgt_session *session)
 {
 	uint16_t index = rblk_le16(login->wire.queue_index);
@@ -164,7 +158,7 @@ static struct core_login_verdict login_judge(const struct tgt_login *login,
 	struct core_login_limits limits = {
 		.draining = reactor->loop.draining,
 		.queues_max = (u16)reactor->config.queues_max,
-		.features = login_features(reactor, device),
+		.features = login_features(login->device->device),
 	};
 	struct core_login_verdict verdict;
 
@@ -202,19 +196,18 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	struct tgt_session *session = tgt_session_find(reactor, login->wire.session_id);
 	struct core_login_verdict verdict;
-	struct tgt_fabric *fabric;
-	struct tgt_device *device = login_device(reactor, login, &fabric);
 
-	if (!device || login_denied(reactor, login, session))
+	if (!login_device(reactor, login) || login_denied(reactor, login, session))
 		return true;
-	verdict = login_judge(login, reactor, device->device, session);
+	verdict = login_judge(login, reactor, session);
+	login->features = verdict.features;
 	switch (verdict.action) {
 	case CORE_LOGIN_ACCEPT:
-		if (!login_place(login, session, verdict.features))
-			tgt_login_accept(login, session, false, fabric, device, verdict.features);
+		if (!login_place(login, session))
+			tgt_login_accept(login, session, false);
 		return true;
 	case CORE_LOGIN_CREATE:
-		tgt_login_begin_session(login, reactor, fabric, device, verdict.features);
+		tgt_login_begin_session(login, reactor);
 		return true;
 	case CORE_LOGIN_REJECT:
 		tgt_login_reject(reactor, login->request, verdict.reason, verdict.detail, NULL);

@@ -6,10 +6,26 @@
 #ifndef RBLK_TARGET_LOGIN_H
 #define RBLK_TARGET_LOGIN_H
 
+#include "target/serve/host.h"
 #include "target/serve/lease.h"
 #include "target/serve/reactor_impl.h"
+#include "target/serve/rules.h"
 
-struct tgt_origin;
+/* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
+struct tgt_login {
+	TAILQ_ENTRY(tgt_login) link; /* reactor->logins */
+	struct fab_request *request;
+	struct tgt_lease *lease;
+	struct tgt_host *host;
+	struct rblk_wire_login wire;
+	struct tgt_origin origin; /* at the session's home */
+	uint64_t begun_ns;
+	char peer[80];
+	/* Where it has come in, from when it is tried; and what its verdict grants. */
+	struct tgt_fabric *fabric;
+	struct tgt_device *device;
+	uint32_t features;
+};
 
 /* Decide about a login; carried out now, or when the older incarnation or epoch has ended. Takes
  * over request and lease. */
@@ -22,5 +38,22 @@ void tgt_login_retry(struct tgt_reactor *reactor);
 void tgt_login_expire(struct tgt_reactor *reactor);
 /* Refuse all that wait (the target is shutting down). */
 void tgt_login_refuse_all(struct tgt_reactor *reactor);
+
+/* -- login_answer.c ---------------------------------------------------------------------------- */
+
+/* One for which there is no memory, before it has come to a reactor; on the thread of `limit`. */
+void tgt_login_reject_early(struct fab_request *request, struct tgt_log_limit *limit);
+/* why: for the log; NULL: the reason's own words. */
+void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
+		      enum rblk_reject_reason reason, uint32_t detail, const char *why);
+/* failed: the fabric with the error; NULL: it has been logged already. */
+void tgt_login_reject_device(const struct tgt_login *login, struct tgt_reactor *reactor,
+			     const struct tgt_fabric *failed);
+/* Connects the queue in its session, which may begin with it. Answers the request in every case. */
+void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins);
+/* The connection exists, but cannot be answered, or its queue pair cannot be made: refused, and closed. */
+void tgt_login_failed(struct tgt_queue *queue, const char *why);
+/* A login's first queue of a session that is not here. Answers the request in every case. */
+void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor);
 
 #endif

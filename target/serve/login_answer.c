@@ -3,7 +3,7 @@
  * How a login is answered: rejected, with a reason and a line in the log, or accepted, with the
  * terms of its queue: credits, memory, features. login.c has decided that it may be.
  */
-#include "target/serve/login_answer.h"
+#include "target/serve/login.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -145,11 +145,10 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 }
 
 /* The terms of a queue. Credits 0: there are none. */
-static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
-			struct tgt_device *device, const struct tgt_session *session,
+static void login_terms(struct tgt_reactor *reactor, const struct tgt_session *session,
 			const struct tgt_login *login, struct tgt_queue_terms *terms)
 {
-	const struct tgt_receives *receives = &device->receives;
+	const struct tgt_receives *receives = &login->device->receives;
 	struct core_login_room room = {
 		.total = receives->most,
 		.free = receives->most - receives->promised,
@@ -163,13 +162,12 @@ static void login_terms(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	if (login_leaves_room(reactor, login))
 		room.kept = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
 	terms->ops = session->proven ? &tgt_unproven_io_ops : &tgt_admin_io_ops;
-	terms->proven_ops = &tgt_admin_io_ops;
 	terms->io_queue.command_bytes = TGT_COMMAND_BYTES;
 	terms->io_queue.credits = core_login_credits(wanted, &room);
 	if (!terms->io_queue.credits)
 		return;
 	/* Memory may be short of what the limit allows. */
-	room.free = tgt_device_remaining(reactor, fabric, device,
+	room.free = tgt_device_remaining(reactor, login->fabric, login->device,
 					 terms->io_queue.credits + RBLK_RESERVED_TAGS + room.kept);
 	if (room.free < terms->io_queue.credits + RBLK_RESERVED_TAGS + room.kept)
 		terms->io_queue.credits = core_login_credits(wanted, &room);
@@ -200,14 +198,13 @@ static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 			queue->io_queue.credits, session->reactor->index);
 }
 
-void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins,
-		      struct tgt_fabric *fabric, struct tgt_device *device, uint32_t features)
+void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins)
 {
 	struct tgt_reactor *reactor = session->reactor;
 	struct tgt_queue_slot *slot = &session->slots[rblk_le16(login->wire.queue_index)];
 	struct tgt_queue_terms terms = {
 		.io_queue.index = rblk_le16(login->wire.queue_index),
-		.io_queue.features = features,
+		.io_queue.features = login->features,
 		.io_queue.reply_bytes = rblk_le32(login->wire.reply_bytes),
 		.incarnation = rblk_le32(login->wire.incarnation),
 	};
@@ -223,21 +220,21 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 		login_reject_full(login, reactor, used, &reactor->queue_quota, "connections");
 		return;
 	}
-	login_terms(reactor, fabric, device, session, login, &terms);
+	login_terms(reactor, session, login, &terms);
 	if (!terms.io_queue.credits) {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;
 	}
-	err = tgt_queue_create(session, fabric, device, login->request, &terms, &queue);
+	err = tgt_queue_create(session, login->fabric, login->device, login->request, &terms, &queue);
 	if (!err) {
 		slot->origin = login->origin;
 		login_establish(login, queue);
 	} else if (queue) {
-		tgt_login_failed(queue, fab_error(fabric->fab));
+		tgt_login_failed(queue, fab_error(login->fabric->fab));
 	} else {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
 				 err == -ENOMEM ? "out of memory for a connection"
-						: fab_error(fabric->fab));
+						: fab_error(login->fabric->fab));
 	}
 }
 
@@ -246,9 +243,7 @@ static bool login_session_fits(const struct tgt_login *login, const struct tgt_r
 	return tgt_quota_allows(&reactor->session_quota, reactor->session_count, login->host->sessions);
 }
 
-void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor,
-			     struct tgt_fabric *fabric, struct tgt_device *device,
-			     uint32_t features)
+void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reactor)
 {
 	struct tgt_session *session;
 
@@ -263,7 +258,7 @@ void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reacto
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return;
 	}
-	tgt_login_accept(login, session, true, fabric, device, features);
+	tgt_login_accept(login, session, true);
 	if (!session->queues_here)
 		tgt_session_end(session, NULL);
 }

@@ -23,7 +23,7 @@ static int queue_init(struct tgt_queue *queue, struct tgt_session *session, stru
 	queue->fabric = fabric;
 	queue->device = device;
 	queue->incarnation = terms->incarnation;
-	queue->proven_ops = terms->proven_ops;
+	queue->proven = !session->proven;
 	queue->io_queue.fabric = fabric->index;
 	queue->io_queue.session_number = session->number;
 	queue->io_queue.owner = tgt_inflight_owner(session->number, session->weight);

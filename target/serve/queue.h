@@ -29,7 +29,7 @@ struct tgt_queue {
 	struct rblk_wire_login login;	/* as it came, and its answer: what a proof is bound to */
 	struct rblk_wire_accept accept;
 	struct tgt_exchange exchange;
-	const struct tgt_io_queue_ops *proven_ops;
+	bool proven; /* its session's name, by AUTHENTICATE; or its session had proven none */
 
 	bool drained;	  /* no completion or event of the fabric comes any more */
 	bool is_ended;	  /* in reactor->ended */
@@ -45,7 +45,6 @@ struct tgt_queue_terms {
 	struct tgt_io_queue_terms io_queue;
 	uint32_t incarnation;
 	const struct tgt_io_queue_ops *ops;
-	const struct tgt_io_queue_ops *proven_ops; /* from AUTHENTICATE on */
 };
 
 static inline struct tgt_queue *tgt_queue_of(struct tgt_io_queue *io_queue)
@@ -56,12 +55,6 @@ static inline struct tgt_queue *tgt_queue_of(struct tgt_io_queue *io_queue)
 static inline struct tgt_session *tgt_session_of(const struct tgt_request *request)
 {
 	return tgt_queue_of(request->io_queue)->session;
-}
-
-/* It has proven its session's name, or its session has proven none. */
-static inline bool tgt_queue_is_proven(const struct tgt_queue *queue)
-{
-	return queue->io_queue.ops == queue->proven_ops;
 }
 
 /*

@@ -13,14 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
-#include "target/io/message.h"
+#include "target/io/request.h"
 #include "target/io/transfer.h"
 #include "target/io/limited.h"
 #include "target/io/work.h"
 #include "target/serve/device.h"
 #include "target/serve/keepalive.h"
 #include "target/serve/login.h"
-#include "target/serve/login_answer.h"
 #include "target/serve/peers.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
@@ -261,7 +260,7 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor)
 		return loop->now_ns;
 	if (!TAILQ_EMPTY(&loop->limited))
 		deadline_ns = sooner(deadline_ns, loop->limited_ns);
-	/* What they wait for may end on another reactor, which does not know of them. */
+	/* Their waits may end on another reactor, which does not know of them. */
 	if (!TAILQ_EMPTY(&reactor->pending) || loop->draining)
 		deadline_ns = sooner(deadline_ns, loop->now_ns + TIMER_NS);
 	if (!TAILQ_EMPTY(&loop->starving))

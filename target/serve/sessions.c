@@ -245,29 +245,6 @@ void tgt_session_drain(struct tgt_session *session, const char *reason)
 			tgt_queue_close(session->slots[i].queue, reason);
 }
 
-static void counters_add(struct fab_counters *total, const struct fab_counters *one)
-{
-	total->sends += one->sends;
-	total->writes += one->writes;
-	total->write_imms += one->write_imms;
-	total->reads += one->reads;
-	total->others += one->others;
-	total->doorbells += one->doorbells;
-}
-
-static void session_add_totals(struct tgt_session *session, const struct tgt_totals *one)
-{
-	struct tgt_totals *totals = &session->totals;
-
-	totals->commands += one->commands;
-	totals->messages_in += one->messages_in;
-	totals->bytes_read += one->bytes_read;
-	totals->bytes_written += one->bytes_written;
-	totals->queued_us += one->queued_us;
-	totals->stored_us += one->stored_us;
-	counters_add(&totals->out, &one->out);
-}
-
 /* At the home: a connection has ended. */
 static void session_connection_ended(struct tgt_session *session)
 {
@@ -354,7 +331,7 @@ static void session_queue_ended(struct tgt_queue *queue)
 		tgt_session_remote_ended(session, remote_queue);
 		return;
 	}
-	session_add_totals(session, &totals);
+	tgt_counts_sum(&session->totals, &totals, sizeof(totals));
 	session_slot_ended(session, slot, lingered);
 }
 
@@ -366,7 +343,7 @@ void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *mes
 	bool lingered = remote_queue->lingering.reactor;
 
 	(void)reactor;
-	session_add_totals(session, &remote_queue->totals);
+	tgt_counts_sum(&session->totals, &remote_queue->totals, sizeof(remote_queue->totals));
 	tgt_remote_queue_end(remote_queue);
 	session_slot_ended(session, slot, lingered);
 }

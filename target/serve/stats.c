@@ -96,10 +96,10 @@ void tgt_stats_close(struct tgt_handle *handle)
 		return;
 	handle->stats = NULL;
 	tgt_counts_sum(&stats_table->volumes[handle->access.channel->volume->slot]->counts,
-		       &stats->counts);
+		       &stats->counts, sizeof(stats->counts));
 	initiator = stats_table->initiators[stats->initiator];
 	if (initiator)
-		tgt_counts_sum(&initiator->counts, &stats->counts);
+		tgt_counts_sum(&initiator->counts, &stats->counts, sizeof(stats->counts));
 	TAILQ_REMOVE(&stats_table->handles, stats, link);
 	stats_table->count--;
 	handle->session->stats_count--;

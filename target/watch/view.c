@@ -116,7 +116,7 @@ static int view_uses(struct tgt_view *view)
 		}
 		all[kept - 1].outstanding += all[i].outstanding;
 		all[kept - 1].read_only = all[kept - 1].read_only && all[i].read_only;
-		tgt_counts_sum(&all[kept - 1].counts, &all[i].counts);
+		tgt_counts_sum(&all[kept - 1].counts, &all[i].counts, sizeof(struct tgt_counts));
 	}
 	view->use_count = kept;
 	return 0;
@@ -146,7 +146,7 @@ static void view_volume_counts(struct tgt_view *view)
 			continue;
 		volume->opens++;
 		volume->outstanding += view->uses[i].outstanding;
-		tgt_counts_sum(&volume->counts, &view->uses[i].counts);
+		tgt_counts_sum(&volume->counts, &view->uses[i].counts, sizeof(struct tgt_counts));
 	}
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
 		const struct tgt_snapshot *snapshot = view->snapshots[i];
@@ -154,7 +154,7 @@ static void view_volume_counts(struct tgt_view *view)
 		for (unsigned int j = 0; snapshot && j < snapshot->volume_count; j++) {
 			volume = view_volume(view, snapshot->volumes[j].name);
 			if (volume)
-				tgt_counts_sum(&volume->counts, &snapshot->volumes[j].counts);
+				tgt_counts_sum(&volume->counts, &snapshot->volumes[j].counts, sizeof(struct tgt_counts));
 		}
 	}
 }
@@ -208,10 +208,10 @@ static void view_initiators_add(struct tgt_view_initiator *all, bool *there,
 		there[one->number] = true;
 		memcpy(all[one->number].name, one->name, sizeof(one->name));
 		all[one->number].proven = one->proven;
-		tgt_counts_sum(&all[one->number].counts, &one->counts);
+		tgt_counts_sum(&all[one->number].counts, &one->counts, sizeof(struct tgt_counts));
 	}
 	for (unsigned int i = 0; i < snapshot->use_count; i++)
-		tgt_counts_sum(&all[snapshot->uses[i].initiator].counts, &snapshot->uses[i].counts);
+		tgt_counts_sum(&all[snapshot->uses[i].initiator].counts, &snapshot->uses[i].counts, sizeof(struct tgt_counts));
 }
 
 static int view_initiators(struct tgt_view *view)

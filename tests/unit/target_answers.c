@@ -76,12 +76,12 @@ static void what_was_not_done_may_come_again(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(begin(&answers, 1, i == 2), TGT_OPERATION_NEW);
-		tgt_answers_forget(&answers, 1);
+		tgt_answers_end(&answers, 1, RBLK_E_BUSY, 0);
 	}
 	do_one(&answers, 1);
 	/* Another number had the place before; its answer does not come back. */
 	assert_int_equal(begin(&answers, 1 + MANY, false), TGT_OPERATION_NEW);
-	tgt_answers_forget(&answers, 1 + MANY);
+	tgt_answers_end(&answers, 1 + MANY, RBLK_E_BUSY, 0);
 	assert_int_equal(begin(&answers, 1, true), TGT_OPERATION_INVALID);
 	assert_int_equal(begin(&answers, 1 + MANY, false), TGT_OPERATION_NEW);
 }
