@@ -44,8 +44,14 @@ static const struct event_kind {
 };
 static_assert(sizeof(kinds) / sizeof(kinds[0]) == TGT_DAEMON_EVENTS, "every kind has a name");
 
+/* Who it is about, without the port; "": nobody. A peer calls itself what it likes, so its address comes first. */
+struct event_peer {
+	char name[sizeof(((struct tgt_daemon_event *)NULL)->address)];
+};
+
 struct event_slot {
 	TAILQ_ENTRY(event_slot) kept_link, kind_link;
+	struct event_peer peer;
 	struct tgt_daemon_event event;
 };
 
@@ -80,11 +86,6 @@ static void text_keep(char *to, size_t bytes, const char *from)
 	to[length] = '\0';
 }
 
-/* Who it is about, without the port; "": nobody. A peer calls itself what it likes, so its address comes first. */
-struct event_peer {
-	char name[sizeof(((struct tgt_daemon_event *)NULL)->address)];
-};
-
 static struct event_peer peer_of(const char *address, const char *initiator)
 {
 	struct event_peer peer;
@@ -95,11 +96,6 @@ static struct event_peer peer_of(const char *address, const char *initiator)
 	if (port)
 		*port = '\0';
 	return peer;
-}
-
-static struct event_peer slot_peer(const struct event_slot *slot)
-{
-	return peer_of(slot->event.address, slot->event.initiator);
 }
 
 static bool same_peer(const struct event_peer *a, const struct event_peer *b)
@@ -116,11 +112,8 @@ static bool kind_takes(struct event_kept *kind, const struct event_peer *peer, u
 		kind->begun_ns = now_ns;
 		kind->used = 0;
 	}
-	for (unsigned int i = 0; i < kind->used && *peer->name; i++) {
-		struct event_peer other = slot_peer(kind->taken[i]);
-
-		of_peer += same_peer(peer, &other);
-	}
+	for (unsigned int i = 0; i < kind->used && *peer->name; i++)
+		of_peer += same_peer(peer, &kind->taken[i]->peer);
 	if (kind->used >= TGT_DAEMON_EVENTS_BURST || of_peer >= TGT_DAEMON_EVENTS_PEER) {
 		kind->suppressed++;
 		return false;
@@ -131,22 +124,18 @@ static bool kind_takes(struct event_kept *kind, const struct event_peer *peer, u
 /* Lock held. The oldest of a peer that has more than half of them, or of all. */
 static struct event_slot *kind_oldest(struct event_kept *kind)
 {
-	struct event_peer most = {""};
+	const struct event_peer *most = NULL;
 	struct event_slot *slot, *first = NULL;
 	unsigned int votes = 0, count = 0;
 
 	/* Who has more than half of the votes is left at the end. */
 	TAILQ_FOREACH(slot, &kind->slots, kind_link) {
-		struct event_peer peer = slot_peer(slot);
-
 		if (!votes)
-			most = peer;
-		votes = same_peer(&peer, &most) ? votes + 1 : votes - 1;
+			most = &slot->peer;
+		votes = same_peer(&slot->peer, most) ? votes + 1 : votes - 1;
 	}
 	TAILQ_FOREACH(slot, &kind->slots, kind_link) {
-		struct event_peer peer = slot_peer(slot);
-
-		if (!same_peer(&peer, &most))
+		if (!same_peer(&slot->peer, most))
 			continue;
 		first = first ? first : slot;
 		count++;
@@ -207,6 +196,7 @@ static void event_keep(const struct tgt_daemon_event_about *about, enum tgt_log_
 	if (kind_takes(kind, &peer, now_ns)) {
 		slot = slot_get();
 		kind->taken[kind->used++] = slot;
+		slot->peer = peer;
 		event = &slot->event;
 		event->time_ns = time_ns;
 		event->kind = about->kind;
