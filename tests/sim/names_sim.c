@@ -2,11 +2,13 @@
 /*
  * initiator/names.h without a resolver and threads. The name target-MACHINE-PORTALS has the addresses of that host's
  * portals in any order, behind one at which nothing ever answers; asked again, it answers now or later, in another order.
- * Linked instead of initiator/names.c.
+ * Linked instead of initiator/names.c. Also getifaddrs(3), by which a target asks whether a peer is on its own machine: none
+ * is.
  */
 #include "initiator/names.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,4 +81,17 @@ void ini_lookup_drop(struct ini_lookup *lookup)
 	if (lookup)
 		sim_reached("application", "does not wait for its target's addresses", NULL);
 	free(lookup);
+}
+
+int __wrap_getifaddrs(struct ifaddrs **list);
+int __wrap_getifaddrs(struct ifaddrs **list)
+{
+	*list = NULL;
+	return 0;
+}
+
+void __wrap_freeifaddrs(struct ifaddrs *list);
+void __wrap_freeifaddrs(struct ifaddrs *list)
+{
+	(void)list;
 }
