@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The agenda is a binary heap of pointers to the events, each of which knows its place in it.
+ * The agenda is a binary heap of the events' times and pointers to them; each of them knows its place in it.
  */
 #include "tests/sim/clock.h"
 
@@ -20,7 +20,10 @@ static struct {
 	uint64_t now_ns, order, hurried_ns;
 	bool hurry;
 	size_t count;
-	struct sim_event *heap[AGENDA_MAX + 1]; /* from 1 */
+	struct entry {
+		uint64_t at_ns, order; /* the event's */
+		struct sim_event *event;
+	} heap[AGENDA_MAX + 1]; /* from 1 */
 } agenda;
 
 static struct {
@@ -48,61 +51,55 @@ void sim_clock_hurry(bool hurry)
 	agenda.hurried_ns = 0;
 }
 
-static bool before(const struct sim_event *a, const struct sim_event *b)
+static bool before(const struct entry *a, const struct entry *b)
 {
 	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
 
-static void put(size_t place, struct sim_event *event)
+static void put(size_t place, struct entry entry)
 {
-	agenda.heap[place] = event;
-	event->place = place;
+	agenda.heap[place] = entry;
+	entry.event->place = place;
 }
 
-static void sift_up(struct sim_event *event)
+static size_t sift_up(size_t place, struct entry entry)
 {
-	size_t place = event->place;
-
-	while (place > 1 && before(event, agenda.heap[place / 2])) {
+	while (place > 1 && before(&entry, &agenda.heap[place / 2])) {
 		put(place, agenda.heap[place / 2]);
 		place /= 2;
 	}
-	put(place, event);
+	put(place, entry);
+	return place;
 }
 
-static void sift_down(struct sim_event *event)
+static void sift_down(size_t place, struct entry entry)
 {
-	size_t place = event->place;
-
 	for (;;) {
 		size_t child = place * 2;
 
 		if (child > agenda.count)
 			break;
-		if (child < agenda.count && before(agenda.heap[child + 1], agenda.heap[child]))
+		if (child < agenda.count && before(&agenda.heap[child + 1], &agenda.heap[child]))
 			child++;
-		if (!before(agenda.heap[child], event))
+		if (!before(&agenda.heap[child], &entry))
 			break;
 		put(place, agenda.heap[child]);
 		place = child;
 	}
-	put(place, event);
+	put(place, entry);
 }
 
 void sim_event_cancel(struct sim_event *event)
 {
 	size_t place = event->place;
-	struct sim_event *last;
+	struct entry last;
 
 	if (!place)
 		return;
 	event->place = 0;
 	last = agenda.heap[agenda.count--];
-	if (last == event)
-		return;
-	put(place, last);
-	sift_up(last);
-	sift_down(last);
+	if (last.event != event)
+		sift_down(sift_up(place, last), last);
 }
 
 void sim_event_at(struct sim_event *event, uint64_t at_ns)
@@ -110,9 +107,8 @@ void sim_event_at(struct sim_event *event, uint64_t at_ns)
 	sim_event_cancel(event);
 	assert(agenda.count < AGENDA_MAX && event->run);
 	event->at_ns = at_ns > agenda.now_ns ? at_ns : agenda.now_ns;
-	event->order = agenda.order++;
-	event->place = ++agenda.count;
-	sift_up(event);
+	sift_up(++agenda.count,
+		(struct entry){.at_ns = event->at_ns, .order = agenda.order++, .event = event});
 }
 
 void sim_event_in(struct sim_event *event, uint64_t delay_ns)
@@ -132,7 +128,7 @@ bool sim_clock_step(void)
 
 	if (!agenda.count)
 		return false;
-	event = agenda.heap[1];
+	event = agenda.heap[1].event;
 	sim_event_cancel(event);
 	agenda.now_ns = event->at_ns;
 	event->run(event->arg);

@@ -17,7 +17,7 @@
 
 /* Embedded in whatever it concerns; zeroed, then run and arg set. In the agenda while `place`. */
 struct sim_event {
-	uint64_t at_ns, order;
+	uint64_t at_ns;
 	void (*run)(void *arg);
 	void *arg;
 	size_t place; /* in the heap, from 1; 0: not in it */

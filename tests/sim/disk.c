@@ -37,13 +37,17 @@ unsigned int sim_stranger = UINT_MAX;
 
 static struct sim_disk *disks[DISKS_MAX];
 static struct sim_file *files[FILES_MAX];
+static struct sim_version *spares; /* that no disk has, for the next ones */
 
 /* -- sectors ------------------------------------------------------------------------------- */
 
+static const uint8_t zeroes[SIM_SECTOR];
+
 static const uint8_t *sector_now(const struct sim_disk *disk, uint64_t sector)
 {
-	return disk->cached[sector] ? disk->cached[sector]->data
-				    : disk->durable + sector * SIM_SECTOR;
+	const struct sim_version *now = disk->cached[sector] ? disk->cached[sector] : disk->durable[sector];
+
+	return now ? now->data : zeroes;
 }
 
 static void versions_free(struct sim_version *version)
@@ -51,16 +55,19 @@ static void versions_free(struct sim_version *version)
 	while (version) {
 		struct sim_version *older = version->older;
 
-		free(version);
+		version->older = spares;
+		spares = version;
 		version = older;
 	}
 }
 
 static void sector_write(struct sim_disk *disk, uint64_t sector, const uint8_t *data)
 {
-	struct sim_version *version = malloc(sizeof(*version));
+	struct sim_version *version = spares;
 
-	if (!version)
+	if (version)
+		spares = version->older;
+	else if (!(version = malloc(sizeof(*version))))
 		sim_fail("out of memory");
 	version->older = disk->cached[sector];
 	version->order = ++disk->order;
@@ -81,7 +88,17 @@ static struct sim_version **version_before(struct sim_disk *disk, uint64_t secto
 	return place;
 }
 
-/* The newest version up to `order` becomes durable; older ones can come back no more. */
+/* This one of its versions becomes durable; older ones can come back no more. */
+static void sector_keep(struct sim_disk *disk, uint64_t sector, struct sim_version **place)
+{
+	versions_free(disk->durable[sector]);
+	disk->durable[sector] = *place;
+	versions_free((*place)->older);
+	(*place)->older = NULL;
+	*place = NULL;
+}
+
+/* The newest version up to `order`. */
 static void sector_sync(struct sim_disk *disk, uint64_t sector, uint64_t order)
 {
 	struct sim_version **place = version_before(disk, sector, order);
@@ -89,9 +106,7 @@ static void sector_sync(struct sim_disk *disk, uint64_t sector, uint64_t order)
 	/* Taken for clean: nobody writes it. */
 	if (!*place || (*place)->unsaved)
 		return;
-	memcpy(disk->durable + sector * SIM_SECTOR, (*place)->data, SIM_SECTOR);
-	versions_free(*place);
-	*place = NULL;
+	sector_keep(disk, sector, place);
 }
 
 /*
@@ -357,8 +372,6 @@ bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word)
 
 bool sim_disk_is_zero(const struct sim_disk *disk, uint64_t offset, uint64_t bytes)
 {
-	static const uint8_t zeroes[SIM_SECTOR];
-
 	for (uint64_t at = offset; at < offset + bytes && at < disk->bytes; at += SIM_SECTOR)
 		if (memcmp(sector_now(disk, at / SIM_SECTOR), zeroes, SIM_SECTOR))
 			return false;
@@ -381,6 +394,25 @@ bool sim_disk_uses(const void *memory, size_t bytes)
 	return false;
 }
 
+static void sector_crash(struct sim_disk *disk, uint64_t sector)
+{
+	struct sim_version **place;
+	unsigned int count = 1;
+
+	for (place = &disk->cached[sector]; *place; place = &(*place)->older)
+		count += !(*place)->unsaved;
+	/* The how-manyth of these is left; 0: what is durable. */
+	count = disk->volatile_cache ? (unsigned int)sim_below(count) : count > 1;
+	for (place = &disk->cached[sector]; count; place = &(*place)->older) {
+		if ((*place)->unsaved || --count)
+			continue;
+		sector_keep(disk, sector, place);
+		break;
+	}
+	versions_free(disk->cached[sector]);
+	disk->cached[sector] = NULL;
+}
+
 void sim_disk_crash(struct sim_disk *disk)
 {
 	struct sim_io *io;
@@ -393,19 +425,8 @@ void sim_disk_crash(struct sim_disk *disk)
 				io_write(io, i, 1);
 		io_free(io);
 	}
-	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++) {
-		struct sim_version *version = disk->cached[i];
-		unsigned int count = 1;
-
-		for (; version; version = version->older)
-			count += !version->unsaved;
-		count = disk->volatile_cache ? (unsigned int)sim_below(count) : count > 1;
-		for (version = disk->cached[i]; version && count; version = version->older)
-			if (!version->unsaved && --count == 0)
-				memcpy(disk->durable + i * SIM_SECTOR, version->data, SIM_SECTOR);
-		versions_free(disk->cached[i]);
-		disk->cached[i] = NULL;
-	}
+	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++)
+		sector_crash(disk, i);
 }
 
 /* -- files and their lock ------------------------------------------------------------------ */
@@ -461,7 +482,7 @@ struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t bloc
 	disk->block_bytes = block_bytes;
 	disk->alignment = block_bytes;
 	disk->volatile_cache = true;
-	disk->durable = calloc(1, bytes);
+	disk->durable = calloc(bytes / SIM_SECTOR, sizeof(struct sim_version *));
 	disk->cached = calloc(bytes / SIM_SECTOR, sizeof(struct sim_version *));
 	if (!disk->durable || !disk->cached)
 		sim_fail("out of memory");
@@ -474,8 +495,10 @@ void sim_disk_destroy(struct sim_disk *disk)
 {
 	if (!TAILQ_EMPTY(&disk->inflight) || disk->holder[0] || disk->holder[1])
 		sim_fail("%s: still in use at the end", disk->path);
-	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++)
+	for (uint64_t i = 0; i < disk->full_bytes / SIM_SECTOR; i++) {
 		versions_free(disk->cached[i]);
+		versions_free(disk->durable[i]);
+	}
 	for (unsigned int i = 0; i < DISKS_MAX; i++)
 		if (disks[i] == disk)
 			disks[i] = NULL;

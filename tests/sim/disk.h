@@ -55,7 +55,7 @@ struct sim_io {
 	struct sim_event event;
 };
 
-/* A content of a sector that is in the cache and not yet durable. */
+/* A content of a sector. */
 struct sim_version {
 	struct sim_version *older;
 	uint64_t order;
@@ -77,8 +77,8 @@ struct sim_disk {
 	bool can_discard, can_extents;
 	bool volatile_cache; /* else what has ended is durable */
 	bool cache_turns;    /* with each loss of power it gets one, or has none any more */
-	uint8_t *durable;
-	struct sim_version **cached; /* per sector, newest first; NULL: as durable */
+	struct sim_version **durable; /* per sector; NULL: zeroes */
+	struct sim_version **cached;  /* per sector, newest first; NULL: as durable */
 	uint64_t order;		     /* of the last version */
 	const uint8_t *boot_id;	     /* the machine's */
 	struct sim_file *holder[SIM_DISK_MACHINES]; /* of the lock, which is each machine's own (F6) */

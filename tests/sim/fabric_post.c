@@ -18,30 +18,29 @@
 static void wqe_post(struct sim_conn *conn, const struct ibv_send_wr *wr)
 {
 	const struct fab_limits *limits = &conn->fab->device.limits;
-	struct sim_wqe *wqe = calloc(1, sizeof(*wqe));
+	struct sim_wqe *wqe;
+	uint32_t bytes = 0;
 	uint8_t *to;
 
-	if (!wqe)
-		sim_fail("out of memory");
 	if (++conn->sq_used > conn->options.send_depth)
 		sim_fail("%s: qp %u: send queue overrun", conn->fab->actor->name,
 			 conn->head.qp_num);
 	if (wr->num_sge > SIM_SGE_MAX || (uint32_t)wr->num_sge > limits->max_sge)
 		sim_fail("%s: qp %u: %d segments", conn->fab->actor->name, conn->head.qp_num,
 			 wr->num_sge);
-	wqe->wr = *wr;
+	for (int i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	if (bytes > limits->max_msg_bytes)
+		sim_fail("%s: qp %u: a message of %u bytes", conn->fab->actor->name,
+			 conn->head.qp_num, bytes);
+	wqe = malloc(sizeof(*wqe) + bytes);
+	if (!wqe)
+		sim_fail("out of memory");
+	*wqe = (struct sim_wqe){.wr = *wr, .bytes = bytes};
 	wqe->wr.next = NULL;
 	if (wr->num_sge)
 		memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(wqe->sge[0]));
 	wqe->wr.sg_list = wqe->sge;
-	for (int i = 0; i < wr->num_sge; i++)
-		wqe->bytes += wqe->sge[i].length;
-	if (wqe->bytes > limits->max_msg_bytes)
-		sim_fail("%s: qp %u: a message of %u bytes", conn->fab->actor->name,
-			 conn->head.qp_num, wqe->bytes);
-	wqe->data = malloc(wqe->bytes + 1);
-	if (!wqe->data)
-		sim_fail("out of memory");
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		if (wqe->bytes > conn->head.inline_bytes || sim_wqe_is_read(wqe))
 			sim_fail("%s: qp %u: %u bytes inline", conn->fab->actor->name,
@@ -89,15 +88,16 @@ int sim_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 	return wr ? -ENOMEM : 0;
 }
 
-static void receive_post(struct sim_receive_list *list, const struct ibv_recv_wr *wr)
+/* There is room: whoever calls it has counted them. */
+static void receive_post(struct sim_receives *receives, uint32_t room, const struct ibv_recv_wr *wr)
 {
-	struct sim_receive *receive = calloc(1, sizeof(*receive));
-
-	if (!receive || wr->num_sge != 1)
+	if (!receives->of) {
+		receives->room = room;
+		receives->of = malloc(room * sizeof(*receives->of));
+	}
+	if (!receives->of || wr->num_sge != 1)
 		sim_fail("a receive of %d segments", wr->num_sge);
-	receive->wr_id = wr->wr_id;
-	receive->sge = wr->sg_list[0];
-	TAILQ_INSERT_TAIL(list, receive, link);
+	*sim_receive_at(receives, receives->count++) = (struct sim_receive){.wr_id = wr->wr_id, .sge = wr->sg_list[0]};
 }
 
 int sim_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -111,7 +111,7 @@ int sim_post_recv(struct fab_conn *head, struct ibv_recv_wr *wr, struct ibv_recv
 		if (++conn->rq_count > conn->options.recv_depth)
 			sim_fail("%s: qp %u: receive queue overrun", conn->fab->actor->name,
 				 head->qp_num);
-		receive_post(&conn->rq, wr);
+		receive_post(&conn->rq, conn->options.recv_depth, wr);
 	}
 	if (conn->flushed)
 		sim_wire_flush(conn);
@@ -127,7 +127,7 @@ int sim_post_srq_recv(struct fab_device *device, struct ibv_recv_wr *wr, struct 
 		if (++fab->srq_count > fab->head.options.srq_depth)
 			sim_fail("%s: shared receive queue overrun", fab->actor->name);
 		sim_rules_posted(fab, wr);
-		receive_post(&fab->srq, wr);
+		receive_post(&fab->srq, fab->head.options.srq_depth, wr);
 	}
 	return 0;
 }

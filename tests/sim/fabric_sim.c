@@ -91,20 +91,15 @@ static struct fab *sim_open(const struct fab_options *options, char *error)
 	TAILQ_INIT(&fab->conns);
 	TAILQ_INIT(&fab->cq);
 	TAILQ_INIT(&fab->notes);
-	TAILQ_INIT(&fab->srq);
 	TAILQ_INSERT_TAIL(&fabric.fabs, fab, link);
 	return &fab->head;
 }
 
 static void srq_empty(struct sim_fab *fab)
 {
-	struct sim_receive *receive;
-
-	while ((receive = TAILQ_FIRST(&fab->srq))) {
-		TAILQ_REMOVE(&fab->srq, receive, link);
-		fab->srq_count--;
-		free(receive);
-	}
+	fab->srq_count -= fab->srq.count;
+	free(fab->srq.of);
+	memset(&fab->srq, 0, sizeof(fab->srq));
 }
 
 /* It was removed and comes back, under the same index: what had been posted is gone. */

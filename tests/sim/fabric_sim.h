@@ -60,20 +60,29 @@ struct sim_wqe {
 	enum sim_wqe_state state;
 	uint64_t due_ns; /* FLYING: arrival; EXECUTED: acknowledgement */
 	uint64_t response_ns;
-	uint8_t *data; /* payload, or what a READ has read */
 	uint32_t bytes;
 	bool responded; /* READ: the data is here */
 	bool resend;	/* it, or its acknowledgement, was lost: read the memory again when due */
 	unsigned int repeats;
+	uint8_t data[]; /* payload, or what a READ has read */
 };
 TAILQ_HEAD(sim_wqe_list, sim_wqe);
 
 struct sim_receive {
-	TAILQ_ENTRY(sim_receive) link;
 	uint64_t wr_id;
 	struct ibv_sge sge;
 };
-TAILQ_HEAD(sim_receive_list, sim_receive);
+
+/* Those that are posted: a ring of `room`, which is there from the first on. */
+struct sim_receives {
+	struct sim_receive *of;
+	uint32_t room, first, count;
+};
+
+static inline struct sim_receive *sim_receive_at(const struct sim_receives *receives, uint32_t i)
+{
+	return &receives->of[(receives->first + i) % receives->room];
+}
 
 struct sim_cqe {
 	TAILQ_ENTRY(sim_cqe) link;
@@ -107,8 +116,8 @@ struct sim_fab {
 	unsigned int failures; /* completions with RBLK_E_IO that have come here */
 	TAILQ_HEAD(sim_note_list, sim_note) notes;
 	uint8_t private_data[RBLK_PRIVATE_DATA_MAX]; /* of the last event */
-	struct sim_receive_list srq;
-	uint32_t srq_count;
+	struct sim_receives srq;
+	uint32_t srq_count; /* posted, or of completions that were not polled */
 	/* Of the last command message, and of that which each shared receive has brought; 0: posted. */
 	uint32_t message_serial, receive_serials[SIM_SHARED_RECEIVES];
 	unsigned int mrs;
@@ -172,7 +181,7 @@ struct sim_conn {
 	struct sim_wqe_list sq;
 	uint32_t sq_used;   /* posted and not known to be complete by a polled completion */
 	uint32_t sq_silent; /* complete, unsignalled, behind the last signalled one */
-	struct sim_receive_list rq;
+	struct sim_receives rq;
 	uint32_t rq_count;
 	unsigned int cqes;			  /* of it in the completion queue */
 	uint64_t arrival_ns, ack_ns, response_ns; /* of the last: the next are not earlier */

@@ -117,7 +117,6 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
 static void wqe_free(struct sim_conn *conn, struct sim_wqe *wqe)
 {
 	TAILQ_REMOVE(&conn->sq, wqe, link);
-	free(wqe->data);
 	free(wqe);
 }
 
@@ -190,17 +189,25 @@ static void on_issue(void *arg)
 
 /* -- carrying out, at the peer ------------------------------------------------------------- */
 
-static struct sim_receive *receive_take(struct sim_conn *conn, bool *srq)
+static struct sim_receive receive_first(struct sim_receives *receives)
 {
-	struct sim_receive *receive;
+	struct sim_receive receive = *sim_receive_at(receives, 0);
+
+	receives->first = (receives->first + 1) % receives->room;
+	receives->count--;
+	return receive;
+}
+
+static struct sim_receive receive_take(struct sim_conn *conn, bool *srq)
+{
+	struct sim_receives *receives;
 
 	*srq = conn->server && conn->fab->head.options.srq_depth;
-	receive = TAILQ_FIRST(*srq ? &conn->fab->srq : &conn->rq);
-	if (!receive)
+	receives = *srq ? &conn->fab->srq : &conn->rq;
+	if (!receives->count)
 		sim_fail("%s: qp %u: a message finds no receive: a credit was not covered (C4, C5)",
 			 conn->fab->actor->name, conn->head.qp_num);
-	TAILQ_REMOVE(*srq ? &conn->fab->srq : &conn->rq, receive, link);
-	return receive;
+	return receive_first(receives);
 }
 
 /* A reply arrives: how many of its commands have failed? */
@@ -217,19 +224,19 @@ static void count_failures(struct sim_fab *fab, const struct sim_wqe *wqe)
 static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 {
 	bool srq, immediate = wqe->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	struct sim_receive *receive = receive_take(conn, &srq);
-	struct ibv_wc wc = {.wr_id = receive->wr_id,
+	struct sim_receive receive = receive_take(conn, &srq);
+	struct ibv_wc wc = {.wr_id = receive.wr_id,
 			    .opcode = immediate ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 			    .byte_len = wqe->bytes};
 
 	if (immediate) {
 		wc.wc_flags = IBV_WC_WITH_IMM;
 		wc.imm_data = wqe->wr.imm_data;
-	} else if (wqe->bytes > receive->sge.length) {
+	} else if (wqe->bytes > receive.sge.length) {
 		sim_fail("%s: qp %u: a message longer than its receive (C7)",
 			 conn->fab->actor->name, conn->head.qp_num);
 	} else if (wqe->bytes) {
-		memcpy(memory_at(conn, receive->sge.addr, wqe->bytes, receive->sge.lkey,
+		memcpy(memory_at(conn, receive.sge.addr, wqe->bytes, receive.sge.lkey,
 				 IBV_ACCESS_LOCAL_WRITE),
 		       wqe->data, wqe->bytes);
 	}
@@ -246,9 +253,8 @@ static void execute_receive(struct sim_conn *conn, const struct sim_wqe *wqe)
 	if (!conn->server && !immediate)
 		count_failures(conn->fab, wqe);
 	if (srq)
-		sim_rules_received(conn, receive->wr_id, wqe->data, wqe->bytes);
+		sim_rules_received(conn, receive.wr_id, wqe->data, wqe->bytes);
 	sim_fab_complete(conn, &wc, 0, true, srq);
-	free(receive);
 }
 
 /* One bit of an initiator's data, now and then, and less often than one command is tried: it would fail. */
@@ -478,7 +484,6 @@ static void on_stray(void *arg);
 void sim_wire_init(struct sim_conn *conn)
 {
 	TAILQ_INIT(&conn->sq);
-	TAILQ_INIT(&conn->rq);
 	conn->issue = (struct sim_event){.run = on_issue, .arg = conn};
 	conn->arrive = (struct sim_event){.run = on_arrive, .arg = conn};
 	conn->ack = (struct sim_event){.run = on_ack, .arg = conn};
@@ -499,7 +504,6 @@ static void on_stray(void *arg)
 			  conn->head.qp_num);
 		execute(conn, wqe);
 	}
-	free(wqe->data);
 	free(wqe);
 	if ((wqe = TAILQ_FIRST(&conn->strays)))
 		sim_event_at(&conn->stray, wqe->due_ns);
@@ -528,7 +532,6 @@ static void wqe_stray(struct sim_conn *conn, struct sim_wqe *wqe)
 void sim_wire_flush(struct sim_conn *conn)
 {
 	bool arrives = !conn->fab->dead && conn->peer && sim_link_up(conn);
-	struct sim_receive *receive;
 	struct sim_wqe *wqe;
 
 	while ((wqe = TAILQ_FIRST(&conn->sq))) {
@@ -540,18 +543,15 @@ void sim_wire_flush(struct sim_conn *conn)
 		else
 			wqe_free(conn, wqe);
 	}
-	while ((receive = TAILQ_FIRST(&conn->rq))) {
-		struct ibv_wc wc = {.wr_id = receive->wr_id, .status = IBV_WC_WR_FLUSH_ERR};
+	while (conn->rq.count) {
+		struct ibv_wc wc = {.wr_id = receive_first(&conn->rq).wr_id, .status = IBV_WC_WR_FLUSH_ERR};
 
-		TAILQ_REMOVE(&conn->rq, receive, link);
-		free(receive);
 		sim_fab_complete(conn, &wc, 0, true, false);
 	}
 }
 
 void sim_wire_fini(struct sim_conn *conn)
 {
-	struct sim_receive *receive;
 	struct sim_wqe *wqe;
 
 	sim_event_cancel(&conn->issue);
@@ -563,11 +563,7 @@ void sim_wire_fini(struct sim_conn *conn)
 		wqe_free(conn, wqe);
 	while ((wqe = TAILQ_FIRST(&conn->strays))) {
 		TAILQ_REMOVE(&conn->strays, wqe, link);
-		free(wqe->data);
-		free(wqe);
+			free(wqe);
 	}
-	while ((receive = TAILQ_FIRST(&conn->rq))) {
-		TAILQ_REMOVE(&conn->rq, receive, link);
-		free(receive);
-	}
+	free(conn->rq.of);
 }

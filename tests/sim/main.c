@@ -11,6 +11,7 @@
  * Ends with status 1 at the first seed that finds something, after its trace.
  */
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,9 @@ int main(int argc, char **argv)
 	enum sim_trace_mode mode = same || digest ? SIM_TRACE_TAIL : SIM_TRACE_OFF;
 	uint64_t first, count;
 
+	/* What one world frees the next one asks for again: it need not come from the kernel each time. */
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, -1);
 	fab_sim_ops = &sim_fabric_ops;
 	if (argc == 4 && !strcmp(argv[1], "--history")) {
 		sim_trace_init(SIM_TRACE_TAIL, argv[0]);

@@ -16,7 +16,8 @@
 #define KEPT_BYTES_MAX (64ul << 20)
 #define PAGE_BYTES 4096u
 #define PAGES_MAX 2048u /* of one that may be kept */
-/* Of one so large most pages are never touched, and touching them is what would cost. */
+/* Of one so large most pages are never touched, and touching them is what would cost. It gets a power of two, so that it
+ * fits the next one as well. */
 #define LARGE_BYTES (256ul << 10)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -93,6 +94,17 @@ static void *area_take(size_t bytes)
 	return NULL;
 }
 
+static size_t area_bytes(size_t bytes)
+{
+	size_t whole = LARGE_BYTES;
+
+	if (!KEEPS || bytes < LARGE_BYTES)
+		return bytes;
+	while (whole < bytes)
+		whole *= 2;
+	return whole;
+}
+
 void *__real_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
@@ -103,6 +115,8 @@ void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
+	if (fd < 0)
+		bytes = area_bytes(bytes);
 	if (KEEPS && fd < 0)
 		memory = area_take(bytes);
 	return memory ? memory : __real_mmap(address, bytes, protection, flags, fd, offset);
@@ -112,6 +126,7 @@ int __real_munmap(void *address, size_t bytes);
 int __wrap_munmap(void *address, size_t bytes);
 int __wrap_munmap(void *address, size_t bytes)
 {
+	bytes = area_bytes(bytes);
 	if (!KEEPS || kept_count == AREAS_MAX || kept_bytes + bytes > KEPT_BYTES_MAX ||
 	    bytes > PAGES_MAX * PAGE_BYTES)
 		return __real_munmap(address, bytes);

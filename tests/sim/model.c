@@ -45,14 +45,13 @@ uint64_t sim_model_id(void)
 
 void sim_sector_fill(uint8_t *sector, uint64_t id, uint64_t number)
 {
-	uint64_t word = id * 0x9e3779b97f4a7c15u ^ number;
+	uint64_t words[SIM_SECTOR / 8], first = id * 0x9e3779b97f4a7c15u ^ number;
 
-	memcpy(sector, &id, 8);
-	memcpy(sector + 8, &number, 8);
-	for (unsigned int at = 16; at < SIM_SECTOR; at += 8) {
-		word += 0x632be59bd9b4e019u;
-		memcpy(sector + at, &word, 8);
-	}
+	for (uint64_t i = 0; i < SIM_SECTOR / 8; i++)
+		words[i] = first + (i - 1) * 0x632be59bd9b4e019u;
+	words[0] = id;
+	words[1] = number;
+	memcpy(sector, words, SIM_SECTOR);
 }
 
 /* Which write it is of; false: of none, torn or of another place. */
@@ -88,32 +87,24 @@ static void command_put(struct model_command *command)
 void sim_candidate_add(struct sim_volume *volume, uint64_t sector, struct model_command *write,
 			  uint64_t id)
 {
-	struct candidate *candidate = malloc(sizeof(*candidate));
+	struct contents *contents = &volume->contents[sector];
 
-	if (!candidate)
-		sim_fail("out of memory");
-	*candidate = (struct candidate){.next = volume->candidates[sector],
-					.write = write,
-					.since = model.now,
-					.id = id,
-					.dead = SIM_NEVER,
-					.buried = SIM_NEVER,
-					.found_written = SIM_NEVER};
-	if (write)
-		write->refs++;
-	if (candidate->next)
-		volume->several[sector / 64] |= 1ull << sector % 64;
-	volume->candidates[sector] = candidate;
-}
-
-static void candidate_free(struct candidate **link)
-{
-	struct candidate *candidate = *link;
-
-	*link = candidate->next;
-	if (candidate->write)
-		command_put(candidate->write);
-	free(candidate);
+	if (contents->count == contents->room) {
+		contents->room = 2 * contents->room + 4;
+		contents->first = realloc(contents->first, contents->room * sizeof(*contents->first));
+		if (!contents->first)
+			sim_fail("out of memory");
+	}
+	contents->first[contents->count++] = (struct candidate){.write = write,
+								.since = model.now,
+								.id = id,
+								.dead = SIM_NEVER,
+								.buried = SIM_NEVER,
+								.found_written = SIM_NEVER};
+	if (!write)
+		return;
+	write->refs++;
+	contents->compared |= write->command.kind == SIM_COMMAND_COMPARE;
 }
 
 /* The oldest beginning of what is under way: nobody asks for what was dead before. */
@@ -131,16 +122,23 @@ static uint64_t volume_oldest(const struct sim_volume *volume)
 
 static void sector_prune(struct sim_volume *volume, uint64_t sector, uint64_t oldest)
 {
-	struct candidate **link = &volume->candidates[sector];
+	struct contents *contents = &volume->contents[sector];
+	struct candidate *settled = contents->first + contents->settled, *kept = settled, *c;
 
-	while (*link) {
-		if ((*link)->dead < oldest && (!volume->durable || (*link)->buried < oldest))
-			candidate_free(link);
-		else
-			link = &(*link)->next;
+	SIM_CONTENTS_FOREACH(c, contents) {
+		struct candidate one = *c;
+
+		if (one.dead >= oldest) {
+			*kept++ = one;
+		} else if (volume->durable && one.buried >= oldest) {
+			*kept++ = *settled;
+			*settled++ = one;
+		} else if (one.write) {
+			command_put(one.write);
+		}
 	}
-	if (!volume->candidates[sector] || !volume->candidates[sector]->next)
-		volume->several[sector / 64] &= ~(1ull << sector % 64);
+	contents->count = (uint32_t)(kept - contents->first);
+	contents->settled = (uint32_t)(settled - contents->first);
 }
 
 /* `winner` has succeeded: what ended before it began is over. */
@@ -148,8 +146,11 @@ static void sector_supersede(struct sim_volume *volume, uint64_t sector,
 			     const struct model_command *winner)
 {
 	uint64_t end = winner->command.end;
+	struct candidate *c;
 
-	for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
+	if (winner->command.fua)
+		volume->contents[sector].settled = 0;
+	SIM_CONTENTS_FOREACH(c, &volume->contents[sector]) {
 		if (c->write == winner)
 			c->succeeded = true;
 		/* What it has ended already is most of them. */
@@ -179,14 +180,16 @@ static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 			   const struct sim_command *flush)
 {
 	uint64_t durable = 0; /* the latest beginning of those */
+	struct candidate *c;
 
-	for (const struct candidate *winner = volume->candidates[sector]; winner;
-	     winner = winner->next)
-		if (winner->succeeded && sim_candidate_end(winner) < flush->begin &&
-		    covered(winner->write, flush) &&
-		    sim_candidate_begin(winner) > durable)
-			durable = sim_candidate_begin(winner);
-	for (struct candidate *c = volume->candidates[sector]; c && durable; c = c->next) {
+	volume->contents[sector].settled = 0;
+	SIM_CONTENTS_FOREACH(c, &volume->contents[sector])
+		if (c->succeeded && sim_candidate_end(c) < flush->begin && covered(c->write, flush) &&
+		    sim_candidate_begin(c) > durable)
+			durable = sim_candidate_begin(c);
+	if (!durable)
+		return;
+	SIM_CONTENTS_FOREACH(c, &volume->contents[sector]) {
 		if ((c->buried <= flush->end && c->dead <= flush->end) ||
 		    sim_candidate_end(c) >= durable)
 			continue;
@@ -201,30 +204,36 @@ static void sector_flushed(struct sim_volume *volume, uint64_t sector,
 static void volume_flushed(struct sim_volume *volume, const struct sim_command *flush,
 			   uint64_t oldest)
 {
-	for (uint64_t word = 0; word * 64 < volume->sectors; word++)
-		for (uint64_t left = volume->several[word]; left; left &= left - 1) {
-			uint64_t sector = word * 64 + (unsigned int)__builtin_ctzll(left);
-
-			sector_flushed(volume, sector, flush);
-			sector_prune(volume, sector, oldest);
-		}
+	for (uint64_t sector = 0; sector < volume->sectors; sector++) {
+		if (volume->contents[sector].count < 2)
+			continue;
+		sector_flushed(volume, sector, flush);
+		sector_prune(volume, sector, oldest);
+	}
 }
 
 /* -- checking ------------------------------------------------------------------------------ */
 
 void sim_sector_explain(const struct sim_volume *volume, uint64_t sector)
 {
-	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next)
+	const struct contents *contents = &volume->contents[sector];
+
+	for (uint32_t i = contents->count; i-- > 0;) {
+		const struct candidate *c = &contents->first[i];
+
 		sim_trace("model",
 			  "sector %" PRIu64 ": write %" PRIu64 " from %" PRIu64 " to %" PRIu64
 			  " dead %" PRIu64 " buried %" PRIu64,
 			  sector, c->id, sim_candidate_begin(c), sim_candidate_end(c), c->dead, c->buried);
+	}
 }
 
 static bool sector_may_hold(const struct sim_volume *volume, uint64_t sector, uint64_t id,
 			    uint64_t since)
 {
-	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next)
+	const struct candidate *c;
+
+	SIM_CONTENTS_FOREACH(c, &volume->contents[sector])
 		if ((c->id == id || c->id == SIM_ID_ANYTHING) && c->dead >= since)
 			return true;
 	return false;
@@ -234,7 +243,9 @@ static bool sector_may_hold(const struct sim_volume *volume, uint64_t sector, ui
 static void sector_seen(struct sim_volume *volume, uint64_t sector, uint64_t id,
 			const struct sim_command *read)
 {
-	for (struct candidate *c = volume->candidates[sector]; c; c = c->next)
+	struct candidate *c;
+
+	SIM_CONTENTS_FOREACH(c, &volume->contents[sector])
 		if (c->dead > read->end && c->id != id && c->id != SIM_ID_ANYTHING &&
 		    sim_candidate_end(c) < read->begin)
 			c->dead = read->end;
@@ -313,12 +324,16 @@ static void candidates_withdraw(struct model_command *command)
 	const struct sim_command *write = &command->command;
 
 	for (uint64_t i = 0; i < write->sectors; i++) {
-		struct candidate **link = &write->volume->candidates[write->sector + i];
+		struct contents *contents = &write->volume->contents[write->sector + i];
+		struct candidate *c, *kept = contents->first + contents->settled;
 
-		while (*link && (*link)->write != command)
-			link = &(*link)->next;
-		if (*link)
-			candidate_free(link);
+		SIM_CONTENTS_FOREACH(c, contents) {
+			if (c->write == command)
+				command_put(command);
+			else
+				*kept++ = *c;
+		}
+		contents->count = (uint32_t)(kept - contents->first);
 	}
 }
 
@@ -357,11 +372,11 @@ static void command_succeeded(struct model_command *command, const uint8_t *data
 	if (it->kind == SIM_COMMAND_COMPARE && it->begin > it->volume->crashed &&
 	    it->begin > it->volume->lost)
 		sim_compare_succeeded(command);
-	for (uint64_t i = it->sector; i < it->sector + it->sectors; i++)
+	for (uint64_t i = it->sector; i < it->sector + it->sectors; i++) {
 		sector_supersede(it->volume, i, command);
-	sim_compare_order(it->volume, it);
-	for (uint64_t i = it->sector; i < it->sector + it->sectors; i++)
+		sim_compare_order(it->volume, i, it->end);
 		sector_prune(it->volume, i, oldest);
+	}
 }
 
 void sim_model_again(struct sim_command *it, bool repeated)
@@ -438,9 +453,8 @@ struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool du
 	snprintf(volume->name, sizeof(volume->name), "%s", name);
 	volume->sectors = sectors;
 	volume->durable = durable;
-	volume->candidates = calloc(sectors, sizeof(struct candidate *));
-	volume->several = calloc(sectors / 64 + 1, sizeof(uint64_t));
-	if (!volume->candidates || !volume->several)
+	volume->contents = calloc(sectors, sizeof(*volume->contents));
+	if (!volume->contents)
 		sim_fail("out of memory");
 	TAILQ_INIT(&volume->commands);
 	for (uint64_t i = 0; i < sectors; i++)
@@ -469,21 +483,30 @@ void sim_model_reset(void)
 	sim_hung_reset();
 }
 
+static void volume_free(struct sim_volume *volume)
+{
+	struct model_command *command;
+	const struct candidate *c;
+
+	for (uint64_t i = 0; i < volume->sectors; i++) {
+		volume->contents[i].settled = 0;
+		SIM_CONTENTS_FOREACH(c, &volume->contents[i])
+			if (c->write)
+				command_put(c->write);
+		free(volume->contents[i].first);
+	}
+	while ((command = TAILQ_FIRST(&volume->commands)))
+		sim_model_over(command);
+	free(volume->contents);
+	free(volume);
+}
+
 void sim_model_fini(void)
 {
 	struct sim_volume *volume;
 
 	while ((volume = model.volumes)) {
-		struct model_command *command;
-
-		for (uint64_t i = 0; i < volume->sectors; i++)
-			while (volume->candidates[i])
-				candidate_free(&volume->candidates[i]);
-		while ((command = TAILQ_FIRST(&volume->commands)))
-			sim_model_over(command);
-		free(volume->candidates);
-		free(volume->several);
 		model.volumes = volume->next;
-		free(volume);
+		volume_free(volume);
 	}
 }

@@ -79,12 +79,16 @@ static bool could_find(const struct candidate *c, const struct model_command *co
 		 !may_have_been_twice(c, command));
 }
 
+static const struct contents *contents_of(const struct model_command *command, uint64_t i)
+{
+	return &command->command.volume->contents[command->command.sector + i];
+}
+
 static bool any_found(const struct model_command *command, uint64_t i, enum found what)
 {
-	const struct candidate *c =
-		command->command.volume->candidates[command->command.sector + i];
+	const struct candidate *c;
 
-	for (; c; c = c->next)
+	SIM_CONTENTS_FOREACH(c, contents_of(command, i))
 		if (could_find(c, command, command->expected[i], what))
 			return true;
 	return false;
@@ -134,12 +138,12 @@ void sim_model_differs(struct sim_command *it, uint64_t offset)
  */
 static bool finds_one(const struct model_command *command, uint64_t i)
 {
-	const struct candidate *c = command->command.volume->candidates[command->command.sector + i];
+	const struct candidate *c;
 	unsigned int found = 0;
 
 	if (command->expected[i] != SIM_ID_ZERO)
 		return true;
-	for (; c; c = c->next)
+	SIM_CONTENTS_FOREACH(c, contents_of(command, i))
 		found += could_find(c, command, SIM_ID_ZERO, FOUND_TO_REPLACE);
 	return found == 1;
 }
@@ -148,11 +152,11 @@ static bool finds_one(const struct model_command *command, uint64_t i)
  * was found is replaced. */
 static uint64_t sector_replace(const struct model_command *command, uint64_t i)
 {
-	struct candidate *c = command->command.volume->candidates[command->command.sector + i];
 	bool one = finds_one(command, i);
 	uint64_t written = 0;
+	struct candidate *c;
 
-	for (; c; c = c->next) {
+	SIM_CONTENTS_FOREACH(c, contents_of(command, i)) {
 		if (!could_find(c, command, command->expected[i], FOUND_TO_REPLACE))
 			continue;
 		if (sim_candidate_end(c) >= command->command.begin || c->id == SIM_ID_ANYTHING)
@@ -176,13 +180,20 @@ static bool came_after(const struct sim_volume *volume, const struct candidate *
 }
 
 /* A write that came after what a COMPARE_AND_WRITE found came after that one, too. */
-static void sector_order(struct sim_volume *volume, uint64_t sector, uint64_t now)
+void sim_compare_order(struct sim_volume *volume, uint64_t sector, uint64_t now)
 {
-	for (struct candidate *c = volume->candidates[sector]; c; c = c->next) {
+	struct contents *contents = &volume->contents[sector];
+	const struct candidate *w;
+	struct candidate *c;
+
+	if (!contents->compared)
+		return;
+	contents->settled = 0;
+	SIM_CONTENTS_FOREACH(c, contents) {
 		if (!c->write || !c->write->expected || !c->succeeded || c->dead <= now ||
 		    c->found_written == SIM_NEVER)
 			continue;
-		for (const struct candidate *w = volume->candidates[sector]; w; w = w->next)
+		SIM_CONTENTS_FOREACH(w, contents)
 			if (w != c && w->write && came_after(volume, w, c->found_written))
 				c->dead = now;
 	}
@@ -194,19 +205,13 @@ void sim_compare_succeeded(const struct model_command *command)
 
 	for (uint64_t i = 0; i < it->sectors; i++) {
 		uint64_t written = sector_replace(command, i);
-		struct candidate *c = it->volume->candidates[it->sector + i];
+		struct candidate *c;
 
-		for (; c; c = c->next)
+		SIM_CONTENTS_FOREACH(c, contents_of(command, i))
 			if (c->write == command)
 				c->found_written = written;
 	}
 	sim_reached("compare", "replaces what it expected", NULL);
-}
-
-void sim_compare_order(struct sim_volume *volume, const struct sim_command *write)
-{
-	for (uint64_t i = write->sector; i < write->sector + write->sectors; i++)
-		sector_order(volume, i, write->end);
 }
 
 /* -- what the disk does -------------------------------------------------------------------- */

@@ -28,7 +28,6 @@ struct model_command {
 
 /* One possible content of a sector. */
 struct candidate {
-	struct candidate *next;
 	struct model_command
 		*write; /* counted; NULL: it was there at the beginning, or after a crash */
 	uint64_t since; /* of the latter */
@@ -40,6 +39,18 @@ struct candidate {
 				   unknown */
 };
 
+/* All of a sector. */
+struct contents {
+	struct candidate *first;
+	uint32_t count, room;
+	/* The first of them, which were dead before all that is under way: only a loss brings them back. Whoever looks at
+	 * these, too, sets it to 0 before. */
+	uint32_t settled;
+	bool compared; /* there is, or was, one of a COMPARE_AND_WRITE */
+};
+#define SIM_CONTENTS_FOREACH(c, contents)                                                                 \
+	for ((c) = (contents)->first + (contents)->settled; (c) < (contents)->first + (contents)->count; (c)++)
+
 struct epoch {
 	uint8_t value[16];
 	unsigned int life;
@@ -50,8 +61,7 @@ struct sim_volume {
 	uint64_t sectors;
 	bool durable; /* a disk; else the process's memory */
 	bool keeps;   /* without a volatile cache */
-	struct candidate **candidates;
-	uint64_t *several; /* a bit per sector that may have more than one: all that a FLUSH looks at */
+	struct contents *contents; /* per sector */
 	TAILQ_HEAD(, model_command) commands;
 	unsigned int life; /* counts the losses of the cache, as far as targets were told, or could not know */
 	uint64_t crashed;  /* the last of them with its machine or process */
@@ -100,7 +110,7 @@ void sim_compare_began(struct model_command *command, const uint64_t *expected);
 void sim_compare_found(const struct model_command *command);
 /* And nothing was lost meanwhile: what it found is replaced. Before sim_compare_order(). */
 void sim_compare_succeeded(const struct model_command *command);
-/* A write, or a COMPARE, has succeeded: what came before what? */
-void sim_compare_order(struct sim_volume *volume, const struct sim_command *write);
+/* A write, or a COMPARE, has succeeded: what came before what in this sector of it? */
+void sim_compare_order(struct sim_volume *volume, uint64_t sector, uint64_t now);
 
 #endif

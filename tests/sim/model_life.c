@@ -13,8 +13,9 @@
 static bool sector_unflushed(const struct sim_volume *volume, uint64_t sector)
 {
 	bool acknowledged = false, older = false;
+	const struct candidate *c;
 
-	for (const struct candidate *c = volume->candidates[sector]; c; c = c->next) {
+	SIM_CONTENTS_FOREACH(c, &volume->contents[sector]) {
 		acknowledged |= c->succeeded;
 		older |= !c->succeeded && c->buried == SIM_NEVER && c->dead != SIM_NEVER;
 	}
@@ -37,9 +38,10 @@ void sim_model_crash(struct sim_volume *volume)
 	if (volume->keeps)
 		sim_reached("crash", "spares a volume without a volatile cache", NULL);
 	for (uint64_t i = 0; i < volume->sectors && !volume->keeps; i++) {
+		volume->contents[i].settled = 0;
 		if (volume->durable && sector_unflushed(volume, i))
 			sim_reached("crash", "loses what was acknowledged and not flushed", NULL);
-		for (c = volume->candidates[i]; c; c = c->next) {
+		SIM_CONTENTS_FOREACH(c, &volume->contents[i]) {
 			c->succeeded = c->replaced = false;
 			if (c->buried > now)
 				c->dead = SIM_NEVER;
@@ -57,14 +59,17 @@ void sim_model_crash(struct sim_volume *volume)
 static void volume_revive(struct sim_volume *volume, bool forget)
 {
 	uint64_t now = sim_model_now();
+	struct candidate *c;
 
-	for (uint64_t i = 0; i < volume->sectors; i++)
-		for (struct candidate *c = volume->candidates[i]; c; c = c->next) {
+	for (uint64_t i = 0; i < volume->sectors; i++) {
+		volume->contents[i].settled = 0;
+		SIM_CONTENTS_FOREACH(c, &volume->contents[i]) {
 			if (c->buried > now)
 				c->dead = SIM_NEVER;
 			c->succeeded &= !forget;
 			c->replaced = false;
 		}
+	}
 }
 
 void sim_model_lost(struct sim_volume *volume)

@@ -32,5 +32,5 @@ uint64_t sim_between(uint64_t low, uint64_t high)
 
 bool sim_chance(uint32_t parts)
 {
-	return parts && sim_below(1000000) < parts;
+	return parts && sim_random() % 1000000 < parts;
 }

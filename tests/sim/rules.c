@@ -62,17 +62,16 @@ void sim_rules_posted(struct sim_fab *fab, const struct ibv_recv_wr *wr)
 
 void sim_rules_storing(const struct sim_actor *actor, const void *memory, size_t bytes)
 {
-	const uint8_t *first = memory;
-	const struct sim_receive *receive;
+	uintptr_t first = (uintptr_t)memory;
 	const struct sim_fab *fab;
 
 	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab)) {
 		if (fab->actor != actor)
 			continue;
-		TAILQ_FOREACH(receive, &fab->srq, link) {
-			const uint8_t *at = (const uint8_t *)(uintptr_t)receive->sge.addr;
+		for (uint32_t i = 0; i < fab->srq.count; i++) {
+			const struct ibv_sge *sge = &sim_receive_at(&fab->srq, i)->sge;
 
-			if (at < first + bytes && first < at + receive->sge.length)
+			if (sge->addr < first + bytes && first < sge->addr + sge->length)
 				sim_fail("%s: storage is given the memory of a receive that is "
 					 "posted",
 					 actor->name);

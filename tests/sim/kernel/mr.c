@@ -15,15 +15,17 @@
 #define MRS_MAX 4096u
 
 static struct ib_mr *mrs[MRS_MAX];
+static unsigned int mrs_used; /* the first of these places have ever been */
 
 void sim_mrs_start(void)
 {
 	memset(mrs, 0, sizeof(mrs));
+	mrs_used = 0;
 }
 
 void sim_mrs_stop(void)
 {
-	for (unsigned int i = 0; i < MRS_MAX; i++)
+	for (unsigned int i = 0; i < mrs_used; i++)
 		if (mrs[i])
 			sim_fail("the kernel: a memory registration was not freed");
 }
@@ -35,10 +37,12 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, int type, u32 pages)
 	(void)pd;
 	(void)type;
 	(void)pages;
-	while (i < MRS_MAX && mrs[i])
+	while (i < mrs_used && mrs[i])
 		i++;
 	if (i == MRS_MAX)
 		return ERR_PTR(-ENOMEM);
+	if (i == mrs_used)
+		mrs_used++;
 	mrs[i] = calloc(1, sizeof(*mrs[i]));
 	if (!mrs[i])
 		sim_fail("out of memory");
@@ -100,7 +104,7 @@ int ib_map_mr_sg(struct ib_mr *mr, struct scatterlist *sgl, int count, unsigned 
 void ib_dereg_mr(struct ib_mr *mr)
 {
 	sim_mr_end(mr);
-	for (unsigned int i = 0; i < MRS_MAX; i++)
+	for (unsigned int i = 0; i < mrs_used; i++)
 		if (mrs[i] == mr)
 			mrs[i] = NULL;
 	free(mr);
@@ -124,7 +128,7 @@ void sim_mr_begins(const struct ib_reg_wr *wr)
 
 void sim_mr_unmapped(const struct scatterlist *sgl)
 {
-	for (unsigned int i = 0; i < MRS_MAX; i++)
+	for (unsigned int i = 0; i < mrs_used; i++)
 		if (mrs[i] && mrs[i]->fab && mrs[i]->iova == sgl->dma_address &&
 		    (mrs[i]->state == SIM_KEY_VALID || mrs[i]->state == SIM_KEY_ENDING) && !mr_is_invalidated(mrs[i]))
 			sim_fail("the kernel: memory is unmapped whose key is valid (F4)");
@@ -134,7 +138,7 @@ struct ib_mr *sim_mr_ending(u32 rkey)
 {
 	struct ib_mr *mr = NULL;
 
-	for (unsigned int i = 0; i < MRS_MAX; i++)
+	for (unsigned int i = 0; i < mrs_used; i++)
 		if (mrs[i] && mrs[i]->rkey == rkey && mrs[i]->fab)
 			mr = mrs[i];
 	if (!mr || mr->state != SIM_KEY_VALID)
