@@ -76,7 +76,7 @@ struct rblk_disk {
 	 */
 	unsigned long unfenced;
 	/*
-	 * the same for a RESERVE that is to be sent again; waiting_lock and core_lock own it for
+	 * the same for a RESERVE that was lost, on any disk; waiting_lock and core_lock own it for
 	 * writing, either for reading
 	 */
 	unsigned long reserve_unfenced;

@@ -136,6 +136,7 @@ struct rblk_queue {
 	struct rblk_owner *owners;       /* by tag, of those in `commands`; lock */
 	struct rblk_call *reserved; /* RBLK_RESERVED_TAGS of them, for the session's commands */
 	unsigned long reserved_used;    /* bitmap, lock */
+	u8 reserve_uuid[16]; /* of its RESERVE's volume, if it is in session->reserving; core_lock */
 	unsigned int session_callers;   /* lock: in rblk_call_run(), using slots */
 	wait_queue_head_t session_idle; /* there are none any more */
 	struct rblk_memory *memory;     /* slots and registrations; memory.c */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * pr_ops: RESERVE and RESERVATIONS, on behalf of an ioctl. They wait out a lost connection as I/O
- * does, and are sent again with the same operation number (F8). One at a time for each disk and on
- * each queue, so that no user takes the reserved tags that the session needs. As with sd and nvme,
+ * does, and are sent again with the same operation number (F8). One at a time for each volume and
+ * on each queue, so that no user takes the reserved tags that the session needs. As with sd and nvme,
  * a key that comes first is the caller's own, and pr_preempt's second one that of the victims; 0, a
  * negative errno, or a PR_STS_ is returned.
  */
@@ -17,6 +17,7 @@
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/waiting.h"
+#include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
 
 /* The wire's types are the kernel's. */
@@ -40,9 +41,24 @@ static bool rblk_reservation_over(const struct rblk_disk *disk)
 }
 
 /*
+ * One at a time for each volume, also after a caller that was killed. F5: what was lost waits for
+ * its fence.
+ */
+static bool rblk_reservation_waits(const struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	unsigned int i;
+
+	lockdep_assert_held(&session->core_lock);
+	for_each_set_bit(i, &session->reserving, session->queue_count)
+		if (!memcmp(session->queues[i]->reserve_uuid, disk->uuid, sizeof(disk->uuid)))
+			return true;
+	return disk->unfenced | disk->reserve_unfenced;
+}
+
+/*
  * A queue that takes commands and carries no other of these, so that ABORT and FENCE find a tag
- * there; queue 0 last, since it carries OPEN and CLOSE, too. F5: what was lost waits for its fence.
- * -1: not now.
+ * there; queue 0 last, since it carries OPEN and CLOSE, too. -1: not now.
  */
 static int rblk_reservation_take_queue(struct rblk_disk *disk, struct rblk_session_command *sc)
 {
@@ -51,14 +67,14 @@ static int rblk_reservation_take_queue(struct rblk_disk *disk, struct rblk_sessi
 	int i = -1;
 
 	spin_lock_irq(&session->core_lock);
-	if (core->state == CORE_SESSION_LIVE && disk->ready &&
-	    !(disk->unfenced | disk->reserve_unfenced))
+	if (core->state == CORE_SESSION_LIVE && disk->ready && !rblk_reservation_waits(disk))
 		for (i = core->queues - 1; i >= 0; i--)
 			if (core_session_carries(core, i) && !session->queues[i]->polled &&
 			    !test_bit(i, &session->reserving))
 				break;
 	if (i >= 0) {
 		__set_bit(i, &session->reserving);
+		memcpy(session->queues[i]->reserve_uuid, disk->uuid, sizeof(disk->uuid));
 		sc->volume = disk->handle;
 		sc->epoch = disk->epoch;
 	}
@@ -68,10 +84,18 @@ static int rblk_reservation_take_queue(struct rblk_disk *disk, struct rblk_sessi
 
 static void rblk_reservation_put_queue(struct rblk_session *session, int queue)
 {
-	spin_lock_irq(&session->core_lock);
+	unsigned long flags;
+
+	spin_lock_irqsave(&session->core_lock, flags);
 	__clear_bit(queue, &session->reserving);
-	spin_unlock_irq(&session->core_lock);
+	spin_unlock_irqrestore(&session->core_lock, flags);
 	wake_up_all(&session->wait);
+}
+
+static u64 rblk_reservation_place(u64 number)
+{
+	static_assert(RBLK_OPERATIONS_MAX == 64);
+	return 1ull << number % RBLK_OPERATIONS_MAX;
 }
 
 /* F8: the next one, when that which had its place was answered. */
@@ -81,31 +105,41 @@ static bool rblk_reservation_take_number(struct rblk_session *session, u64 *numb
 
 	spin_lock_irq(&session->core_lock);
 	*number = session->operation + 1;
-	free = !__test_and_set_bit(*number % RBLK_OPERATIONS_MAX, session->operations);
-	if (free)
+	free = !(session->operations & rblk_reservation_place(*number));
+	if (free) {
+		session->operations |= rblk_reservation_place(*number);
 		session->operation = *number;
+	}
 	spin_unlock_irq(&session->core_lock);
 	return free;
 }
 
-static void rblk_reservation_put_number(struct rblk_session *session, u64 number)
+/* `lost`: it was not answered, and the target may carry it out until the fence (F5). */
+static void rblk_reservation_put_number(struct rblk_session *session, u64 number, bool lost)
 {
-	spin_lock_irq(&session->core_lock);
-	__clear_bit(number % RBLK_OPERATIONS_MAX, session->operations);
-	spin_unlock_irq(&session->core_lock);
-	wake_up_all(&session->wait);
-}
-
-/* rblk_left_fn of RESERVE: only now its number may have a successor in its place. */
-static void rblk_reservation_left(struct rblk_session *session, const struct rblk_call *call,
-				  void *arg)
-{
+	u64 place = rblk_reservation_place(number);
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	__clear_bit(rblk_le64(call->command.wire.argument) % RBLK_OPERATIONS_MAX,
-		    session->operations);
+	if (lost && session->unfenced)
+		session->operations_lost |= place;
+	else
+		session->operations &= ~place;
 	spin_unlock_irqrestore(&session->core_lock, flags);
+	wake_up_all(&session->wait);
+}
+
+/* rblk_left_fn of RESERVE: nobody sends it again, but the next RESERVE comes after its fence. */
+static void rblk_reservation_left(struct rblk_session *session, const struct rblk_call *call,
+				  void *arg)
+{
+	bool lost = call->command.error;
+
+	rblk_trace_left_reserve(call);
+	if (lost)
+		rblk_waiting_owe_reserve(session, call->command.queue->index);
+	rblk_reservation_put_number(session, rblk_le64(call->command.wire.argument), lost);
+	rblk_reservation_put_queue(session, call->command.queue->index);
 }
 
 /* -- sending, and sending again -- */
@@ -139,11 +173,12 @@ static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_com
 	if (queue < 0)
 		return -ENOLINK;
 	error = rblk_call_run(session->queues[queue], sc, RBLK_CALL_FOREVER);
-	rblk_reservation_put_queue(session, queue);
 	if (error && !sc->status && error != -EBUSY) {
-		rblk_waiting_owe_reserve(disk, queue);
+		rblk_waiting_owe_reserve(session, queue);
 		*lost = true;
 	}
+	if (!sc->was_left)
+		rblk_reservation_put_queue(session, queue);
 	return error;
 }
 
@@ -204,7 +239,8 @@ static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservati
 	if (!error) {
 		error = rblk_reservation_run(disk, &sc);
 		if (!sc.was_left)
-			rblk_reservation_put_number(session, sc.argument);
+			rblk_reservation_put_number(session, sc.argument,
+						    error && (!sc.status || sc.flags & RBLK_CMD_RETRY));
 	}
 	mutex_unlock(&disk->reservation_lock);
 	return error && sc.status == RBLK_E_RESERVED ? PR_STS_RESERVATION_CONFLICT : error;
@@ -294,6 +330,7 @@ struct rblk_report {
 static void rblk_reservation_unread(struct rblk_session *session, const struct rblk_call *call,
 				    void *arg)
 {
+	rblk_reservation_put_queue(session, call->command.queue->index);
 }
 
 /* To be freed with kfree(); or an error. */

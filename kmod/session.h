@@ -138,8 +138,11 @@ struct rblk_session {
 	/* reservation.c; core_lock */
 	unsigned long reserving; /* bitmap: the queues that carry RESERVE or RESERVATIONS */
 	u64 operation;           /* F8: the last number */
-	/* F8: places of numbers that are not answered yet */
-	DECLARE_BITMAP(operations, RBLK_OPERATIONS_MAX);
+	/*
+	 * F8, bitmaps: places of numbers that are not answered yet, and of those the ones that were
+	 * lost and are not sent again: they are free when nothing is unfenced
+	 */
+	u64 operations, operations_lost;
 
 	/* tagset.c: shared by all disks. Made by the first one, under lifecycle. */
 	struct blk_mq_tag_set tag_set;
@@ -156,8 +159,9 @@ struct rblk_session {
 	spinlock_t waiting_lock;              /* waiting.c; outside of core_lock alone */
 	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */
 	/*
-	 * bitmap, waiting_lock: queues whose LOST commands have ended with errors, until they are
-	 * fenced for all
+	 * bitmap: queues whose LOST commands have ended with errors, or that have lost a RESERVE,
+	 * until they are fenced for all; waiting_lock and core_lock own it for writing, either for
+	 * reading
 	 */
 	unsigned long unfenced;
 	bool waiting_armed;                   /* the work will run; waiting_lock */

@@ -96,8 +96,8 @@ static void rblk_waiting_note_unfenced(struct rblk_session *session, struct rblk
 	lockdep_assert_held(&session->waiting_lock);
 	if (!rblk_waiting_needs_fence(io) || disk->unfenced & queue)
 		return;
-	session->unfenced |= queue;
 	spin_lock(&session->core_lock);
+	session->unfenced |= queue;
 	rblk_waiting_mark(session, disk->uuid, queue, 0);
 	spin_unlock(&session->core_lock);
 }
@@ -107,11 +107,15 @@ static void rblk_waiting_note_fenced(struct rblk_session *session, unsigned int 
 	struct rblk_disk *disk;
 
 	lockdep_assert_held(&session->waiting_lock);
-	session->unfenced &= ~(1ul << queue);
 	spin_lock(&session->core_lock);
+	session->unfenced &= ~(1ul << queue);
 	list_for_each_entry(disk, &session->disks, peer) {
 		WRITE_ONCE(disk->unfenced, disk->unfenced & ~(1ul << queue));
 		disk->reserve_unfenced &= ~(1ul << queue);
+	}
+	if (!session->unfenced) {
+		session->operations &= ~session->operations_lost;
+		session->operations_lost = 0;
 	}
 	spin_unlock(&session->core_lock);
 }
@@ -398,19 +402,22 @@ void rblk_waiting_owe(struct rblk_disk *disk)
 	spin_unlock_irq(&session->waiting_lock);
 }
 
-void rblk_waiting_owe_reserve(struct rblk_disk *disk, unsigned int queue)
+void rblk_waiting_owe_reserve(struct rblk_session *session, unsigned int queue)
 {
-	struct rblk_session *session = disk->session;
+	struct rblk_disk *disk;
+	unsigned long flags;
 
-	spin_lock_irq(&session->waiting_lock);
+	spin_lock_irqsave(&session->waiting_lock, flags);
 	spin_lock(&session->core_lock);
 	/* Once the session is over, rblk_works_stop() may have cancelled the work already. */
 	if (session->core.queue[queue].lost.waits && !core_session_over(&session->core)) {
-		disk->reserve_unfenced |= 1ul << queue;
+		session->unfenced |= 1ul << queue;
+		list_for_each_entry(disk, &session->disks, peer)
+			disk->reserve_unfenced |= 1ul << queue;
 		mod_delayed_work(rblk_calls, &session->queues[queue]->volumes_work, 0);
 	}
 	spin_unlock(&session->core_lock);
-	spin_unlock_irq(&session->waiting_lock);
+	spin_unlock_irqrestore(&session->waiting_lock, flags);
 }
 
 void rblk_waiting_kick(struct rblk_session *session)

@@ -66,8 +66,11 @@ void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int qu
  * known.
  */
 void rblk_waiting_owe(struct rblk_disk *disk);
-/* Sleeps. A RESERVE was lost with the queue: the fence of that, in disk->reserve_unfenced. */
-void rblk_waiting_owe_reserve(struct rblk_disk *disk, unsigned int queue);
+/*
+ * A RESERVE was lost with the queue: the next one of each disk, as it may be of the same volume,
+ * waits for its own volume's fence of that (disk->reserve_unfenced). Any context.
+ */
+void rblk_waiting_owe_reserve(struct rblk_session *session, unsigned int queue);
 /* A queue takes commands now: send what is READY. */
 void rblk_waiting_kick(struct rblk_session *session);
 /* A gate, the session's or a disk's, was closed: end what may not wait any more. Any context. */

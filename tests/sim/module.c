@@ -438,6 +438,7 @@ void sim_module_start(struct sim_module *module, unsigned int number)
 	module->actor.digests = module->attach.digest;
 	module->interrupt = (struct sim_event){.run = on_interrupt, .arg = module};
 	sim_fences_reset();
+	sim_reserve_reset();
 	sim_kernel_start(&module->actor);
 	sim_rdma_start();
 	sim_guard_init(&module->guard, module->actor.name);

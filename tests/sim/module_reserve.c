@@ -28,7 +28,8 @@ static void fence_look(const struct sim_module_caller *caller)
 		sim_reservation_fenced(reservation_of(&caller->reserver), sim_rdma_session());
 }
 
-static void caller_reserves(struct sim_module_caller *caller, struct rblk_disk *disk)
+/* True: its program was killed. */
+static bool caller_reserves(struct sim_module_caller *caller, struct rblk_disk *disk)
 {
 	struct sim_reserver *reserver = &caller->reserver;
 	struct sim_disk_answer answer;
@@ -58,6 +59,7 @@ static void caller_reserves(struct sim_module_caller *caller, struct rblk_disk *
 		sim_reserver_lost(reserver, &asked, sim_rdma_session());
 	else /* it was not sent */
 		sim_reserver_answered(reserver, &asked, false, RBLK_E_BUSY);
+	return answer.error == -EINTR;
 }
 
 /* The kernel tells keys and no names: enough where the table is known. */
@@ -94,8 +96,8 @@ static void caller_calls(struct sim_module_caller *caller)
 	fence_look(caller);
 	if (sim_reserver_looks(&caller->reserver))
 		caller_looks(caller, disk);
-	else
-		caller_reserves(caller, disk);
+	else if (caller_reserves(caller, disk) && sim_chance(800000))
+		caller_reserves(caller, disk); /* another program, at once */
 	sim_reserver_pause(&caller->reserver);
 	sim_disk_close(disk);
 	caller->slot->callers--;

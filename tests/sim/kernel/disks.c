@@ -41,10 +41,10 @@ static void portal_fill(struct rblk_portal *portal, unsigned int number, unsigne
 
 uint32_t sim_disk_starve, sim_disk_killed;
 
-void sim_disk_kill_caller(void)
+void sim_disk_kill_caller(uint64_t soon_ns)
 {
 	if (!sim_net.calm && sim_chance(sim_disk_killed))
-		sim_kernel_kill(sim_now_ns() + sim_below(sim_chance(500000) ? 2 * SIM_MS : 200 * SIM_MS));
+		sim_kernel_kill(sim_now_ns() + sim_below(sim_chance(500000) ? soon_ns : 200 * SIM_MS));
 }
 
 struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
@@ -79,7 +79,7 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	*sim_param_slot_bytes() = attach->slot_bytes;
 	if (!sim_net.calm && sim_chance(sim_disk_starve))
 		sim_kernel_starve();
-	sim_disk_kill_caller();
+	sim_disk_kill_caller(2 * SIM_MS);
 	error = rblk_disk_attach(&options, text);
 	if (sim_kernel_spare() && error)
 		sim_reached("module", "an attach is killed", NULL);
@@ -152,7 +152,8 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.write_cache = disk->gendisk->queue->write_cache,
 		.lost = rblk_durable_lost(disk),
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
-		.goes_on = session->core.state == CORE_SESSION_LIVE && !disk->unfenced && !disk->reserve_unfenced,
+		.goes_on = session->core.state == CORE_SESSION_LIVE && !disk->unfenced && !disk->reserve_unfenced &&
+			   !sim_reserve_left(disk),
 		.unfenced = unfenced(disk),
 		.fence_late = late_fence(session) >= 0,
 		.contexts = session->hw_queues,

@@ -97,10 +97,10 @@ bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other, bool 
 extern uint32_t sim_disk_kill_sending;
 /* Of a million mappings of a request's pages for the device: how many fail. */
 extern uint32_t sim_disk_unmapped;
-/* Of a million attaches and ioctls: how many are killed by their user (RESERVE is not: the next one might overtake it). */
+/* Of a million attaches and ioctls: how many are killed by their user. */
 extern uint32_t sim_disk_killed;
-/* Whoever calls a function of the kernel next may be: until sim_kernel_spare(). */
-void sim_disk_kill_caller(void);
+/* Whoever calls a function of the kernel next may be, soon half of the times: until sim_kernel_spare(). */
+void sim_disk_kill_caller(uint64_t soon_ns);
 /* Of a million attaches: how many find little memory. */
 extern uint32_t sim_disk_starve;
 /* Of a million OPENs of a disk that is attached: how many are answered late. */
@@ -146,6 +146,7 @@ struct rblk_session_command;
 bool sim_volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
 void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, unsigned long long epoch);
 void sim_fences_reset(void);
+void sim_reserve_reset(void);
 
 /* How a request has ended. */
 struct sim_disk_result {

@@ -7,11 +7,15 @@
 
 #include "kmod/call.h"
 #include "kmod/disk.h"
+#include "kmod/drive.h"
 #include "kmod/queue.h"
 #include "kmod/reservation.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/fabric_sim.h"
 #include "tests/sim/kernel/block.h"
 #include "tests/sim/kernel/module_kernel.h"
+#include "tests/sim/random.h"
+#include "tests/sim/seen.h"
 
 #define CALLERS_MAX 4u
 
@@ -23,6 +27,32 @@ static struct ioctl {
 	struct sim_disk_lost lost; /* the last attempt */
 	const struct rblk_disk *disk;
 } ioctls[CALLERS_MAX];
+
+/*
+ * RESERVEs under way, and those whose program was killed and that were lost afterwards: no other one goes to their volume
+ * before the fence (F5).
+ */
+#define SENT_MAX 64u
+static struct sent {
+	u64 number; /* F8; 0: free */
+	u8 uuid[16];
+	bool left; /* its program waits no more */
+	struct sim_disk_lost lost; /* what it is lost with, once .lost */
+} sents[SENT_MAX];
+
+static struct sent *sent_find(const u8 session_id[16], u64 number)
+{
+	for (unsigned int i = 0; i < SENT_MAX; i++)
+		if (sents[i].number == number && !sents[i].lost.lost &&
+		    (!number || !memcmp(sents[i].lost.session_id, session_id, sizeof(sents[i].lost.session_id))))
+			return &sents[i];
+	return NULL;
+}
+
+void sim_reserve_reset(void)
+{
+	memset(sents, 0, sizeof(sents));
+}
 
 static struct ioctl *ioctl_of(const void *context)
 {
@@ -56,12 +86,39 @@ static struct sim_disk_answer ioctl_end(struct ioctl *ioctl, int error)
 
 /* -- on its way ------------------------------------------------------------------------------------- */
 
+/* Is the fence owed of what was lost so? */
+static bool is_owed(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
+{
+	const struct core_session *core = &disk->session->core;
+	const struct core_lost *owed = &core->queue[lost->queue].lost;
+
+	return lost->lost && !memcmp(lost->session_id, disk->session->session_id, sizeof(lost->session_id)) &&
+	       core->epoch == lost->epoch && owed->waits && !owed->fenced && owed->incarnation >= lost->incarnation &&
+	       !sim_volume_is_fenced(disk, lost);
+}
+
+/* Those whose program was killed: each has ended, and the fence is known of one that was lost. */
+static void check_left(const struct rblk_disk *disk)
+{
+	for (unsigned int i = 0; i < SENT_MAX; i++) {
+		struct sent *sent = &sents[i];
+
+		if (!sent->number || !sent->left || memcmp(sent->uuid, disk->uuid, sizeof(sent->uuid)) ||
+		    memcmp(sent->lost.session_id, disk->session->session_id, sizeof(sent->lost.session_id)))
+			continue;
+		if (!sent->lost.lost)
+			sim_fail("the kernel: RESERVE is sent, and one of its volume is outstanding that was left");
+		sim_reached("module", "RESERVE follows one that was left and lost", NULL);
+		if (is_owed(disk, &sent->lost))
+			sim_fail("the kernel: RESERVE is sent, and a fence is owed for one that was left (F5)");
+		sent->number = 0;
+	}
+}
+
 /* F5: an earlier attempt is over. Section 3: RETRY is of those that were lost, and of no others. */
 static void attempt_check(const struct ioctl *ioctl, const struct rblk_queue *queue,
 			  const struct rblk_session_command *sc)
 {
-	const struct core_session *core = &queue->session->core;
-	const struct core_lost *owed = &core->queue[ioctl->lost.queue].lost;
 	bool retry = sc->flags & RBLK_CMD_RETRY;
 
 	if (retry && !ioctl->lost.lost)
@@ -69,10 +126,83 @@ static void attempt_check(const struct ioctl *ioctl, const struct rblk_queue *qu
 	if (!retry && ioctl->lost.lost)
 		sim_fail("the kernel: RESERVE does not say that it was lost before");
 	/* The queue may have been lost since it was chosen: then nothing is sent on it. */
-	if (ioctl->lost.lost && core->epoch == ioctl->lost.epoch && core_session_carries(core, queue->index) &&
-	    owed->waits && !owed->fenced && owed->incarnation >= ioctl->lost.incarnation &&
-	    !sim_volume_is_fenced(ioctl->disk, &ioctl->lost))
+	if (!core_session_carries(&queue->session->core, queue->index))
+		return;
+	if (is_owed(ioctl->disk, &ioctl->lost))
 		sim_fail("the kernel: RESERVE is sent again, and a fence is owed for it (F5)");
+	if (sc->opcode == RBLK_OP_RESERVE)
+		check_left(ioctl->disk);
+}
+
+/* Its program waits for it. NULL: a reader, or too many were left. */
+static struct sent *sent_begin(const struct rblk_disk *disk, const struct rblk_queue *queue,
+			       const struct rblk_session_command *sc)
+{
+	struct sent *sent = sc->opcode == RBLK_OP_RESERVE ? sent_find(NULL, 0) : NULL;
+
+	if (!sent)
+		return NULL;
+	*sent = (struct sent){ .number = sc->argument, .lost.queue = queue->index };
+	memcpy(sent->uuid, disk->uuid, sizeof(sent->uuid));
+	memcpy(sent->lost.session_id, disk->session->session_id, sizeof(sent->lost.session_id));
+	return sent;
+}
+
+static void sent_end(struct sent *sent, const struct rblk_session_command *sc, int error)
+{
+	if (!sent || sent->lost.lost)
+		return;
+	if (!sc->was_left) {
+		sent->number = 0;
+		return;
+	}
+	/* It may have ended already. */
+	sent->left = sent->number;
+	if (error == -EINTR)
+		sim_reached("module", "a program is killed that reserves", NULL);
+}
+
+void sim_seen_left_reserve(const struct rblk_call *call)
+{
+	const struct rblk_queue *queue = call->command.queue;
+	struct sent *sent = sent_find(queue->session->session_id, rblk_le64(call->command.wire.argument));
+
+	sim_reached("point", "left_reserve", NULL);
+	if (!sent)
+		return;
+	if (!call->command.error) {
+		sent->number = 0;
+		return;
+	}
+	sim_reached("module", "a RESERVE that was left is lost", NULL);
+	sent->lost.lost = true;
+	sent->lost.epoch = queue->epoch;
+	sent->lost.incarnation = queue->incarnation;
+}
+
+/* One of the disk's volume, whose program was killed, is outstanding; or NULL. */
+static const struct sent *sent_left(const struct rblk_disk *disk)
+{
+	for (unsigned int i = 0; i < SENT_MAX; i++)
+		if (sents[i].number && sents[i].left && !sents[i].lost.lost &&
+		    !memcmp(sents[i].uuid, disk->uuid, sizeof(sents[i].uuid)) &&
+		    !memcmp(sents[i].lost.session_id, disk->session->session_id, sizeof(sents[i].lost.session_id)))
+			return &sents[i];
+	return NULL;
+}
+
+bool sim_reserve_left(const struct rblk_disk *disk)
+{
+	return sent_left(disk);
+}
+
+/* The next program comes when its connection has just been lost. */
+static void lose_left(const struct rblk_disk *disk)
+{
+	const struct sent *sent = sent_left(disk);
+
+	if (sent && !sim_net.calm && sim_chance(800000))
+		rblk_queue_lost(disk->session->queues[sent->lost.queue], "killed by its user");
 }
 
 int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -83,10 +213,13 @@ int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc, u
 	struct ioctl *ioctl = ioctl_of(sim_context());
 	struct sim_disk_lost lost = { .lost = true, .queue = queue->index, .epoch = queue->epoch,
 				      .incarnation = queue->incarnation };
+	struct sent *sent;
 	int error;
 
 	attempt_check(ioctl, queue, sc);
+	sent = sent_begin(ioctl->disk, queue, sc);
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
+	sent_end(sent, sc, error);
 	ioctl->answered = !error || sc->status;
 	ioctl->status = sc->status;
 	if (ioctl->answered || error == -EBUSY)
@@ -132,8 +265,13 @@ struct sim_disk_answer sim_disk_reserve(struct rblk_disk *disk, const struct rbl
 {
 	struct block_device bdev = { disk->gendisk };
 	struct ioctl *ioctl = ioctl_begin(disk);
+	int error;
 
-	return ioctl_end(ioctl, reserve_call(&bdev, asked));
+	lose_left(disk);
+	sim_disk_kill_caller(100 * SIM_US);
+	error = reserve_call(&bdev, asked);
+	sim_kernel_spare();
+	return ioctl_end(ioctl, error);
 }
 
 int sim_disk_read_keys(struct rblk_disk *disk, uint64_t *keys, unsigned int *count)
@@ -143,7 +281,7 @@ int sim_disk_read_keys(struct rblk_disk *disk, uint64_t *keys, unsigned int *cou
 	struct pr_keys read = { .num_keys = min(*count, (unsigned int)ARRAY_SIZE(read.keys)) };
 	int error;
 
-	sim_disk_kill_caller();
+	sim_disk_kill_caller(2 * SIM_MS);
 	error = rblk_pr_ops.pr_read_keys(&bdev, &read);
 	if (sim_kernel_spare() && error == -EINTR)
 		sim_reached("module", "a reader of reservations is killed", NULL);
