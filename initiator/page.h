@@ -18,7 +18,7 @@
 #define INI_PAGE_VARIABLE "RBLK_STATISTICS"
 /* Where "yes" has them: below XDG_RUNTIME_DIR if that is set, else in the other. */
 #define INI_PAGE_RUNTIME_FOLDER "rblk"
-#define INI_RUN_FOLDER "/run/rblk" /* cmd/attach_record.c has the records of attached disks there, too */
+#define INI_RUN_FOLDER "/run/rblk"
 #define INI_PAGE_FOLDER INI_RUN_FOLDER "/sessions"
 /* The file's name, then ".PID.NUMBER". */
 #define INI_PAGE_PREFIX "librblk"

@@ -244,7 +244,7 @@ static int rblk_attach_build(struct rblk_disk *disk, char *text)
 	return error;
 }
 
-/* A disk that is registered, over a session that may be new. */
+/* A disk over a session that may be new. */
 static struct rblk_disk *rblk_attach_begin(const struct rblk_options *options)
 {
 	struct rblk_disk *disk = rblk_disk_alloc(&options->disk);
@@ -254,11 +254,11 @@ static struct rblk_disk *rblk_attach_begin(const struct rblk_options *options)
 		return disk;
 	session = rblk_session_join(&options->session, options->disk.own_session);
 	if (IS_ERR(session)) {
-		rblk_disk_put(disk);
+		rblk_disk_unregister(disk);
 		return ERR_CAST(session);
 	}
 	rblk_disk_get(disk); /* the attach's, besides the registry's */
-	rblk_disk_register(disk, session);
+	rblk_disk_join(disk, session);
 	return disk;
 }
 
@@ -270,6 +270,7 @@ int rblk_disk_attach(const struct rblk_options *options, char *text)
 	if (IS_ERR(disk)) {
 		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
 			  PTR_ERR(disk) == -ENOSPC   ? "too many disks"
+			  : PTR_ERR(disk) == -EEXIST ? "another disk has this name"
 			  : PTR_ERR(disk) == -ENOMEM ? "out of memory"
 						     : "this kernel has no HMAC-SHA256");
 		return PTR_ERR(disk);

@@ -6,7 +6,8 @@
 #ifndef RBLK_KMOD_ATTACH_LIMITS_H
 #define RBLK_KMOD_ATTACH_LIMITS_H
 
-#define RBLK_ATTACH_LINE_BYTES 1024 /* without its end */
+#define RBLK_ATTACH_LINE_BYTES 2048 /* without its end */
+#define RBLK_ATTACH_URI_BYTES 512   /* of uri=, with its end: printable, without blanks */
 
 #define RBLK_ATTACH_QUEUES 8 /* at most, unless said: one per processor up to so many */
 #define RBLK_ATTACH_CREDITS 128

@@ -7,6 +7,7 @@
  *	       [poll_queues=N] [credits=N] [initiator=NAME] [key=NAME] [connect_ms=N] [command_ms=N]
  *	       [reconnect_ms=N] [fail_fast_ms=N] [give_up_ms=N] [read_only] [volatile]
  *	       [own_session] [digest] [source=10.9.0.2[,10.9.1.2...]] [tos=N] [ack_timeout=N]
+ *	       [name=NAME] [uri=URI]
  *	detach device=rblk0 [force]
  *	keyring                       answers the number of the keyring that key= is in
  */
@@ -40,7 +41,7 @@ enum rblk_key {
 	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
 	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY,
 	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_KEY, KEY_DIGEST,
-	KEY_SOURCE, KEY_TOS, KEY_ACK_TIMEOUT, KEY_ERROR
+	KEY_SOURCE, KEY_TOS, KEY_ACK_TIMEOUT, KEY_NAME, KEY_URI, KEY_ERROR
 };
 
 static const match_table_t rblk_keys = {
@@ -54,6 +55,7 @@ static const match_table_t rblk_keys = {
 	{ KEY_OWN_SESSION, "own_session" },   { KEY_KEY, "key=%s" },
 	{ KEY_DIGEST, "digest" },	     { KEY_SOURCE, "source=%s" },
 	{ KEY_TOS, "tos=%s" },		     { KEY_ACK_TIMEOUT, "ack_timeout=%s" },
+	{ KEY_NAME, "name=%s" },	     { KEY_URI, "uri=%s" },
 	{ KEY_ERROR, NULL },
 };
 
@@ -110,21 +112,23 @@ static int rblk_control_name(char name[RBLK_NAME_BYTES], const char *value, cons
 	return -EINVAL;
 }
 
-/* A name in the keyring: it has no blanks, since it is a word of the line. */
-static int rblk_control_key(char key[RBLK_KEY_NAME_BYTES], const substring_t *value, char *text)
+/* The value must be printable. It has no blanks, since it is a word of the line. */
+static int rblk_control_print(char *to, size_t bytes, const substring_t *value, const char *word,
+			      char *text)
 {
 	const char *c;
 
-	if (match_strlcpy(key, value, RBLK_KEY_NAME_BYTES) >= RBLK_KEY_NAME_BYTES) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: key=%.64s...: longer than %u characters",
-			  key, RBLK_KEY_NAME_BYTES - 1);
+	if (match_strlcpy(to, value, bytes) >= bytes) {
+		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: longer than %zu characters",
+			  word, bytes - 1);
 		return -ENAMETOOLONG;
 	}
-	for (c = key; *c > ' ' && *c < 0x7f; c++)
+	for (c = to; *c > ' ' && *c < 0x7f; c++)
 		;
-	if (*key && !*c)
+	if (*to && !*c)
 		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "attach: key=: empty, or not printable");
+	scnprintf(text, RBLK_TEXT_BYTES, "attach: %.*s=: empty, or not printable",
+		  (int)strcspn(word, "="), word);
 	return -EINVAL;
 }
 
@@ -256,12 +260,18 @@ static int rblk_control_word(struct rblk_options *o, char *word,
 		return rblk_control_list(portals->sources, sizeof(portals->sources), &args[0], word,
 					 text);
 	case KEY_VOLUME:
+	case KEY_NAME:
 	case KEY_INITIATOR:
 		match_strlcpy(value, &args[0], sizeof(value));
-		return rblk_control_name(key == KEY_VOLUME ? o->disk.volume : o->session.initiator,
+		return rblk_control_name(key == KEY_VOLUME ? o->disk.volume :
+					 key == KEY_NAME   ? o->disk.name :
+							     o->session.initiator,
 					 value, word, text);
+	case KEY_URI:
+		return rblk_control_print(o->disk.uri, sizeof(o->disk.uri), &args[0], word, text);
 	case KEY_KEY:
-		return rblk_control_key(o->session.key, &args[0], text);
+		return rblk_control_print(o->session.key, sizeof(o->session.key), &args[0], word,
+					  text);
 	case KEY_READ_ONLY:
 		o->disk.read_only = true;
 		return 0;

@@ -25,6 +25,9 @@
 /* The words of an attach that are the disk's. */
 struct rblk_disk_options {
 	char volume[RBLK_NAME_BYTES];
+	/* what user space calls it: for sysfs alone; empty: not said */
+	char name[RBLK_NAME_BYTES]; /* of one disk at a time */
+	char uri[RBLK_ATTACH_URI_BYTES];
 	bool read_only;
 	bool accept_volatile; /* fsync() may succeed for what cannot be flushed */
 	bool own_session;     /* it shares no session */
@@ -52,7 +55,7 @@ struct rblk_disk {
 
 	struct mutex reservation_lock; /* one ioctl of pr_ops at a time; outside of all others */
 
-	u64 attachment; /* random; tells this attach from all others. No secret: sysfs, /run */
+	u64 attachment; /* random; tells this attach from all others. No secret: sysfs */
 
 	/*
 	 * The open volume. session->core_lock owns handle, closer, epoch, ready, gone, gate and
@@ -137,12 +140,15 @@ void rblk_disk_detach_all(void); /* module unload: nothing is open any more */
  * where it is said that they do not.
  */
 
-/* A new one, without a session. The caller's reference is the registry's. */
+/*
+ * A new one, in the registry, without a session; -EEXIST: another one has its name. The caller's
+ * reference is the registry's. It cannot be detached before it is added.
+ */
 struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options);
 void rblk_disk_get(struct rblk_disk *disk);
 void rblk_disk_put(struct rblk_disk *disk);
-/* Into the registry, and among the session's disks. It cannot be detached before it is added. */
-void rblk_disk_register(struct rblk_disk *disk, struct rblk_session *session);
+/* Among the session's disks. */
+void rblk_disk_join(struct rblk_disk *disk, struct rblk_session *session);
 /* No longer among its session's disks, and no work of it runs. Its last I/O has ended. */
 void rblk_disk_leave(struct rblk_disk *disk);
 /* Out of the registry; its reference is dropped. */

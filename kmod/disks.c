@@ -47,6 +47,22 @@ void rblk_disk_put(struct rblk_disk *disk)
 	kref_put(&disk->refs, rblk_disk_free);
 }
 
+/* Into the registry, unless another disk has its name. */
+static int rblk_disk_register(struct rblk_disk *disk)
+{
+	struct rblk_disk *other;
+	int error = 0;
+
+	mutex_lock(&rblk_disks_lock);
+	list_for_each_entry(other, &rblk_disks, entry)
+		if (disk->options.name[0] && !strcmp(other->options.name, disk->options.name))
+			error = -EEXIST;
+	if (!error)
+		list_add_tail(&disk->entry, &rblk_disks);
+	mutex_unlock(&rblk_disks_lock);
+	return error;
+}
+
 struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 {
 	struct rblk_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
@@ -66,10 +82,14 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	mutex_init(&disk->reservation_lock);
 	get_random_bytes(&disk->attachment, sizeof(disk->attachment));
 	rblk_volume_init(disk);
-	return disk;
+	error = rblk_disk_register(disk);
+	if (!error)
+		return disk;
+	rblk_disk_put(disk);
+	return ERR_PTR(error);
 }
 
-void rblk_disk_register(struct rblk_disk *disk, struct rblk_session *session)
+void rblk_disk_join(struct rblk_disk *disk, struct rblk_session *session)
 {
 	rblk_session_get(session);
 	disk->session = session;
@@ -78,9 +98,6 @@ void rblk_disk_register(struct rblk_disk *disk, struct rblk_session *session)
 	list_add_tail(&disk->peer, &session->disks);
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&session->lifecycle);
-	mutex_lock(&rblk_disks_lock);
-	list_add_tail(&disk->entry, &rblk_disks);
-	mutex_unlock(&rblk_disks_lock);
 }
 
 void rblk_disk_leave(struct rblk_disk *disk)

@@ -34,6 +34,8 @@ static struct rblk_disk *rblk_sysfs_disk(struct device *dev)
 RBLK_SHOW(state, "%s", rblk_disk_state(disk));
 RBLK_SHOW(target, "%s", rblk_session_peer(disk->session));
 RBLK_SHOW(volume, "%s", disk->options.volume);
+RBLK_SHOW(name, "%s", disk->options.name);
+RBLK_SHOW(uri, "%s", disk->options.uri);
 RBLK_SHOW(initiator, "%s", disk->session->options.initiator);
 RBLK_SHOW(key, "%s", disk->session->options.key); /* its name */
 RBLK_SHOW(digest, "%u", disk->session->options.digest);
@@ -132,6 +134,8 @@ static struct attribute *rblk_attributes[] = {
 	&dev_attr_state.attr,
 	&dev_attr_target.attr,
 	&dev_attr_volume.attr,
+	&dev_attr_name.attr,
+	&dev_attr_uri.attr,
 	&dev_attr_initiator.attr,
 	&dev_attr_key.attr,
 	&dev_attr_digest.attr,

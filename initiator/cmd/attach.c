@@ -64,24 +64,12 @@ static void attach_entry_run(struct attach_done *done, const struct attach_entry
 	}
 }
 
-/* Is there a device of this name? Then --all has nothing to do for it. */
-static bool attach_entry_there(const struct attach_entry *entry)
-{
-	struct attached *list;
-	int count = attached_list("", &list);
-	bool there = false;
-
-	for (int i = 0; i < count && entry->name; i++)
-		there |= !strcmp(list[i].name, entry->name);
-	free(list);
-	return there;
-}
-
 /* From rblktab: the volume of this name, or with NULL all of them. */
 static void attach_from_tab(struct attach_done *done, const char *name)
 {
 	const struct attach_entry *entry;
 	struct attach_tab tab;
+	char device[16];
 	int err = attach_tab_read(values.tab, &tab);
 
 	if (err) {
@@ -92,7 +80,7 @@ static void attach_from_tab(struct attach_done *done, const char *name)
 	}
 	for (size_t i = 0; i < tab.count && !name; i++) {
 		entry = &tab.entries[i];
-		if (entry->error[0] || (!entry->noauto && !attach_entry_there(entry)))
+		if (entry->error[0] || (!entry->noauto && !attached_named("", entry->name, device)))
 			attach_entry_run(done, entry);
 	}
 	if (name) {

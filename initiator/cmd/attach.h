@@ -8,11 +8,10 @@
  *	attach_line.c         the line that the module reads: pure
  *	attach_tab.c          rblktab(5)
  *	attach_control.c      the control device, secrets for the module
- *	attach_record.c       the names of what is attached, /run/rblk/
  *	attached.c            what is attached, from sysfs; prints it
  *	detach.c              rblk detach: who uses a disk, what they have not written
  *
- * `root` is "" but in tests: the folder that holds /sys, /run and /proc.
+ * `root` is "" but in tests: the folder that holds /sys and /proc.
  */
 #ifndef RBLK_CMD_ATTACH_H
 #define RBLK_CMD_ATTACH_H
@@ -36,6 +35,7 @@ struct attach_options {
 	uint64_t reconnect_ms, tos, ack_timeout;                       /* 0: not set */
 	uint64_t fail_fast_ms, give_up_ms;                             /* ATTACH_UNSAID: not set */
 	const char *initiator, *key, *source;                          /* NULL: not set */
+	const char *disk_name, *uri; /* for sysfs; attach_run() sets them. NULL, or disk_name "": not set */
 	bool read_only, accept_volatile, own_session, digest;
 };
 #define ATTACH_UNSAID UINT64_MAX
@@ -91,6 +91,8 @@ struct attach_options {
 	  "how long I/O waits for a lost connection, then fails (default: "                        \
 	  CMD_QUOTE(RBLK_ATTACH_GIVE_UP_S) "s)" }
 
+/* A name, or the whole path of a file. */
+bool attach_key_valid(const char *name);
 /* A URI that can be attached. 0, or -EINVAL with `reason` (ATTACH_REASON_BYTES), URI first. */
 int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason);
 /*
@@ -132,7 +134,7 @@ bool attach_name_valid(const char *name);
 
 #define ATTACHED_COUNTERS_MAX 32
 
-/* One attached volume, as sysfs and its record tell it. Texts are empty where there is none. */
+/* One attached volume, as sysfs tells it. Texts are empty where there is none. */
 struct attached {
 	char device[16]; /* "rblk0" */
 	unsigned int index;
@@ -169,25 +171,14 @@ int attached_list(const char *root, struct attached **list);
 int attached_acknowledge(const char *root, const struct attached *attached);
 uint64_t attached_counter(const struct attached *attached, const char *name);
 
+/* Has one of them this name? False with "", and "" in device: none has. */
+bool attached_named(const char *root, const char *name, char device[16]);
 /* The one of the list that the operand means; NULL after an error message. */
 const struct attached *attached_find(const char *operand, const struct attached *list, int count);
 
 /* Both: enum cmd_exit. */
 int attached_print(const struct attached *list, int count);
 int attached_print_json(const struct attached *list, int count);
-
-/* -- attach_record.c --------------------------------------------------------------------------- */
-
-/* The name and URI of the device, by ->device and ->attachment; left as they are without a record. */
-void attach_record_read(const char *root, struct attached *attached);
-/*
- * Keep attached->name and ->uri, for later commands and for udev. 0, -EEXIST when another device
- * has the name already, or -errno.
- */
-int attach_record_write(const char *root, const struct attached *attached);
-void attach_record_remove(const char *root, const struct attached *attached);
-/* Remove the records of devices that were removed without this command. */
-void attach_record_clean(const char *root);
 
 /* -- detach.c ---------------------------------------------------------------------------------- */
 
@@ -203,8 +194,6 @@ int attach_control_send(int control, const char *line, char *answer);
 /* Run a program that prints nothing of its own; its exit status, or -errno. */
 int attach_program_run(const char *const argv[]);
 
-/* A name, or the whole path of a file. */
-bool attach_key_valid(const char *name);
 /* The file's first secret becomes the key of this name. These: enum cmd_exit, after an error message. */
 int attach_key_install(int control, const char *path, const char *name);
 int attach_key_remove(int control, const char *name);

@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "proto/secret/secret.h"
-#include "proto/wire/wire_check.h"
 
 /* -- the device -------------------------------------------------------------------------------- */
 
@@ -91,28 +90,6 @@ int attach_control_send(int control, const char *line, char *answer)
 /* The module's bytes are the library's. */
 _Static_assert(RBLK_KEY_BYTES == RBLK_SECRET_BYTES, "a key has room for a secret");
 
-static bool key_is_file(const char *name)
-{
-	return name[0] == '/';
-}
-
-bool attach_key_valid(const char *name)
-{
-	char padded[RBLK_NAME_BYTES] = "";
-	size_t length = strlen(name);
-
-	if (key_is_file(name)) {
-		for (const char *c = name; *c; c++)
-			if (*c <= ' ' || *c >= 0x7f)
-				return false;
-		return length < RBLK_KEY_NAME_BYTES;
-	}
-	if (length >= sizeof(padded))
-		return false;
-	memcpy(padded, name, length);
-	return rblk_name_valid(padded);
-}
-
 /* The keyring's number, or -1 after an error message. */
 static long key_ring(int control)
 {
@@ -180,5 +157,5 @@ int attach_key_remove(int control, const char *name)
 
 int attach_key_prepare(int control, const char *name)
 {
-	return name && key_is_file(name) ? attach_key_install(control, name, name) : CMD_OK;
+	return name && name[0] == '/' ? attach_key_install(control, name, name) : CMD_OK;
 }

@@ -88,6 +88,25 @@ static bool line_name_valid(const char *name)
 	return rblk_name_valid(padded);
 }
 
+/* The module's bytes are the command's. */
+_Static_assert(ATTACH_NAME_BYTES == RBLK_NAME_BYTES && RBLK_ATTACH_URI_BYTES == RBLK_URI_BYTES, "both have room");
+
+/* Printable, without blanks. */
+static bool line_word_valid(const char *word, size_t most)
+{
+	size_t length = strlen(word);
+
+	for (size_t i = 0; i < length; i++)
+		if (word[i] <= ' ' || word[i] >= 0x7f)
+			return false;
+	return length <= most;
+}
+
+bool attach_key_valid(const char *name)
+{
+	return name[0] == '/' ? line_word_valid(name, RBLK_KEY_NAME_BYTES - 1) : line_name_valid(name);
+}
+
 static int line_check_names(const struct attach_options *o, u16 hosts, char *reason)
 {
 	struct ini_addresses sources;
@@ -103,6 +122,10 @@ static int line_check_names(const struct attach_options *o, u16 hosts, char *rea
 		snprintf(reason, ATTACH_REASON_BYTES,
 			 "key \"%.64s\": 1 to %d letters, digits and . _ : + -, or the whole path of a file, "
 			 "without blanks", o->key, RBLK_NAME_BYTES - 1);
+		return -EINVAL;
+	}
+	if (o->uri && !line_word_valid(o->uri, RBLK_ATTACH_URI_BYTES - 1)) {
+		snprintf(reason, ATTACH_REASON_BYTES, "%.80s: blanks, and characters that are not printable, are written as %%XX", o->uri);
 		return -EINVAL;
 	}
 	fault = o->source ? ini_source_parse(o->source, hosts, &sources) : NULL;
@@ -154,6 +177,10 @@ static void line_add_options(struct attach_line *line, const struct attach_optio
 		line_add(line, " own_session");
 	if (o->digest)
 		line_add(line, " digest");
+	if (o->disk_name && o->disk_name[0])
+		line_add(line, " name=%s", o->disk_name);
+	if (o->uri)
+		line_add(line, " uri=%s", o->uri);
 }
 
 int attach_line_compose(const struct ini_uri *uri, const char *address,

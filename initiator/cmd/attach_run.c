@@ -2,9 +2,7 @@
 /* Owns one attach from beginning to end, over all addresses of its hosts. */
 #include "initiator/cmd/attach.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -173,8 +171,8 @@ int attach_hosts(const char *name, const struct ini_uri *uri, int control, const
 		if (!err)
 			snprintf(device, bytes, "%.*s", (int)bytes - 1, refusals.lines[tries]);
 		tries++;
-		/* A wrong line is wrong for every address. */
-		if (!err || err == -EINVAL || err == -ERANGE || err == -E2BIG)
+		/* A wrong line is wrong for every address, and a name that is taken is. */
+		if (!err || err == -EINVAL || err == -ERANGE || err == -E2BIG || err == -EEXIST)
 			break;
 	}
 	for (unsigned int i = 0; err && i < tries; i++)
@@ -186,19 +184,10 @@ int attach_hosts(const char *name, const struct ini_uri *uri, int control, const
 
 /* -- one attach -------------------------------------------------------------------------------- */
 
-/*
- * One attach from beginning to end: the URI, the module's answer, the device node, the record, and an event
- * for udev.
- */
+/* One attach from beginning to end: the URI, the module's answer, the device node, and udev. */
 
 #define RUN_NODE_MS 10000        /* devtmpfs makes nodes at once, udev soon */
 #define RUN_POLL_MS 20
-
-static const char *run_prefix(const char *name, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%s%s", name, name[0] ? ": " : "");
-	return text;
-}
 
 /* The node in /dev that is this very device. */
 static bool run_node_there(const char *device)
@@ -233,113 +222,40 @@ static bool run_node_wait(const char *device)
 	return false;
 }
 
-/* Makes udev process the disk or partition again. */
-static void run_trigger(const char *folder)
+/* udev links the disk by its name, which sysfs shows: wait for that, at most 10 s; not at all where no udev runs. */
+static void run_wait_for_link(const char *name)
 {
-	char path[PATH_MAX];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/uevent", folder);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (write(fd, "change", 6) < 0)
-		cmd_error("%s: %s; its links by name may be missing", path, strerror(errno));
-	close(fd);
-}
-
-/*
- * The record came after the disk's own uevent: have udev's rule read it, for the disk and then for
- * its partitions, and wait for the link (at most 10 s; not at all where no udev runs).
- */
-static void run_tell_udev(const struct attached *attached)
-{
-	char folder[PATH_MAX], part[PATH_MAX + NAME_MAX + 2], link[128];
+	char link[128];
 	const char *const settle[] = { "udevadm", "settle", "--timeout=10", link, NULL };
-	struct dirent *entry;
-	DIR *dir;
 
-	snprintf(folder, sizeof(folder), "/sys/block/%s", attached->device);
-	run_trigger(folder);
-	dir = opendir(folder);
-	while (dir && (entry = readdir(dir))) {
-		if (strncmp(entry->d_name, attached->device, strlen(attached->device)))
-			continue;
-		snprintf(part, sizeof(part), "%s/%s", folder, entry->d_name);
-		run_trigger(part);
-	}
-	if (dir)
-		closedir(dir);
-	snprintf(link, sizeof(link), "--exit-if-exists=/dev/rblk/by-name/%s", attached->name);
+	snprintf(link, sizeof(link), "--exit-if-exists=/dev/rblk/by-name/%s", name);
 	/* Its failure does not fail the attach: without rules there is no link to wait for. */
 	if (!access("/run/udev/control", F_OK))
 		attach_program_run(settle);
-}
-
-/* The device exists; record what the module does not know. Undone if the name is taken. */
-static int run_finish(int control, const char *name, const char *uri, const char *device,
-		      struct attached *attached)
-{
-	char prefix[ATTACH_NAME_BYTES + 4], line[ATTACH_LINE_BYTES], answer[ATTACH_ANSWER_BYTES];
-	int err;
-
-	run_prefix(name, prefix, sizeof(prefix));
-	if (!run_node_wait(device) || attached_read("", device, attached)) {
-		cmd_error("%s/dev/%s: attached, but the device does not appear", prefix, device);
-		return -ENODEV;
-	}
-	snprintf(attached->name, sizeof(attached->name), "%s", name);
-	snprintf(attached->uri, sizeof(attached->uri), "%s", uri);
-	err = attach_record_write("", attached);
-	if (err == -EEXIST) {
-		cmd_error("%sis being attached by another command", prefix);
-		snprintf(line, sizeof(line), "detach device=%s", device);
-		if (attach_control_send(control, line, answer))
-			cmd_error("%s%s", prefix, answer);
-		return err;
-	}
-	if (err)
-		cmd_error("%s/run/rblk: %s; detach it as /dev/%s", prefix, strerror(-err), device);
-	else if (name[0])
-		run_tell_udev(attached);
-	return 0;
-}
-
-/* The name's device, where it has one already. */
-static bool run_name_taken(const char *name)
-{
-	struct attached *list;
-	int count = attached_list("", &list);
-	bool taken = false;
-
-	for (int i = 0; i < count && name[0] && !taken; i++) {
-		taken = !strcmp(list[i].name, name);
-		if (taken)
-			cmd_error("%s: is attached already, as /dev/%s", name, list[i].device);
-	}
-	free(list);
-	return taken;
 }
 
 int attach_run(const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached)
 {
 	char reason[ATTACH_REASON_BYTES], line[ATTACH_LINE_BYTES], found[RBLK_URI_BYTES], device[16];
+	struct attach_options own = *options;
 	struct ini_uri parsed;
 	int control, err;
 
-	if (attach_uri_parse(uri, &parsed, reason) ||
-	    attach_line_compose(&parsed, "::", options, line, reason)) {
+	own.disk_name = name;
+	own.uri = uri;
+	if (attach_uri_parse(uri, &parsed, reason) || attach_line_compose(&parsed, "::", &own, line, reason)) {
 		cmd_error("%s", reason);
 		return -1;
 	}
-	if (run_name_taken(name))
+	if (attached_named("", name, device)) {
+		cmd_error("%s: is attached already, as /dev/%s", name, device);
 		return -1;
+	}
 	control = attach_control_open();
 	if (control < 0)
 		return -1;
-	attach_record_clean("");
-	/* Only now: asking takes a second. The record keeps the name. */
+	/* Only now: asking takes a second. The module shows the name that was given. */
 	if (discover_uri_is(uri) && (discover_uri_resolve(uri, DISCOVER_RDMA, found) ||
 				     attach_uri_parse(found, &parsed, reason))) {
 		close(control);
@@ -349,9 +265,15 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 		close(control);
 		return -1;
 	}
-	err = attach_hosts(name, &parsed, control, options, device, sizeof(device));
-	if (!err)
-		err = run_finish(control, name, uri, device, attached);
+	err = attach_hosts(name, &parsed, control, &own, device, sizeof(device));
 	close(control);
-	return err ? -1 : 0;
+	if (err)
+		return -1;
+	if (!run_node_wait(device) || attached_read("", device, attached)) {
+		cmd_error("%s%s/dev/%s: attached, but the device does not appear", name, name[0] ? ": " : "", device);
+		return -1;
+	}
+	if (name[0])
+		run_wait_for_link(name);
+	return 0;
 }

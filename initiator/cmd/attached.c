@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the list of attached disks: what sysfs and the records say of each, which one an operand means, and how they are
+ * Owns the list of attached disks: what sysfs says of each, which one an operand means, and how they are
  * printed. For `rblk list --attached` and for the verbs that take one disk.
  */
 #include "initiator/cmd/attach.h"
@@ -126,6 +126,8 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	attached_file(root, device, "rblk/reason", a->reason, sizeof(a->reason));
 	attached_file(root, device, "rblk/target", a->target, sizeof(a->target));
 	attached_file(root, device, "rblk/volume", a->volume, sizeof(a->volume));
+	attached_file(root, device, "rblk/name", a->name, sizeof(a->name));
+	attached_file(root, device, "rblk/uri", a->uri, sizeof(a->uri));
 	attached_file(root, device, "rblk/attachment", a->attachment, sizeof(a->attachment));
 	attached_file(root, device, "rblk/wwid", a->wwid, sizeof(a->wwid));
 	attached_file(root, device, "rblk/serial", a->serial, sizeof(a->serial));
@@ -148,8 +150,6 @@ int attached_read(const char *root, const char *device, struct attached *a)
 	a->read_only = attached_number(root, device, "ro") != 0;
 	attached_read_counters(root, a);
 	attached_read_paths(root, a);
-	if (a->attachment[0])
-		attach_record_read(root, a);
 	return 0;
 }
 
@@ -227,6 +227,19 @@ uint64_t attached_counter(const struct attached *attached, const char *name)
  * Which attached disk an operand means: a device or a link to it, a name, or the URI that it was attached with.
  * For the verbs that take one disk.
  */
+
+bool attached_named(const char *root, const char *name, char device[16])
+{
+	struct attached *list;
+	int count = attached_list(root, &list);
+
+	device[0] = '\0';
+	for (int i = 0; i < count && name[0]; i++)
+		if (!strcmp(list[i].name, name))
+			memcpy(device, list[i].device, sizeof(list[i].device));
+	free(list);
+	return device[0];
+}
 
 static bool found_hosts_equal(const struct ini_uri *a, const struct ini_uri *b)
 {

@@ -356,7 +356,6 @@ static int detach_device(int control, const struct attached *attached)
 		cmd_error("%s", answer);
 		return err;
 	}
-	attach_record_remove("", attached);
 	return 0;
 }
 

@@ -83,7 +83,7 @@ is doctor
 json_is '(.rdma_devices | length) == 2 and (.problems | length) > 1 and .connection.error == "refused"'
 
 root=$scratch/root
-mkdir -p "$root/sys/block/rblk0/rblk" "$root/sys/block/rblk0/rblk_counters" "$root/sys/block/rblk0/queue" "$root/run/rblk"
+mkdir -p "$root/sys/block/rblk0/rblk" "$root/sys/block/rblk0/rblk_counters" "$root/sys/block/rblk0/queue"
 expect 0 "$FACTS" attached "$root"
 is list_attached
 (
@@ -94,6 +94,8 @@ is list_attached
 	echo 7000 > rblk/give_up_ms
 	echo > rblk/key
 	echo 0 > rblk/digest
+	echo data > rblk/name
+	echo rblk://storage/disk > rblk/uri
 	echo 12 > rblk_counters/commands
 	echo 3 > rblk_counters/messages
 	printf '10.0.0.1:4430\n10.0.0.2:4430\n' > rblk/portals
@@ -102,7 +104,7 @@ is list_attached
 expect 0 "$FACTS" attached "$root"
 is list_attached
 json_is '.attached[0] | .state == "recovering" and .give_up_ns == 7000000000 and .counters.commands == 12 and
-	.key == null and .digest == false and
+	.key == null and .digest == false and .name == "data" and .uri == "rblk://storage/disk" and
 	[.paths[] | .host, .path_state, .connections] == ["10.0.0.1:4430", "down", 0, "10.0.0.2:4430", "up", 1]'
 echo db1.key > "$root/sys/block/rblk0/rblk/key"
 echo 1 > "$root/sys/block/rblk0/rblk/digest"

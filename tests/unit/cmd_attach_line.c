@@ -43,6 +43,8 @@ static void everything_can_be_said(void **state)
 		.initiator = "me",
 		.key = "/etc/rblk/key",
 		.source = "fe80::1%eth0,::2",
+		.disk_name = "data",
+		.uri = "rblk://h,i/v",
 		.tos = 104,
 		.ack_timeout = 18,
 		.read_only = true,
@@ -55,7 +57,7 @@ static void everything_can_be_said(void **state)
 	assert_string_equal(line, "attach address=::1,::3 port=4430,4430 volume=v queues=4 poll_queues=2 credits=32 "
 				  "initiator=me key=/etc/rblk/key connect_ms=100 command_ms=2000 reconnect_ms=300 "
 				  "fail_fast_ms=0 give_up_ms=0 source=fe80::1%eth0,::2 tos=104 ack_timeout=18 "
-				  "read_only volatile own_session digest");
+				  "read_only volatile own_session digest name=data uri=rblk://h,i/v");
 }
 
 static void each_host_has_its_port(void **state)
@@ -81,6 +83,24 @@ static void a_name_is_one_word(void **state)
 		assert_int_equal(attach_line_compose(&uri, "::1", &options, line, reason), -EINVAL);
 		assert_non_null(strstr(reason, "1 to 63 letters"));
 	}
+}
+
+static void a_uri_is_one_word(void **state)
+{
+	static const char *const bad[] = { "rblk://a b/v", "rblk://a\tb/v", "rblk://b\303\274cher/v" };
+	struct attach_options options = ATTACH_OPTIONS_DEFAULTS;
+	struct ini_uri uri;
+
+	for (size_t i = 0; i < UNIT_LENGTH(bad); i++) {
+		options.uri = bad[i];
+		assert_int_equal(attach_uri_parse(bad[i], &uri, reason), 0);
+		assert_int_equal(attach_line_compose(&uri, "::1", &options, line, reason), -EINVAL);
+		assert_non_null(strstr(reason, "are written as %XX"));
+	}
+	options.uri = "rblk://a%20b/v";
+	options.disk_name = "";
+	compose(options.uri, "::1", &options);
+	assert_string_equal(line, "attach address=::1 port=4430 volume=v uri=rblk://a%20b/v");
 }
 
 static void a_source_is_addresses(void **state)
@@ -123,6 +143,7 @@ int main(void)
 		cmocka_unit_test(everything_can_be_said),
 		cmocka_unit_test(each_host_has_its_port),
 		cmocka_unit_test(a_name_is_one_word),
+		cmocka_unit_test(a_uri_is_one_word),
 		cmocka_unit_test(a_source_is_addresses),
 		cmocka_unit_test(other_uris_are_refused),
 	};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The list of attached volumes comes from sysfs and the records of /run/rblk; the users of a disk
- * come from mounts, holders and swaps. Method: a root folder made for the test.
+ * The list of attached volumes comes from sysfs; the users of a disk come from mounts, holders and swaps. Method: a root folder made for the test.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -45,7 +44,6 @@ static int setup(void **state)
 	snprintf(root, sizeof(root), "/tmp/rblk-root.XXXXXX");
 	if (!mkdtemp(root))
 		return -1;
-	put("/run/x", "");
 	put_device("sda", "size", "8\n");
 	put_device("rblk10", "rblk/state", "live\n");
 	put_device("rblk10", "rblk/attachment", "aa\n");
@@ -120,46 +118,24 @@ static void others_are_not_ours(void **state)
 		assert_int_equal(attached_read(root, names[i], &attached), -ENODEV);
 }
 
-static void records_are_of_one_attachment(void **state)
+/* Its name and URI are what sysfs says; a disk may have neither. */
+static void names_are_the_modules(void **state)
 {
-	struct attached attached, other;
+	struct attached attached;
+	char device[16];
 
+	assert_false(attached_named(root, "data", device));
+	put_device("rblk2", "rblk/name", "data\n");
+	put_device("rblk2", "rblk/uri", "rblk://host/disk\n");
+	put_device("rblk10", "rblk/name", "\n");
 	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
-	strcpy(attached.name, "data");
-	strcpy(attached.uri, "rblk://host/disk");
-	assert_int_equal(attach_record_write(root, &attached), 0);
-	assert_int_equal(attached_read(root, "rblk2", &other), 0);
-	assert_string_equal(other.name, "data");
-	assert_string_equal(other.uri, "rblk://host/disk");
-
-	/* A second one of that name; without a name there may be many. */
-	assert_int_equal(attached_read(root, "rblk10", &other), 0);
-	strcpy(other.name, "data");
-	assert_int_equal(attach_record_write(root, &other), -EEXIST);
-	other.name[0] = '\0';
-	strcpy(other.uri, "rblk://host/two");
-	assert_int_equal(attach_record_write(root, &other), 0);
-
-	/* The device was detached and attached again: the record belongs to the old attachment,
-	 * and cleaning removes it. A late removal of the old record does not remove the new one. */
-	put_device("rblk2", "rblk/attachment", "cc\n");
-	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
-	assert_string_equal(attached.name, "");
-	assert_string_equal(attached.uri, "");
-	attach_record_clean(root);
-	put_device("rblk2", "rblk/attachment", "bb\n");
-	assert_int_equal(attached_read(root, "rblk2", &attached), 0);
-	assert_string_equal(attached.name, "");
-	assert_int_equal(attached_read(root, "rblk10", &other), 0);
-	assert_string_equal(other.uri, "rblk://host/two");
-	attached = other;
-	strcpy(attached.attachment, "dd");
-	attach_record_remove(root, &attached);
-	assert_int_equal(attached_read(root, "rblk10", &attached), 0);
-	assert_string_equal(attached.uri, "rblk://host/two");
-	attach_record_remove(root, &other);
-	assert_int_equal(attached_read(root, "rblk10", &other), 0);
-	assert_string_equal(other.uri, "");
+	assert_string_equal(attached.name, "data");
+	assert_string_equal(attached.uri, "rblk://host/disk");
+	assert_true(attached_named(root, "data", device));
+	assert_string_equal(device, "rblk2");
+	assert_false(attached_named(root, "dat", device));
+	assert_false(attached_named(root, "", device));
+	assert_string_equal(device, "");
 }
 
 /* F7: the module is told once, and only about the attachment that was meant. */
@@ -234,7 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(devices_are_found_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(others_are_not_ours, setup, teardown),
-		cmocka_unit_test_setup_teardown(records_are_of_one_attachment, setup, teardown),
+		cmocka_unit_test_setup_teardown(names_are_the_modules, setup, teardown),
 		cmocka_unit_test_setup_teardown(losses_are_acknowledged, setup, teardown),
 		cmocka_unit_test_setup_teardown(operands_find_their_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(users_are_named, setup, teardown),

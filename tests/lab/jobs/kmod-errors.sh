@@ -49,7 +49,10 @@ refused "detach device=rblk7" 'rblk7: no such device'
 refused "detach" 'device= is needed'
 refused "$(printf 'attach\nattach')" 'expected one line'
 refused "attach address=$(printf '1%.0s' {1..64}) volume=disk" 'not a numeric address'
-refused "attach $(printf '%1100s' x)" 'a line is at most 1024 bytes'
+refused "attach address=$LAB_ADDR volume=disk name=a/b" 'letters, digits and ._:+- only'
+refused "attach address=$LAB_ADDR volume=disk uri=$(printf 'b\303\274cher')" 'uri=: empty, or not printable'
+refused "attach address=$LAB_ADDR volume=disk uri=$(printf '1%.0s' {1..512})" 'longer than 511 characters'
+refused "attach $(printf '%2100s' x)" 'a line is at most 2048 bytes'
 
 # Each answer of one open file is read from its beginning, those of refused lines as well.
 exec 7<> /dev/rblk-control
