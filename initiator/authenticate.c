@@ -19,7 +19,7 @@ static void auth_refuse(struct ini_queue *queue, u32 why, const char *words)
 
 	ini_session_note(session, "%s: queue %u: authentication as \"%s\" failed: %s",
 			 queue->conn ? fab_conn_peer(queue->conn) : ini_session_peer(session),
-			 queue->index, session->initiator_name, words);
+			 queue->index, session->identity.name, words);
 	session->failure.last = -EACCES;
 	ini_portal_failed(queue, -EACCES);
 	core_session_rejected(&session->core, queue->index, RBLK_REJECT_DENIED, why, session->now_ns);
@@ -44,7 +44,7 @@ static bool auth_report(struct ini_queue *queue, u32 step, struct rblk_wire_auth
 	memcpy(report, queue->session->control.memory->authenticate[queue->index].report, sizeof(*report));
 	if (!rblk_check_authenticate(report, sizeof(*report)) &&
 	    core_proof_continues(report, step, queue->proof.target_nonce,
-				 queue->session->initiator_name))
+				 queue->session->identity.name))
 		return true;
 	auth_refuse(queue, RBLK_DENIED_UNSAID, "the target's answer is malformed");
 	return false;
@@ -57,7 +57,7 @@ static void auth_send(struct ini_queue *queue, u32 step, const u8 *proof, rblk_c
 	int err;
 
 	core_proof_message(&message, step, queue->proof.initiator_nonce, proof,
-			   queue->session->initiator_name);
+			   queue->session->identity.name);
 	err = ini_control_authenticate(queue, &command, &message, done);
 	if (err)
 		ini_queue_lose(queue, err, "AUTHENTICATE cannot be sent: %s", strerror(-err));
@@ -70,12 +70,12 @@ static void second_done(void *arg, const struct rblk_result *result)
 
 	if (!auth_answered(queue, result) || !auth_report(queue, 2, &report))
 		return;
-	if (rblk_proof_find(queue->session->secrets, &queue->proof, CORE_PROOF_TARGET, report.proof)) {
+	if (rblk_proof_find(queue->session->identity.secrets, &queue->proof, CORE_PROOF_TARGET, report.proof)) {
 		auth_refuse(queue, RBLK_DENIED_PROOF, "the target did not prove that it has the secret");
 		return;
 	}
 	queue->proven = true;
-	ini_event_accepted(queue);
+	ini_queue_accepted(queue);
 }
 
 static void first_done(void *arg, const struct rblk_result *result)
@@ -87,7 +87,7 @@ static void first_done(void *arg, const struct rblk_result *result)
 	if (!auth_answered(queue, result) || !auth_report(queue, 1, &report))
 		return;
 	memcpy(queue->proof.target_nonce, report.nonce, sizeof(queue->proof.target_nonce));
-	rblk_prove(queue->session->secrets, 0, &queue->proof, CORE_PROOF_INITIATOR, proof);
+	rblk_prove(queue->session->identity.secrets, 0, &queue->proof, CORE_PROOF_INITIATOR, proof);
 	auth_send(queue, 2, proof, second_done);
 }
 
@@ -96,12 +96,12 @@ void ini_authenticate(struct ini_queue *queue)
 	struct fab_channel room;
 	const struct fab_channel *channel = fab_conn_channel(queue->conn, &room);
 
-	if (!rblk_secrets_count(queue->session->secrets)) {
+	if (!rblk_secrets_count(queue->session->identity.secrets)) {
 		auth_refuse(queue, RBLK_DENIED_UNSAID, "a process that was forked does not have the secret");
 		return;
 	}
 	core_proof_begin(&queue->proof, &queue->login, &queue->accept, channel ? channel->binding : NULL);
 	env_random(queue->proof.initiator_nonce, sizeof(queue->proof.initiator_nonce));
-	memcpy(queue->proof.name, queue->session->initiator_name, sizeof(queue->proof.name));
+	memcpy(queue->proof.name, queue->session->identity.name, sizeof(queue->proof.name));
 	auth_send(queue, 1, NULL, first_done);
 }

@@ -1,87 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the sending side: slots, and packing what is pending into as few messages as it fits in
+ * Owns the sending side: packing what is pending into as few messages as it fits in
  * (core/batch.h), gathered straight from the user's buffers and posted as one chain. No system
  * call, no lock and no allocation of its own.
  */
 #include "initiator/queue.h"
 
 #include "initiator/session.h"
-
-/* -- lists ------------------------------------------------------------------------------------- */
-
-void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place)
-{
-	slot->place = place;
-	slot->next = NULL;
-	if (list->tail)
-		list->tail->next = slot;
-	else
-		list->head = slot;
-	list->tail = slot;
-}
-
-struct ini_slot *ini_list_pop(struct ini_list *list)
-{
-	struct ini_slot *slot = list->head;
-
-	if (!slot)
-		return NULL;
-	list->head = slot->next;
-	if (!list->head)
-		list->tail = NULL;
-	slot->next = NULL;
-	slot->place = INI_PLACE_NONE;
-	return slot;
-}
-
-/* -- slots ------------------------------------------------------------------------------------- */
-
-struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved)
-{
-	struct ini_slot *slot;
-	int tag;
-
-	if (queue->state != INI_QUEUE_LIVE ||
-	    (!reserved && !core_session_open(&queue->session->core, queue->index)))
-		return NULL;
-	tag = core_tags_take(&queue->tags, reserved);
-	if (tag < 0)
-		return NULL;
-	slot = &queue->slots[tag];
-	memset(&slot->command, 0, sizeof(slot->command));
-	slot->command.tag = rblk_to_le16((u16)tag);
-	slot->volume = NULL;
-	slot->buffer = NULL;
-	slot->capsule = NULL;
-	slot->gather = NULL;
-	slot->piece = false;
-	slot->canceled = false;
-	slot->capsule_bytes = 0;
-	slot->data_bytes = 0;
-	slot->owes = 0;
-	slot->first_ns = 0;
-	slot->tries = 0;
-	slot->digests = 0;
-	slot->answered = false;
-	memset(&slot->result, 0, sizeof(slot->result));
-	return slot;
-}
-
-void ini_slot_put(struct ini_slot *slot)
-{
-	core_tags_put(&slot->queue->tags, slot->tag);
-}
-
-void ini_slot_start(struct ini_slot *slot)
-{
-	struct ini_queue *queue = slot->queue;
-
-	ini_list_append(&queue->pending, slot, INI_PLACE_PENDING);
-	queue->pending_count++;
-}
-
-/* -- messages ---------------------------------------------------------------------------------- */
 
 /*
  * Room for descriptors, contiguous, at the ring's head; what is left of the ring's end is

@@ -45,8 +45,8 @@ int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t 
 				    .flags_allowed = RBLK_IO_FUA,
 				    .done = done};
 	struct rblk_session *session = volume->session;
-	u64 number = session->operation + 1;
-	struct ini_operation *operation = &session->operations[number % RBLK_OPERATIONS_MAX];
+	u64 number = session->calls.operation + 1;
+	struct ini_operation *operation = &session->calls.operations[number % RBLK_OPERATIONS_MAX];
 	int err = ini_io_check(volume, "COMPARE_AND_WRITE", &ask);
 
 	if (!err && !data)
@@ -72,6 +72,6 @@ int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t 
 	if (err)
 		operation->volume = NULL;
 	else
-		session->operation = number;
+		session->calls.operation = number;
 	return err;
 }

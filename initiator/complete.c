@@ -36,33 +36,6 @@ static void violation(struct ini_queue *queue, const char *what)
 
 /* -- answers ----------------------------------------------------------------------------------- */
 
-void ini_slot_finish(struct ini_slot *slot)
-{
-	ini_list_append(&slot->queue->session->done, slot, INI_PLACE_DONE);
-}
-
-void ini_slot_fail(struct ini_slot *slot, int error)
-{
-	assert(error);
-	slot->result.error = error;
-	ini_slot_finish(slot);
-}
-
-/*
- * F4: in-capsule data is read from the user's memory by the SEND itself. The reply proves that
- * the target has it, but if the acknowledgement was lost the device may still send from that memory
- * again; so the command is held until the SEND has completed, too.
- */
-void ini_slot_release(struct ini_slot *slot)
-{
-	struct ini_queue *queue = slot->queue;
-
-	if (slot->capsule_bytes && (int32_t)(queue->messages_done - slot->message) <= 0)
-		ini_list_append(&queue->held, slot, INI_PLACE_HELD);
-	else
-		ini_slot_finish(slot);
-}
-
 /* Repeated BUSY is bounded by the command's timeout, like no answer; DRAINING like no connection. */
 static bool slot_expired(const struct ini_slot *slot, u64 now_ns)
 {
@@ -148,7 +121,7 @@ static void account(struct ini_slot *slot)
 	/* Another session may have learnt by now that writes are lost. */
 	if (slot->owes && !ini_durable_done(session->durables, slot->volume->durable, opcode, slot->owes, slot->flush)) {
 		slot->result.error = -EIO;
-		ini_volume_hear(slot->volume);
+		ini_tell_loss(slot->volume);
 	}
 	if (has_data && slot->data_bytes)
 		slot->queue->session->stats.target_reads++;
@@ -219,7 +192,7 @@ static bool reply_event(struct ini_queue *queue, const struct rblk_wire_completi
 						"an event before the last one was confirmed");
 		return false;
 	}
-	ini_event_received(queue->session, event);
+	ini_tell_received(queue->session, event);
 	return true;
 }
 
@@ -351,6 +324,30 @@ int ini_queue_repost(struct ini_queue *queue)
 	return err;
 }
 
+/* As text that tells what to do. */
+static const char *cause_of(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return "no acknowledgement from the target's device (transport retries exhausted): its "
+		       "machine or a link is down";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "the target had no receive buffer (receiver not ready)";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "the target refused the access (remote access error)";
+	case IBV_WC_REM_INV_REQ_ERR:
+		return "the target's device refused the request (remote invalid request)";
+	case IBV_WC_REM_OP_ERR:
+		return "the target's device failed the operation";
+	case IBV_WC_LOC_PROT_ERR:
+		return "memory that is not registered was used (local protection error)";
+	case IBV_WC_LOC_LEN_ERR:
+		return "a message longer than was agreed (local length error)";
+	default:
+		return ibv_wc_status_str(status);
+	}
+}
+
 static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 {
 	bool receive = wc->wr_id >> 48 == INI_WR_RECEIVE;
@@ -368,7 +365,7 @@ static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 		return;
 	}
 	ini_queue_lose(queue, wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -EIO,
-		       "connection lost: %s", ini_event_cause(wc->status));
+		       "connection lost: %s", cause_of(wc->status));
 }
 
 static void complete_one(struct rblk_session *session, u16 fab, const struct ibv_wc *wc)

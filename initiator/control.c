@@ -5,11 +5,6 @@
  */
 #include "initiator/session.h"
 
-#include <stdio.h>
-#include "initiator/reopen.h"
-#include "proto/wire/wire_check.h"
-#include "proto/wire/wire_names.h"
-
 int ini_control_init(struct rblk_session *session)
 {
 	session->control.memory = ini_pages_alloc(sizeof(*session->control.memory), &session->control.bytes);
@@ -153,34 +148,6 @@ void ini_control_resume(struct rblk_session *session)
 		again = next;
 	}
 	session->control.again_due = false; /* what is there again waits for an answer */
-}
-
-/* -- IDENTIFY ---------------------------------------------------------------------------------- */
-
-static void identify_done(void *arg, const struct rblk_result *result)
-{
-	struct rblk_session *session = arg;
-
-	if (session->core.named || (result->error && !result->status))
-		return; /* too late, or the connection is lost: the next one sends IDENTIFY */
-	if (result->error)
-		ini_session_fail(session, result->error, "%s: login as \"%s\" refused: %s",
-				 ini_session_peer(session), session->initiator_name,
-				 rblk_refusal_text(result->status, result->value));
-	else
-		ini_reopen(session);
-}
-
-int ini_control_identify(struct rblk_session *session)
-{
-	struct rblk_wire_command command = { .opcode = RBLK_OP_IDENTIFY };
-	struct rblk_wire_identify identify;
-
-	memset(&identify, 0, sizeof(identify));
-	memcpy(identify.initiator, session->initiator_name, sizeof(identify.initiator));
-	snprintf(identify.software, sizeof(identify.software), "librblk %s", RBLK_VERSION);
-	return ini_control_start(session, &command, &identify, sizeof(identify), 0, identify_done,
-				 session, NULL);
 }
 
 /* -- KEEPALIVE --------------------------------------------------------------------------------- */

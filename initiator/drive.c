@@ -7,68 +7,13 @@
  */
 #include "initiator/session.h"
 
-#include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include "initiator/fence.h"
 #include "initiator/io.h"
 #include "initiator/parked.h"
-#include "initiator/volume.h"
-#include "proto/wire/wire_names.h"
+#include "initiator/reopen.h"
 
-/* -- what happened ----------------------------------------------------------------------------- */
-
-static struct ini_portal *portal_of(const struct ini_queue *queue)
-{
-	struct rblk_session *session = queue->session;
-
-	return &session->portals.of[session->core.queue[queue->index].portal];
-}
-
-void ini_portal_failed(struct ini_queue *queue, int error)
-{
-	struct ini_portal *portal = portal_of(queue);
-
-	portal->error = error;
-	memcpy(portal->words, queue->session->failure.words, sizeof(portal->words));
-}
-
-void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
-{
-	struct rblk_session *session = queue->session;
-	char reason[RBLK_ERROR_BYTES - 100];
-	va_list args;
-
-	if (queue->state != INI_QUEUE_LIVE && queue->state != INI_QUEUE_CONNECTING)
-		return;
-	va_start(args, format);
-	vsnprintf(reason, sizeof(reason), format, args);
-	va_end(args);
-	ini_session_note(session, "%s: queue %u: %s",
-			 queue->conn ? fab_conn_peer(queue->conn) : ini_session_peer(session),
-			 queue->index, reason);
-	session->failure.last = error;
-	ini_portal_failed(queue, error);
-	core_session_lost(&session->core, queue->index, session->now_ns);
-}
-
-void ini_queue_unreached(struct ini_queue *queue, int error)
-{
-	struct rblk_session *session = queue->session;
-
-	session->failure.last = error;
-	ini_portal_failed(queue, error);
-	if (queue->addresses_left) {
-		/*
-		 * The host has more addresses: the attempt continues with the next one when this
-		 * connection is drained.
-		 */
-		queue->again = true;
-		ini_queue_close(queue);
-		return;
-	}
-	core_session_unreached(&session->core, queue->index, session->now_ns);
-}
+/* -- what follows ------------------------------------------------------------------------------ */
 
 /* The queue's connection is destroyed, and all callbacks of its commands were made. */
 static void tell_drained(struct ini_queue *queue)
@@ -79,102 +24,6 @@ static void tell_drained(struct ini_queue *queue)
 	}
 	queue->drained = false;
 	core_session_drained(&queue->session->core, queue->index, queue->session->now_ns);
-}
-
-static void connect_next(struct ini_queue *queue);
-
-void ini_queue_ended(struct ini_queue *queue)
-{
-	ini_queue_drained(queue);
-	if (queue->session->gone_count)
-		ini_event_release_devices(queue->session);
-	if (queue->again) {
-		queue->again = false;
-		connect_next(queue);
-		return;
-	}
-	ini_park_queue(queue);
-	queue->drained = true;
-	tell_drained(queue);
-}
-
-/* -- what follows ------------------------------------------------------------------------------ */
-
-/* The time limit for one address: an equal part of the attempt's for each. */
-static u32 connect_ms(const struct ini_queue *queue)
-{
-	const struct rblk_session *session = queue->session;
-	u64 by_ns = session->core.queue[queue->index].by_ns;
-	u64 left_ms = by_ns > session->now_ns ? (by_ns - session->now_ns) / 1000000 + 1 : 1;
-
-	return (u32)left_ms / (queue->addresses_left + 1u) + 1;
-}
-
-/* The portal's next address: each is tried once in an attempt, whatever other queues do there. */
-static void connect_next(struct ini_queue *queue)
-{
-	struct rblk_session *session = queue->session;
-	struct ini_portal *portal = portal_of(queue);
-	int err = -EHOSTUNREACH;
-
-	if (!portal->addresses.count)
-		ini_session_note(session, "%.180s: %s", portal->host->name,
-				 gai_strerror(portal->name_error));
-	while (queue->addresses_left) {
-		queue->addresses_left--;
-		queue->address = (u16)((queue->address + 1) % portal->addresses.count);
-		err = ini_queue_connect(queue, portal,
-					(const struct sockaddr *)&portal->addresses.of[queue->address],
-					connect_ms(queue));
-		if (!err)
-			return;
-		ini_session_note(session, "%s", fab_error(portal->fab));
-	}
-	session->failure.last = err;
-	ini_portal_failed(queue, err);
-	core_session_unreached(&session->core, queue->index, session->now_ns);
-}
-
-/* The address that worked stays the first, if the name still has it. */
-static void portal_renew(struct ini_portal *portal, const struct ini_addresses *found)
-{
-	struct sockaddr_storage worked = portal->addresses.of[portal->first];
-
-	portal->addresses = *found;
-	portal->first = 0;
-	for (u16 i = 0; i < found->count; i++)
-		if (!memcmp(&found->of[i], &worked, sizeof(worked)))
-			portal->first = i;
-}
-
-/*
- * The last attempt or connection there has failed: a target may have moved, and a name may be known by now. The answer
- * is for a later attempt, so nobody waits for it.
- */
-static void portal_look_up(struct ini_portal *portal)
-{
-	struct ini_addresses found;
-
-	if (portal->lookup && ini_lookup_answered(portal->lookup, &found, &portal->name_error)) {
-		portal->lookup = NULL;
-		if (!portal->name_error)
-			portal_renew(portal, &found);
-	}
-	if (!portal->lookup && portal->error && !portal->numeric)
-		portal->lookup = ini_lookup_start(portal->host->name, portal->host->port);
-}
-
-static void begin_attempt(struct ini_queue *queue, const struct core_action *action)
-{
-	struct ini_portal *portal = &queue->session->portals.of[action->portal];
-
-	portal_look_up(portal);
-	queue->incarnation = action->incarnation;
-	queue->fence_incarnation = action->fence;
-	queue->again = false;
-	queue->addresses_left = portal->addresses.count;
-	queue->address = (u16)(portal->first + portal->addresses.count - 1);
-	connect_next(queue);
 }
 
 /* The machine has found that the target is silent: nobody else has said why the queue is lost. */
@@ -197,7 +46,7 @@ static void tell_silence(struct ini_queue *queue)
 static void close_queue(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
-	struct ini_portal *portal = portal_of(queue);
+	struct ini_portal *portal = ini_portal_of(queue);
 
 	tell_silence(queue);
 
@@ -235,7 +84,7 @@ static void leave_queue(struct ini_queue *queue)
 
 static void name_session(struct rblk_session *session)
 {
-	int err = ini_control_identify(session);
+	int err = ini_reopen(session);
 
 	if (!err)
 		return;
@@ -324,7 +173,7 @@ static void act(struct rblk_session *session, const struct core_action *action)
 
 	switch (action->kind) {
 	case CORE_ACTION_CONNECT:
-		begin_attempt(queue, action);
+		ini_connect(queue, action);
 		break;
 	case CORE_ACTION_CLOSE:
 		close_queue(queue);

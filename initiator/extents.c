@@ -68,7 +68,7 @@ bool ini_extents_is(rblk_callback done, const void *arg, const struct ini_origin
 static struct ini_extents *extents_take(struct rblk_session *session)
 {
 	for (u32 i = 0; i < INI_EXTENTS_QUERIES; i++) {
-		struct ini_extents *query = &session->extents[i];
+		struct ini_extents *query = &session->calls.extents[i];
 
 		if (query->volume)
 			continue;

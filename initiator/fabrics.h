@@ -12,7 +12,7 @@
 
 #define INI_FABS_MAX 2
 
-/* Belongs to the session, and to its thread. Fixed once ini_fabs_join() has succeeded. */
+/* Belongs to the session, and to its thread. Fixed once ini_fabs_join() has succeeded, but for what is gone. */
 struct ini_fabs {
 	struct fab *list[INI_FABS_MAX];
 	enum fab_kind kinds[INI_FABS_MAX];
@@ -20,6 +20,9 @@ struct ini_fabs {
 	bool joined;	  /* fd is of fab_join() */
 	int fd;		  /* readable when one of them is */
 	struct fab *last; /* of the last failure: ini_fabs_error() */
+	/* Removed, and not released yet (connect.c). */
+	struct fab_device *gone[INI_FABS_MAX * FAB_DEVICES_MAX];
+	u32 gone_count;
 };
 
 /* The fab of this kind, opened if there is none yet. NULL: errno and `error` (FAB_ERROR_BYTES). */

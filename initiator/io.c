@@ -254,7 +254,7 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 				     "%s", volume->denied ? rblk_denied_text(volume->denied) :
 							    "the target does not serve the volume any more");
 	if (io->opcode == RBLK_OP_FLUSH && !ini_durable_may_flush(volume->durable, io->flush)) {
-		ini_volume_hear(volume);
+		ini_tell_loss(volume);
 		return ini_io_refuse(volume, -EIO, "FLUSH",
 				     "writes that were acknowledged before may be lost");
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A queue: one RC connection of a session, with its tags, its command slots, and the registered
- * block in which replies arrive and descriptors leave. queue.c connects, checks the acceptance and
- * closes; command.c packs and sends; complete.c receives and completes.
+ * block in which replies arrive and descriptors leave. These files each call only those below them:
+ * complete.c receives and completes, connect.c connects and closes, login.c checks the acceptance,
+ * command.c packs and sends, slot.c has memory, state and slots.
  *
  * A command's slot goes: taken (fields filled) -> pending -> sent -> [held, retry] -> done -> free.
  * Which list it is on is its place; its tag's state (core/tags.h) says which end may access its
@@ -173,20 +174,35 @@ static inline u64 ini_wr_id(enum ini_wr_kind kind, u16 queue, u32 number)
 	return (u64)kind << 48 | (u64)queue << 32 | number;
 }
 
-/* -- queue.c ----------------------------------------------------------------------------------- */
+/* -- slot.c ------------------------------------------------------------------------------------ */
 
 u32 ini_queue_send_depth(u16 credits);
 int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index);
 void ini_queue_fini(struct ini_queue *queue); /* in CLOSED */
+const char *ini_queue_state_name(enum ini_queue_state state);
+/* False: there is no such transition, and the session has failed. */
+bool ini_queue_set_state(struct ini_queue *queue, enum ini_queue_state state);
 
-static inline u64 ini_conn_id(u16 fab, u32 qp_num)
-{
-	return (u64)fab << 32 | qp_num;
-}
+void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place);
+struct ini_slot *ini_list_pop(struct ini_list *list);
 
-/* CLOSED -> CONNECTING. Negative errno: still CLOSED, message in fab_error(). */
-int ini_queue_connect(struct ini_queue *queue, const struct ini_portal *portal, const struct sockaddr *addr,
-		      u32 timeout_ms);
+/* A free slot, zeroed but for what is fixed; NULL: no tag of that kind is free. */
+struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved);
+/* Give back a slot that was never started. */
+void ini_slot_put(struct ini_slot *slot);
+/* Filled: wait for the doorbell. */
+void ini_slot_start(struct ini_slot *slot);
+/* On the list of callbacks, with the answer that it has. From any place but DONE. */
+void ini_slot_finish(struct ini_slot *slot);
+/* Likewise, with `error` and no answer. */
+void ini_slot_fail(struct ini_slot *slot, int error);
+/* As ini_slot_finish(); it may have to be held for its SEND first (F4). */
+void ini_slot_release(struct ini_slot *slot);
+
+/* -- login.c ----------------------------------------------------------------------------------- */
+
+/* queue->login, of this incarnation. */
+void ini_login_fill(struct ini_queue *queue);
 /* CONNECTING -> LIVE if the acceptance is right, else negative errno and the session's message. */
 int ini_queue_established(struct ini_queue *queue, const void *data, size_t bytes);
 /* The target's rejection; reason 0: none that could be read. */
@@ -197,27 +213,35 @@ struct ini_refusal {
 /* Words for a refusal. Returns the errno that fits it. */
 int ini_queue_rejected(struct ini_queue *queue, const void *data, size_t bytes,
 		       struct ini_refusal *refusal);
+
+/* -- connect.c --------------------------------------------------------------------------------- */
+
+static inline u64 ini_conn_id(u16 fab, u32 qp_num)
+{
+	return (u64)fab << 32 | qp_num;
+}
+
+struct core_action;
+
+/* CORE_ACTION_CONNECT: an attempt begins. */
+void ini_connect(struct ini_queue *queue, const struct core_action *action);
+/* The queue's connection is there, and has proven what it has to. */
+void ini_queue_accepted(struct ini_queue *queue);
+/* An attempt to connect failed; the session's words say why. */
+void ini_queue_unreached(struct ini_queue *queue, int error);
 /* -> DRAINING, unless CLOSED or there already. */
 void ini_queue_close(struct ini_queue *queue);
-/* DRAINING -> CLOSED: the connection is destroyed; commands keep their places. */
-void ini_queue_drained(struct ini_queue *queue);
-const char *ini_queue_state_name(enum ini_queue_state state);
+/* The fabric has reported DRAINED: -> CLOSED. */
+void ini_queue_ended(struct ini_queue *queue);
+/* Removed devices that no queue is connected through any more. */
+void ini_devices_release(struct rblk_session *session);
 
 /* -- command.c --------------------------------------------------------------------------------- */
 
-/* A free slot, zeroed but for what is fixed; NULL: no tag of that kind is free. */
-struct ini_slot *ini_slot_take(struct ini_queue *queue, bool reserved);
-/* Give back a slot that was never started. */
-void ini_slot_put(struct ini_slot *slot);
-/* Filled: wait for the doorbell. */
-void ini_slot_start(struct ini_slot *slot);
 /* Ring it: send what is pending as far as there is room. Negative errno: the queue is broken. */
 int ini_queue_doorbell(struct ini_queue *queue);
 /* A signalled SEND completed: everything up to `message` has. */
 void ini_queue_sent(struct ini_queue *queue, u32 message);
-
-void ini_list_append(struct ini_list *list, struct ini_slot *slot, enum ini_place place);
-struct ini_slot *ini_list_pop(struct ini_list *list);
 
 /* -- digest.c ---------------------------------------------------------------------------------- */
 
@@ -242,11 +266,6 @@ void ini_slot_abort(struct ini_slot *slot);
 unsigned int ini_complete_poll(struct rblk_session *session);
 /* Post the receives that have been read. */
 int ini_queue_repost(struct ini_queue *queue);
-/* Puts it on the list of callbacks with `error` (and no answer). From any place but DONE. */
-void ini_slot_fail(struct ini_slot *slot, int error);
-void ini_slot_finish(struct ini_slot *slot);
-/* Likewise, with the answer that it has; it may have to be held for its SEND first (F4). */
-void ini_slot_release(struct ini_slot *slot);
 /* Send what was BUSY again, or give up on it. Returns when the next is due, 0: none. */
 u64 ini_queue_retry(struct ini_queue *queue, u64 now_ns);
 /* Make at most `max` (0: all) of the callbacks; returns how many were I/O. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns how a session's volumes are opened again in a new epoch, see reopen.h. Called by drive.c, control.c and timer.c. */
+/* Owns how a session is named in a new epoch, and its volumes are opened again, see reopen.h. Called by drive.c and timer.c. */
 #include "initiator/reopen.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
@@ -222,7 +223,7 @@ static void go_on(struct rblk_session *session)
 		core_session_named(&session->core, !err, session->now_ns);
 }
 
-void ini_reopen(struct rblk_session *session)
+static void reopen_all(struct rblk_session *session)
 {
 	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
 		/* In this epoch some may be open: the connection was lost before the session was named. */
@@ -238,6 +239,36 @@ void ini_reopen(struct rblk_session *session)
 	}
 	go_on(session);
 }
+
+/* -- IDENTIFY ---------------------------------------------------------------------------------- */
+
+static void identify_done(void *arg, const struct rblk_result *result)
+{
+	struct rblk_session *session = arg;
+
+	if (session->core.named || (result->error && !result->status))
+		return; /* too late, or the connection is lost: the next one sends IDENTIFY */
+	if (result->error)
+		ini_session_fail(session, result->error, "%s: login as \"%s\" refused: %s",
+				 ini_session_peer(session), session->identity.name,
+				 rblk_refusal_text(result->status, result->value));
+	else
+		reopen_all(session);
+}
+
+int ini_reopen(struct rblk_session *session)
+{
+	struct rblk_wire_command command = { .opcode = RBLK_OP_IDENTIFY };
+	struct rblk_wire_identify identify;
+
+	memset(&identify, 0, sizeof(identify));
+	memcpy(identify.initiator, session->identity.name, sizeof(identify.initiator));
+	snprintf(identify.software, sizeof(identify.software), "librblk %s", RBLK_VERSION);
+	return ini_control_start(session, &command, &identify, sizeof(identify), 0, identify_done,
+				 session, NULL);
+}
+
+/* -- in time ----------------------------------------------------------------------------------- */
 
 void ini_reopen_run(struct rblk_session *session)
 {

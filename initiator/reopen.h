@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A session's volumes in a new epoch, which has none of the old one's handles: each is late until it is open again, and
+ * A session in a new epoch: IDENTIFY names it, and then its volumes, whose handles ended with the old epoch, are opened again. Each is late until it is open again, and
  * only its own commands wait. A few are asked for at a time, the one that has waited longest first; one that the target
  * cannot serve for now is asked for again, until it is gone after give_up_ms. The session is LIVE when the first of them
  * is open, or when all have an answer.
@@ -10,8 +10,9 @@
 
 #include "initiator/volume.h"
 
-/* The session is named in a new epoch. core_session_named() or core_session_misled() follows. */
-void ini_reopen(struct rblk_session *session);
+/* CORE_ACTION_NAME. core_session_named() or core_session_misled() follows, unless the connection is lost. Negative errno: nothing
+ * was sent. */
+int ini_reopen(struct rblk_session *session);
 /* Is this a command of ini_reopen()'s? The volume asks again, without a tag in between, if it is refused. */
 bool ini_reopen_is(rblk_callback done);
 /* 0: commands can be sent; -EBUSY: they wait; -EIO: they have waited for fail_fast_ms; -ENODEV: it is gone. */

@@ -47,7 +47,7 @@ static void reserving_finish(struct ini_reserving *reserving, int error)
 	void *arg = reserving->arg;
 
 	if (reserving->number)
-		session->operations[reserving->number % RBLK_OPERATIONS_MAX].volume = NULL;
+		session->calls.operations[reserving->number % RBLK_OPERATIONS_MAX].volume = NULL;
 	volume->inflight--;
 	free(reserving);
 	session->events.told++;
@@ -183,8 +183,8 @@ int rblk_reserve_start(struct rblk_volume *volume, const struct rblk_pr_request 
 {
 	struct rblk_session *session = volume->session;
 	struct ini_operation *operation =
-		&session->operations[(session->operation + 1) % RBLK_OPERATIONS_MAX];
-	struct ini_reserving wanted = {.done = done, .arg = arg, .number = session->operation + 1};
+		&session->calls.operations[(session->calls.operation + 1) % RBLK_OPERATIONS_MAX];
+	struct ini_reserving wanted = {.done = done, .arg = arg, .number = session->calls.operation + 1};
 	int err;
 
 	if (!done || !request || request->size < REQUEST_BYTES_MIN)
@@ -207,7 +207,7 @@ int rblk_reserve_start(struct rblk_volume *volume, const struct rblk_pr_request 
 	if (err)
 		return err;
 	operation->volume = volume;
-	session->operation = wanted.number;
+	session->calls.operation = wanted.number;
 	return 0;
 }
 

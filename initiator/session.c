@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the session as an object: options, making and freeing it, failing it, and the turn that
- * rblk_poll() makes. event.c and timer.c change its state.
+ * Owns the session as an object: options, making and freeing it, and the turn that rblk_poll() makes.
  */
 #include "initiator/session.h"
 
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -35,49 +33,6 @@
 /* How often a busy session checks for the fabric's events: that costs a system call. */
 #define EVENTS_PERIOD_NS 1000000ull
 
-/* -- words ------------------------------------------------------------------------------------- */
-
-static void set_words(struct rblk_session *session, const char *format, va_list args)
-{
-	char words[RBLK_ERROR_BYTES];
-
-	/* Via a copy: the new message may quote the old one. */
-	vsnprintf(words, sizeof(words), format, args);
-	memcpy(session->failure.words, words, sizeof(words));
-}
-
-void ini_session_note(struct rblk_session *session, const char *format, ...)
-{
-	va_list args;
-
-	/* Keep the first words: later failures follow from that one. */
-	if (core_session_over(&session->core))
-		return;
-	va_start(args, format);
-	set_words(session, format, args);
-	va_end(args);
-}
-
-const char *ini_session_peer(const struct rblk_session *session)
-{
-	const struct fab_conn *conn = session->queues[0].conn;
-
-	return conn ? fab_conn_peer(conn) : session->portals.of[session->core.queue[0].home].where;
-}
-
-void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
-{
-	va_list args;
-
-	if (core_session_over(&session->core))
-		return;
-	va_start(args, format);
-	set_words(session, format, args);
-	va_end(args);
-	session->failure.final = error;
-	core_session_abandon(&session->core, session->now_ns);
-}
-
 /* -- options ----------------------------------------------------------------------------------- */
 
 static int option_fault(char *error, const char *text)
@@ -96,13 +51,13 @@ static int set_name(struct rblk_session *session, char *error)
 	const char *name = session->options.initiator_name;
 
 	if (!name || !*name) {
-		ini_own_name(session->initiator_name);
+		ini_own_name(session->identity.name);
 		return 0;
 	}
 	if (strlen(name) >= RBLK_NAME_BYTES)
 		return option_fault(error, "initiator_name has more than 63 characters");
-	memcpy(session->initiator_name, name, strlen(name));
-	if (!rblk_name_valid(session->initiator_name))
+	memcpy(session->identity.name, name, strlen(name));
+	if (!rblk_name_valid(session->identity.name))
 		return option_fault(error,
 				    "initiator_name consists of letters, digits and . _ : + -");
 	return 0;
@@ -118,8 +73,8 @@ static int set_secrets(struct rblk_session *session, char *error)
 	session->options.key_file = NULL;
 	if (!path || !*path)
 		return 0;
-	session->secrets = rblk_secrets_read(path, words);
-	if (session->secrets)
+	session->identity.secrets = rblk_secrets_read(path, words);
+	if (session->identity.secrets)
 		return 0;
 	err = -errno;
 	snprintf(error, RBLK_ERROR_BYTES, "key file %.90s: %.120s", path, words);
@@ -132,15 +87,15 @@ static int set_tls(struct rblk_session *session, char *error)
 
 	if (session->options.tls > RBLK_TLS_NEVER)
 		return option_fault(error, "tls is not an enum rblk_tls_use");
-	if (session->options.tls == RBLK_TLS_ALWAYS && !session->secrets)
+	if (session->options.tls == RBLK_TLS_ALWAYS && !session->identity.secrets)
 		return option_fault(error, "TLS needs a key file");
 	for (u16 i = 0; i < uri->host_count && session->options.tls == RBLK_TLS_ALWAYS; i++)
 		if (uri->hosts[i].kind != FAB_TCP)
 			return option_fault(error, "TLS is for rblk+tcp:// only: over RDMA nothing is encrypted");
-	if (!session->secrets || session->options.tls == RBLK_TLS_NEVER)
+	if (!session->identity.secrets || session->options.tls == RBLK_TLS_NEVER)
 		return 0;
-	session->tls = rblk_tls_client(session->initiator_name, session->secrets);
-	if (session->tls)
+	session->identity.tls = rblk_tls_client(session->identity.name, session->identity.secrets);
+	if (session->identity.tls)
 		return 0;
 	option_fault(error, "TLS: out of memory");
 	return -ENOMEM;
@@ -153,12 +108,6 @@ static int set_connecting(struct rblk_session *session, char *error)
 	const char *fault;
 	char text[64];
 
-	if (set->device) {
-		if (strlen(set->device) >= sizeof(session->device_name))
-			return option_fault(error, "the device's name is too long");
-		memcpy(session->device_name, set->device, strlen(set->device));
-		set->device = session->device_name;
-	}
 	fault = set->source ? ini_source_parse(set->source, session->uri.host_count, &session->portals.sources) : NULL;
 	if (fault) {
 		snprintf(text, sizeof(text), "source %s", fault);
@@ -365,13 +314,13 @@ static int session_init(struct rblk_session *session, const char *uri,
 	if (err)
 		return err;
 	session->durables = ini_durables();
-	env_random(session->session_id, sizeof(session->session_id));
-	session->session_id[0] |= 1; /* never all zero */
+	env_random(session->identity.session_id, sizeof(session->identity.session_id));
+	session->identity.session_id[0] |= 1; /* never all zero */
 	session->now_ns = env_now_ns();
 	init_core(session);
-	err = ini_publish_create(session->options.statistics, uri, session->initiator_name,
+	err = ini_publish_create(session->options.statistics, uri, session->identity.name,
 				 &session->publish, error);
-	session->options.statistics = NULL; /* the caller's text */
+	session->options.statistics = session->options.device = NULL; /* the caller's texts */
 	if (err)
 		return err;
 	session->looks.events_due = true;
@@ -410,7 +359,7 @@ void ini_session_free(struct rblk_session *session)
 {
 	if (!session)
 		return;
-	rblk_secrets_put(session->secrets);
+	rblk_secrets_put(session->identity.secrets);
 	ini_publish_destroy(session->publish);
 	ini_buffers_fini(&session->buffers);
 	ini_parking_fini(&session->parking);
@@ -418,7 +367,7 @@ void ini_session_free(struct rblk_session *session)
 		ini_queue_fini(&session->queues[i]);
 	ini_control_fini(session);
 	ini_fabs_close(&session->fabs);
-	rblk_tls_context_destroy(session->tls);
+	rblk_tls_context_destroy(session->identity.tls);
 	for (u16 i = 0; i < session->portals.count; i++)
 		ini_lookup_drop(session->portals.of[i].lookup);
 	free(session);
@@ -432,17 +381,6 @@ static void doorbells(struct rblk_session *session)
 	for (u16 i = 0; i < session->queue_count; i++)
 		if (session->queues[i].pending_count)
 			ini_queue_doorbell(&session->queues[i]);
-}
-
-/* F7: another session, on another thread, may have found that. */
-static void look_for_loss(struct rblk_session *session)
-{
-	u32 losses = __atomic_load_n(&session->durables->losses, __ATOMIC_ACQUIRE);
-
-	if (losses == session->losses)
-		return;
-	session->losses = losses;
-	ini_volumes_look_for_loss(session);
 }
 
 void ini_session_turn(struct rblk_session *session)
@@ -474,8 +412,8 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	session->polling++;
 	ini_session_turn(session);
 	count = ini_complete_deliver(session, max);
-	look_for_loss(session);
-	count += ini_event_deliver(session);
+	ini_tell_losses(session);
+	count += ini_tell_deliver(session);
 	/* A caller that sleeps on 0 must be told everything that it may wait for. */
 	count += session->events.told;
 	session->events.told = 0;
@@ -527,21 +465,6 @@ void rblk_session_stop(struct rblk_session *session)
 		 * that they take. */
 		core_session_stop(&session->core, session->now_ns);
 	}
-}
-
-enum rblk_session_state rblk_session_state(const struct rblk_session *session)
-{
-	if (core_session_over(&session->core))
-		return RBLK_SESSION_FAILED;
-	if (!session->ready)
-		return RBLK_SESSION_CONNECTING;
-	return core_session_route(&session->core, 0) >= 0 ? RBLK_SESSION_READY :
-							    RBLK_SESSION_RECOVERING;
-}
-
-const char *rblk_session_error(const struct rblk_session *session)
-{
-	return session->failure.words;
 }
 
 const char *rblk_version(void)

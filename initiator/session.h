@@ -2,7 +2,7 @@
 /*
  * The session and its parts: its beginning and end (session.c), what drives its state machine
  * (drive.c), its timers (timer.c), commands that are not I/O (control.c), and the blocking calls on
- * top (sync.c). Nothing but sync.c ever sleeps; time comes from env_now_ns() and randomness from
+ * top (sync.c). unit.calls checks that no file calls one above it. Nothing but sync.c ever sleeps; time comes from env_now_ns() and randomness from
  * env_random(), so that a simulator can drive rblk_session_start() and rblk_poll() through any
  * schedule.
  */
@@ -143,14 +143,27 @@ struct ini_looks {
 	bool events_due; /* the caller slept, or is about to */
 };
 
+/* Who it is to its target. */
+struct ini_identity {
+	u8 session_id[16]; /* a secret */
+	char name[RBLK_NAME_BYTES];
+	struct rblk_secrets *secrets; /* that prove the name; NULL: it proves nothing, and nothing is proven to it */
+	struct rblk_tls_context *tls; /* NULL: no connection is by TLS */
+};
+
+/* Calls of the program need these besides slots. */
+struct ini_calls {
+	struct ini_vector *vectors; /* free ones, of vector.c */
+	struct ini_extents extents[INI_EXTENTS_QUERIES];
+	struct ini_operation operations[RBLK_OPERATIONS_MAX]; /* F8: by number */
+	u64 operation; /* the last number that was used */
+};
+
 /* Created by rblk_session_start(), freed by ini_session_free(). One thread at a time. */
 struct rblk_session {
 	struct rblk_options options; /* defaults filled in */
 	struct ini_uri uri;
-	char initiator_name[RBLK_NAME_BYTES];
-	struct rblk_secrets *secrets; /* NULL: it proves nothing, and nothing is proven to it */
-	struct rblk_tls_context *tls; /* NULL: no connection is by TLS */
-	char device_name[64];
+	struct ini_identity identity;
 	struct ini_fabs fabs;
 	struct ini_portals portals;
 
@@ -160,7 +173,6 @@ struct rblk_session {
 	bool unsettled; /* a queue waits for callbacks to be made, or commands to be answered */
 	struct ini_failure failure;
 
-	u8 session_id[16];
 	struct ini_queue queues[RBLK_QUEUES_MAX];
 	u16 queue_count;
 	u16 next_queue; /* the queue that takes I/O now; changes with the doorbell: fuller messages */
@@ -173,17 +185,10 @@ struct rblk_session {
 	u32 losses; /* durables->losses, as of the last look at the volumes */
 
 	struct ini_controls control;
-	struct ini_vector *vectors; /* free ones, of vector.c */
-	struct ini_extents extents[INI_EXTENTS_QUERIES];
-	struct ini_operation operations[RBLK_OPERATIONS_MAX]; /* F8: by number */
-	u64 operation; /* the last number that was used */
+	struct ini_calls calls;
 
 	struct ini_events events;
 	unsigned int polling; /* calls of rblk_poll() that run, one within a callback of the other */
-
-	/* Removed, and not released yet. */
-	struct fab_device *gone[INI_FABS_MAX * FAB_DEVICES_MAX];
-	u32 gone_count;
 
 	u64 now_ns;       /* as of this turn */
 	struct ini_looks looks;
@@ -194,13 +199,21 @@ struct rblk_session {
 	struct ini_doorbell doorbell;
 };
 
+/* Where the state machine has the queue connected, or wants it to be. */
+static inline struct ini_portal *ini_portal_of(const struct ini_queue *queue)
+{
+	struct rblk_session *session = queue->session;
+
+	return &session->portals.of[session->core.queue[queue->index].portal];
+}
+
 /* May the program start commands? They may have to wait for a connection. */
 static inline bool ini_session_usable(const struct rblk_session *session)
 {
 	return session->ready && !core_session_over(&session->core);
 }
 
-/* -- session.c --------------------------------------------------------------------------------- */
+/* -- failure.c --------------------------------------------------------------------------------- */
 
 /* Fail the session permanently: message, queues to ERR. Only the first reason is kept. */
 void ini_session_fail(struct rblk_session *session, int error, const char *format, ...)
@@ -208,10 +221,18 @@ void ini_session_fail(struct rblk_session *session, int error, const char *forma
 /* Message only: rblk_session_error() of a call that failed by itself. */
 void ini_session_note(struct rblk_session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* One turn: events, completions, timers, what is pending. No callbacks. */
-void ini_session_turn(struct rblk_session *session);
 /* "10.0.0.2:4430" or, before there is a connection, the URI's host and port. Static per session. */
 const char *ini_session_peer(const struct rblk_session *session);
+/* The queue's connection is lost; words. */
+void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* The queue's portal has failed, as the session's words say. */
+void ini_portal_failed(struct ini_queue *queue, int error);
+
+/* -- session.c --------------------------------------------------------------------------------- */
+
+/* One turn: events, completions, timers, what is pending. No callbacks. */
+void ini_session_turn(struct rblk_session *session);
 /* `ended`, or never connected; all callbacks are made, and volumes freed. */
 void ini_session_free(struct rblk_session *session);
 
@@ -224,37 +245,24 @@ void ini_session_publish(struct rblk_session *session);
 
 /* Do what the session's state machine wants done. */
 void ini_drive(struct rblk_session *session);
-/* The queue's connection is lost; words. */
-void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-/* The queue's portal has failed, as the session's words say. */
-void ini_portal_failed(struct ini_queue *queue, int error);
-/* An attempt to connect failed; the session's words say why. */
-void ini_queue_unreached(struct ini_queue *queue, int error);
-/* The fabric has reported DRAINED. */
-void ini_queue_ended(struct ini_queue *queue);
 
 /* -- event.c ----------------------------------------------------------------------------------- */
 
 /* Process the fabric's events of the connections. */
 void ini_event_poll(struct rblk_session *session);
-/* A queue has no connection any more: what was removed, and is not used, is released. */
-void ini_event_release_devices(struct rblk_session *session);
-/* The queue's connection is there, and has proven what it has to. */
-void ini_event_accepted(struct ini_queue *queue);
+
+/* -- tell.c ------------------------------------------------------------------------------------ */
+
 /* Tell the program what has happened since the last call. Returns how many events it was told. */
-unsigned int ini_event_deliver(struct rblk_session *session);
+unsigned int ini_tell_deliver(struct rblk_session *session);
 /* An event message of the target. */
-void ini_event_received(struct rblk_session *session, const struct rblk_wire_completion *event);
+void ini_tell_received(struct rblk_session *session, const struct rblk_wire_completion *event);
 /* `volume` has a new handle, from the answer to its OPEN: events of the handle that came before are its own. */
-void ini_event_opened(struct rblk_volume *volume);
-/* The cause of an error completion, as text that tells what to do. */
-const char *ini_event_cause(enum ibv_wc_status status);
-
-/* -- volume.c ---------------------------------------------------------------------------------- */
-
-/* A volume somewhere in the process has lost acknowledged writes: which of the session's are to be told? */
-void ini_volumes_look_for_loss(struct rblk_session *session);
+void ini_tell_opened(struct rblk_volume *volume);
+/* Losses of acknowledged writes, anywhere in the process, that volumes of the session are to be told of. */
+void ini_tell_losses(struct rblk_session *session);
+/* The volume's users are about to be told that FLUSH fails, of all losses until now. */
+void ini_tell_loss(struct rblk_volume *volume);
 
 /* -- timer.c ----------------------------------------------------------------------------------- */
 
@@ -282,7 +290,6 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
  * and a command may take long (OPEN waits for the writes of ended connections).
  */
 int ini_control_ready(const struct rblk_session *session);
-int ini_control_identify(struct rblk_session *session);
 int ini_control_keepalive(struct ini_queue *queue);
 /* AUTHENTICATE, with the memory of this queue. Negative errno: it is not sent. */
 int ini_control_authenticate(struct ini_queue *queue, const struct rblk_wire_command *command,
@@ -290,7 +297,7 @@ int ini_control_authenticate(struct ini_queue *queue, const struct rblk_wire_com
 
 /* -- authenticate.c ---------------------------------------------------------------------------- */
 
-/* The queue is connected: ini_event_accepted() follows when both ends have proven themselves. */
+/* The queue is connected: ini_queue_accepted() follows when both ends have proven themselves. */
 void ini_authenticate(struct ini_queue *queue);
 
 /*

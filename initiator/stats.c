@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns what a session reports about itself: the sums of its counters and of its connections' work
- * requests, what was granted and agreed, and the state of its paths; and what of it is on its page.
+ * requests, what was granted and agreed, its state and that of its paths; and what of it is on its page.
  */
 #include "initiator/session.h"
 
@@ -43,6 +43,16 @@ int rblk_session_stats(const struct rblk_session *session, struct rblk_stats *to
 	return 0;
 }
 
+enum rblk_session_state rblk_session_state(const struct rblk_session *session)
+{
+	if (core_session_over(&session->core))
+		return RBLK_SESSION_FAILED;
+	if (!session->ready)
+		return RBLK_SESSION_CONNECTING;
+	return core_session_route(&session->core, 0) >= 0 ? RBLK_SESSION_READY :
+							    RBLK_SESSION_RECOVERING;
+}
+
 void ini_session_publish(struct rblk_session *session)
 {
 	ini_publish_state(session->publish, rblk_session_state(session));
@@ -76,7 +86,7 @@ int rblk_session_info(const struct rblk_session *session, struct rblk_session_in
 
 	if (bytes < INFO_BYTES_MIN)
 		return -EINVAL;
-	memcpy(info.initiator, session->initiator_name, sizeof(info.initiator));
+	memcpy(info.initiator, session->identity.name, sizeof(info.initiator));
 	snprintf(info.peer, sizeof(info.peer), "%s", ini_session_peer(session));
 	snprintf(info.device, sizeof(info.device), "%s", queue->device ? fab_device_name(queue->device) : "");
 	for (u32 bit = 1; bit & RBLK_FEATURES_ALL; bit <<= 1)

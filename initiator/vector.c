@@ -37,23 +37,23 @@ struct ini_vector {
 
 static struct ini_vector *vector_take(struct rblk_session *session)
 {
-	struct ini_vector *vector = session->vectors;
+	struct ini_vector *vector = session->calls.vectors;
 
 	if (!vector)
 		return malloc(sizeof(*vector));
-	session->vectors = vector->next;
+	session->calls.vectors = vector->next;
 	return vector;
 }
 
 static void vector_put(struct rblk_session *session, struct ini_vector *vector)
 {
-	vector->next = session->vectors;
-	session->vectors = vector;
+	vector->next = session->calls.vectors;
+	session->calls.vectors = vector;
 }
 
 void ini_vectors_fini(struct rblk_session *session)
 {
-	while (session->vectors)
+	while (session->calls.vectors)
 		free(vector_take(session));
 }
 

@@ -117,27 +117,6 @@ static void open_closed(void *arg, const struct rblk_result *result)
 	open_finish(arg, result->status ? result->error : 0);
 }
 
-void ini_volumes_look_for_loss(struct rblk_session *session)
-{
-	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
-		u32 loss = ini_durable_loss(volume->durable, &volume->open);
-
-		if (!loss || loss == volume->loss_told)
-			continue;
-		ini_session_note(session,
-				 "%s: volume \"%s\": writes that were acknowledged and not flushed may be lost",
-				 ini_session_peer(session), volume->info.name);
-		volume->loss_told = loss;
-		volume->events |= 1u << RBLK_SESSION_EVENT_WRITES_LOST;
-		session->events.told++;
-	}
-}
-
-void ini_volume_hear(struct rblk_volume *volume)
-{
-	volume->loss_heard = ini_durable_loss(volume->durable, &volume->open);
-}
-
 int rblk_acknowledge(struct rblk_volume *volume)
 {
 	return ini_durable_acknowledge(volume->durable, &volume->open);
@@ -194,7 +173,7 @@ void ini_volume_adopt(struct rblk_volume *volume, u32 handle)
 	volume->late_ns = 0;
 	volume->denied = 0;
 	core_durable_adopt(&volume->open, volume->info.volatile_cache);
-	ini_event_opened(volume);
+	ini_tell_opened(volume);
 }
 
 /*

@@ -58,8 +58,6 @@ int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES]
 		    u32 *handle);
 /* Commands use this handle from now on, which is of the present epoch. */
 void ini_volume_adopt(struct rblk_volume *volume, u32 handle);
-/* Its users are about to be told that FLUSH fails, of all losses until now. */
-void ini_volume_hear(struct rblk_volume *volume);
 /* One of the session's, closed or not. */
 void ini_volume_free(struct rblk_volume *volume);
 void ini_volumes_fini(struct rblk_session *session);

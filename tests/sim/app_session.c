@@ -38,12 +38,12 @@ static void session_renew(struct sim_app *app)
 	struct rblk_wire_login login;
 
 	if (!app->epoch || sim_chance(300000)) {
-		memcpy(app->session_id, session->session_id, sizeof(app->session_id));
+		memcpy(app->session_id, session->identity.session_id, sizeof(app->session_id));
 		app->epoch = session->core.epoch;
 		return;
 	}
 	session->core.epoch = ++app->epoch;
-	memcpy(session->session_id, app->session_id, sizeof(app->session_id));
+	memcpy(session->identity.session_id, app->session_id, sizeof(app->session_id));
 	memcpy(&login, conn->private_data, sizeof(login));
 	memcpy(login.session_id, app->session_id, sizeof(app->session_id));
 	login.session_epoch = rblk_to_le64(app->epoch);

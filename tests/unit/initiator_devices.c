@@ -103,8 +103,8 @@ static void removed_devices_are_released(void **state)
 	assert_int_equal(released[1], 1);
 	assert_int_equal(released[0], 0);
 	queue->device = NULL; /* its connection is drained */
-	ini_event_release_devices(&session);
-	ini_event_release_devices(&session);
+	ini_devices_release(&session);
+	ini_devices_release(&session);
 	assert_int_equal(released[0], 1);
 	assert_int_equal(released[1], 1);
 }
