@@ -16,7 +16,7 @@
 #ifndef RBLK_CMD_ATTACH_H
 #define RBLK_CMD_ATTACH_H
 
-#include "initiator/cmd/paths.h"
+#include "initiator/cmd/cmd.h"
 #include "initiator/uri.h"
 #include "kmod/attach_limits.h"
 #include "proto/wire/login.h"

@@ -194,4 +194,53 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 /* The URI's volume, opened in the session; NULL after an error message. */
 struct rblk_volume *cmd_volume_open(struct rblk_session *session, uint32_t flags);
 
+/* The paths to a target, for the verbs that print them (info, doctor, ping, list --attached). */
+struct cmd_paths {
+	struct rblk_path_info list[RBLK_PATHS_MAX];
+	unsigned int count;
+};
+
+/* How many hosts the URI names; the URI was checked before. */
+unsigned int cmd_paths_hosts(const char *uri);
+void cmd_paths_read(const struct rblk_session *session, struct cmd_paths *paths);
+/* How many have no connection. */
+unsigned int cmd_paths_down(const struct cmd_paths *paths);
+/* The credits of one of the session's connections. */
+unsigned int cmd_paths_credits(const struct rblk_session *session, const struct cmd_paths *paths);
+/* A line for each, if there are several: `before`, "path" padded to `width`, and the path's
+ * state. */
+void cmd_paths_print(const struct cmd_paths *paths, const char *before, int width);
+json_t *cmd_paths_json(const struct cmd_paths *paths);
+
+/* -- progress.c -------------------------------------------------------------------------------- */
+
+/* A line on the terminal that shows how far a long operation is, how fast, and when it will end. */
+#define PROGRESS_UNKNOWN UINT64_MAX
+
+/* In the caller's hands; one thread. */
+struct progress {
+	bool shown;
+	const char *what;
+	uint64_t total; /* bytes, or PROGRESS_UNKNOWN */
+	uint64_t start_ns, drawn_ns;
+};
+
+/* quiet, or standard error is no terminal or a dumb one: nothing is shown. */
+void progress_start(struct progress *progress, const char *what, uint64_t total, bool quiet);
+/* Cheap: draws at most ten times a second. */
+void progress_update(struct progress *progress, uint64_t done);
+/* Take the line away. */
+void progress_end(struct progress *progress);
+
+#define PROGRESS_LINE_BYTES 201
+/*
+ * The line as it is drawn, pure. At least 1 column; what does not fit into all but the last is left
+ * out, the bar first, then the time, the rate, the bytes.
+ */
+void progress_line(const struct progress *progress, uint64_t done, uint64_t now_ns,
+		   unsigned int columns, char text[PROGRESS_LINE_BYTES]);
+
+/* Monotonic. */
+uint64_t progress_now_ns(void);
+
 #endif

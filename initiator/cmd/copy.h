@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "initiator/cmd/cmd.h"
-#include "initiator/cmd/progress.h"
 
 #define COPY_UNKNOWN UINT64_MAX /* the length of a pipe */
 #define COPY_DEPTH_MAX 256

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "initiator/cmd/progress.h"
+#include "initiator/cmd/cmd.h"
 
 /* -- for programs ------------------------------------------------------------------------------ */
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "initiator/cmd/paths.h"
+#include "initiator/cmd/cmd.h"
 
 #define DOCTOR_DEVICES_MAX 16
 #define DOCTOR_PORTS_MAX 4   /* of a device, that are looked at */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* rblk info: prints everything that the target reports when a volume is opened. */
-#include "initiator/cmd/paths.h"
+#include "initiator/cmd/cmd.h"
 
 #include <inttypes.h>
 #include <jansson.h>

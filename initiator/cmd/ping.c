@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rblk ping: round trips without any volume, and what share of a processor each end spent on them: of the plain command to a
- * target, and, between two of these processes, of the fabric alone in the four classic ways (ping_fabric.h).
+ * target, and, between two of these processes, of the fabric alone in the four classic ways (ping.h).
  */
-#include "initiator/cmd/paths.h"
+#include "initiator/cmd/ping.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include "initiator/cmd/latency.h"
-#include "initiator/cmd/ping_fabric.h"
-#include "initiator/cmd/progress.h"
 
 #define PING_COUNT_MAX 10000000
 
@@ -54,6 +51,37 @@ static const struct ping_kind_text {
 };
 /* A target answers messages, and gives nobody its memory. */
 #define TARGET_KINDS (PING_SEND_EVENTS + 1)
+
+static int latency_compare(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a;
+	uint64_t right = *(const uint64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* The smallest sample that at least `percent` percent of all do not exceed. */
+static uint64_t latency_percentile(const uint64_t *sorted, size_t count, unsigned int percent)
+{
+	size_t rank = (count * percent + 99) / 100;
+
+	return sorted[rank ? rank - 1 : 0];
+}
+
+void latency_summarize(uint64_t *samples_ns, size_t count, struct latency_summary *summary)
+{
+	double sum = 0;
+	size_t i;
+
+	qsort(samples_ns, count, sizeof(*samples_ns), latency_compare);
+	for (i = 0; i < count; i++)
+		sum += (double)samples_ns[i];
+	summary->min_ns = samples_ns[0];
+	summary->max_ns = samples_ns[count - 1];
+	summary->average_ns = sum / (double)count;
+	summary->p50_ns = latency_percentile(samples_ns, count, 50);
+	summary->p99_ns = latency_percentile(samples_ns, count, 99);
+}
 
 struct ping_outcome {
 	struct latency_summary latency;

@@ -3,7 +3,7 @@
  * The end of a ping over the fabric alone that measures. It owns one connection to another `rblk ping`, and has one round
  * trip under way at a time.
  */
-#include "initiator/cmd/ping_fabric.h"
+#include "initiator/cmd/ping.h"
 
 #include <errno.h>
 #include <netdb.h>

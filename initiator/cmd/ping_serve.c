@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The end of a ping over the fabric alone that answers (`rblk ping --serve`). It owns its peers: at most PEERS_MAX, each with one
- * page and two messages of memory, whatever they send. A peer that breaks the protocol of ping_fabric.h, or is silent for
+ * page and two messages of memory, whatever they send. A peer that breaks the protocol of ping.h, or is silent for
  * --timeout, loses its connection; the others go on. What a peer writes to its page is never looked at.
  */
-#include "initiator/cmd/ping_fabric.h"
+#include "initiator/cmd/ping.h"
 
 #include <errno.h>
 #include <netdb.h>

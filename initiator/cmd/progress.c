@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "initiator/cmd/progress.h"
+/* Owns the line on the terminal that shows how far a long operation is, how fast, and when it will end. */
 
 #include <stdarg.h>
 #include <stdio.h>

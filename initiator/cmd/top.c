@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "initiator/cmd/cmd.h"
-#include "initiator/cmd/progress.h"
 #include "proto/screen/table.h"
 #include "proto/screen/top.h"
 

@@ -15,7 +15,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include "initiator/cmd/ping_fabric.h"
+#include "initiator/cmd/ping.h"
 #include "tests/e2e/raw.h"
 
 #define PEERS 8 /* that are served at a time */

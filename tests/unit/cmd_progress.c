@@ -5,7 +5,7 @@
  */
 #include "tests/unit/unit.h"
 #include <string.h>
-#include "initiator/cmd/progress.h"
+#include "initiator/cmd/cmd.h"
 
 #define SECOND 1000000000ull
 

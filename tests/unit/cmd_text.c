@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include "initiator/cmd/cmd.h"
-#include "initiator/cmd/latency.h"
+#include "initiator/cmd/ping.h"
 
 static void sizes_are_read(void **state)
 {

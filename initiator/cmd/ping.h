@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Round trips between two `rblk ping` over the fabric alone, without rblkd: ping_fabric.c is the end that measures,
- * ping_serve.c the one that answers. This is their protocol, which no other program speaks: one connection for each kind of
+ * rblk ping: ping.c is the verb. Between two of it round trips go over the fabric alone, without rblkd: ping_fabric.c is the end that
+ * measures, ping_serve.c the one that answers. This is their protocol, which no other program speaks: one connection for each kind of
  * round trip. Its private data names the kind, the acceptance a page that may be read and written until the connection
  * ends. A message is answered by one with the same sequence.
  */
-#ifndef RBLK_CMD_PING_FABRIC_H
-#define RBLK_CMD_PING_FABRIC_H
+#ifndef RBLK_CMD_PING_H
+#define RBLK_CMD_PING_H
 
 #include "initiator/cmd/cmd.h"
 #include "initiator/uri.h"
 #include "proto/wire/types.h"
+
+/* A summary of all samples, so that percentiles are exact. */
+struct latency_summary {
+	uint64_t min_ns, max_ns, p50_ns, p99_ns;
+	double average_ns;
+};
+/* Sorts samples. count: at least one. */
+void latency_summarize(uint64_t *samples_ns, size_t count, struct latency_summary *summary);
 
 #define PING_BYTES_MAX 4096 /* one transfer, and the page */
 #define PING_MAGIC 0x316e6970u /* "pin1"; a changed protocol has another */
