@@ -12,7 +12,10 @@
 #include "tests/sim/trace.h"
 #include "tests/sim/whitebox.h"
 
-/* Called before librblk runs: if it opens a volume again, it does so from now on at the earliest. */
+/*
+ * Called before librblk runs: if it opens a volume again, it does so from now on at the earliest. One that it has opened
+ * again in a call that waited is not judged (sim_mounts_refresh()).
+ */
 void sim_mounts_watch(struct sim_app *app)
 {
 	const struct core_session *core = &app->session->core;
@@ -20,7 +23,8 @@ void sim_mounts_watch(struct sim_app *app)
 	for (unsigned int i = 0; i < app->mount_count; i++) {
 		struct sim_mount *mount = &app->mounts[i];
 
-		if (!mount->rblk || mount->opening_again || core->state == CORE_SESSION_LIVE)
+		if (!mount->rblk || mount->opening_again || core->state == CORE_SESSION_LIVE ||
+		    mount->rblk->epoch != mount->epoch)
 			continue;
 		mount->opening = sim_model_opening(app->host->volumes[mount->volume]);
 		mount->opening_again = true;

@@ -18,6 +18,7 @@
 #include "target/serve/device.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/rules.h"
+#include "target/serve/session.h"
 #include "target/store/pool.h"
 #include "target/store/volume.h"
 #include "tests/sim/coverage.h"
@@ -56,6 +57,23 @@ static void reactor_ended(struct sim_thread *thread)
 		sim_event_in(&host->end, SIM_US);
 }
 
+/* A session by chance, of those that do not end yet. */
+static void kick_now(struct sim_host *host)
+{
+	struct tgt_reactor *reactor = host->reactors[sim_below(host->config.reactors)].reactor;
+	struct tgt_session *session, *chosen = NULL;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		if (!session->home && !session->ending && !sim_below(++count))
+			chosen = session;
+	if (!chosen)
+		return;
+	sim_trace(host->name, "session %u is kicked", chosen->number);
+	sim_reached("session", "is kicked", chosen->lingering ? "while a store has something of it" : NULL);
+	tgt_reactor_kick(reactor, chosen->number);
+}
+
 /* As main.c's. */
 static void *control_run(void *argument)
 {
@@ -68,6 +86,9 @@ static void *control_run(void *argument)
 		host->reload = SIM_RELOAD_NONE;
 		if (reload && !host->stopping)
 			sim_host_reload_now(host, reload == SIM_RELOAD_ALL);
+		if (host->kick && !host->stopping)
+			kick_now(host);
+		host->kick = false;
 		for (unsigned int i = 0; host->drain && i < host->config.reactors; i++)
 			tgt_reactor_call(host->reactors[i].reactor, tgt_reactor_drain, NULL);
 		host->drain = false;
@@ -75,7 +96,7 @@ static void *control_run(void *argument)
 		tgt_listener_fds(host->listener, fds);
 		if (host->control.thread.fiber.hurried)
 			sim_fiber_wait(0);
-		else if (!host->reload && !host->drain)
+		else if (!host->reload && !host->drain && !host->kick)
 			sim_fiber_wait_fd(fds[0], UINT64_MAX);
 	}
 	return NULL;
@@ -370,7 +391,7 @@ void sim_host_start(struct sim_host *host)
 		return;
 	}
 	host->reload = SIM_RELOAD_NONE;
-	host->drain = host->quit = host->stopping = false;
+	host->kick = host->drain = host->quit = host->stopping = false;
 	memset(&host->peers, 0, sizeof(host->peers));
 	host->peers.rules = host->rules;
 	for (unsigned int i = 0; i < host->config.reactors; i++)
@@ -403,6 +424,14 @@ void sim_host_reload(struct sim_host *host, bool all)
 	if (!host->running || host->stopping || host->reload == SIM_RELOAD_ALL)
 		return;
 	host->reload = all ? SIM_RELOAD_ALL : SIM_RELOAD_SOME;
+	control_kick(host);
+}
+
+void sim_host_kick(struct sim_host *host)
+{
+	if (!host->running || host->stopping)
+		return;
+	host->kick = true;
 	control_kick(host);
 }
 

@@ -52,7 +52,7 @@ struct sim_host {
 	struct tgt_reactor *reactor_array[SIM_HOST_REACTORS]; /* as the listener wants them */
 	struct sim_event restart, mend, end;
 	enum sim_reload reload; /* what the control thread is to do: */
-	bool drain, quit;
+	bool kick, drain, quit;
 	bool keeps;	/* reservations that are to persist */
 	bool remembers; /* what was lost of the disks, beyond the end of its process (F9) */
 	uint32_t mounts; /* of a million starts: how often something happens below the process before */
@@ -80,6 +80,8 @@ void sim_host_start(struct sim_host *host);
 void sim_host_drain(struct sim_host *host);
 /* SIGHUP: it serves any of its volumes from now on, or (all) every one as soon as it can. */
 void sim_host_reload(struct sim_host *host, bool all);
+/* As rblkctl kick: one of its sessions ends, if there are any. */
+void sim_host_kick(struct sim_host *host);
 /* SIGKILL, or the power fails with everything. Comes back after `back_ns`. */
 void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns);
 /* One of several reactors does not run for so long. */

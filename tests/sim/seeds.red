@@ -10,3 +10,5 @@
 100010735	# a queue was lost again between its choice for a RESERVE and the sending
 300004319	# librblk reserved a volume that was gone
 300300295	# a later loss of a queue was taken for one that a RESERVE waits for
+1020		# with kicks: a volume opened anew within a call that waited, judged by when it was seen
+1475		# with kicks: a fence of a queue, and the next epoch's queue of that number

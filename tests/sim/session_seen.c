@@ -177,14 +177,15 @@ static const char *event_name(enum sim_session_event event, unsigned int index, 
 	return NULL;
 }
 
-static void fenced_seen(const struct core_lost *lost, unsigned int index, bool success)
+static void fenced_seen(const struct core_session *session, const struct core_lost *lost, unsigned int index,
+			bool success)
 {
 	if (!lost->fence_sent)
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
 	else if (lost->asked != lost->incarnation)
 		sim_reached("session fenced", "and lost again meanwhile", NULL);
 	else if (success)
-		sim_whitebox_fenced(sim_session_of(sim_actor_self()), index, lost->incarnation);
+		sim_whitebox_fenced(sim_session_of(sim_actor_self()), session->epoch, index, lost->incarnation);
 }
 
 /* What some events meet. */
@@ -219,7 +220,7 @@ static void details_seen(const struct core_session *session, enum sim_session_ev
 			sim_reached("session drained", queue->lost.fenced ? "fenced before" : "not fenced yet", NULL);
 		break;
 	case SIM_SESSION_FENCED:
-		fenced_seen(&queue->lost, index, what);
+		fenced_seen(session, &queue->lost, index, what);
 		break;
 	default:
 		break;

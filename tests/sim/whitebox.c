@@ -188,7 +188,7 @@ void sim_seen_range_lock_end(const struct tgt_range_lock *range_lock)
 
 /* -- fences -------------------------------------------------------------------------------- */
 
-void sim_whitebox_fenced(uint32_t session, unsigned int index, uint32_t incarnation)
+void sim_whitebox_fenced(uint32_t session, uint64_t epoch, unsigned int index, uint32_t incarnation)
 {
 	const struct sim_fab *fab;
 	const struct sim_conn *conn;
@@ -197,7 +197,8 @@ void sim_whitebox_fenced(uint32_t session, unsigned int index, uint32_t incarnat
 		TAILQ_FOREACH(conn, &fab->conns, link) {
 			const struct tgt_queue *queue = conn->head.user;
 
-			if (fab->dead || !conn->server || conn->session != session || !queue)
+			if (fab->dead || !conn->server || conn->session != session || !queue ||
+			    queue->session->epoch != epoch)
 				continue;
 			if (queue->io_queue.index == index && queue->incarnation <= incarnation)
 				sim_fail("%s: queue %u, incarnation %u: a fence counts, and its "

@@ -29,10 +29,10 @@ void sim_whitebox_reserved(const struct sim_host *host, unsigned int volume, boo
  */
 void sim_whitebox_kept(const struct sim_host *host, unsigned int volume, bool surely);
 /*
- * F5: a FENCE of the session's queue, of this incarnation, counts as acknowledged. The target has no
+ * F5: a FENCE of the session's queue, of this epoch and incarnation, counts as acknowledged. The target has no
  * connection of it any more, nor has a disk a write that came by one.
  */
-void sim_whitebox_fenced(uint32_t session, unsigned int queue, uint32_t incarnation);
+void sim_whitebox_fenced(uint32_t session, uint64_t epoch, unsigned int queue, uint32_t incarnation);
 /* The disk is given this: may its initiator write? */
 void sim_whitebox_stores(const struct sim_disk *disk, const struct sim_io *io);
 

@@ -96,6 +96,10 @@ static void on_fault(void *arg)
 	sim_event_in(&sim_world.fault, sim_below(2 * sim_world.fault_ns));
 	if (!(sim_world.faults & 1u << fault))
 		return;
+	if (sim_world.kick && sim_chance(sim_world.kick)) {
+		sim_host_kick(host);
+		return;
+	}
 	switch (fault) {
 	case FAULT_BREAK:
 		sim_totals.breaks += sim_fabric_break(sim_random());

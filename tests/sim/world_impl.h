@@ -44,6 +44,7 @@ extern struct sim_world {
 	uint64_t seed;
 	bool late; /* reactors do not run for long, now and then */
 	unsigned int faults; /* bit per enum fault: those that happen here */
+	uint32_t kick; /* of a million faults: an administrator ends a session instead */
 	uint64_t fault_ns;   /* mean time between them */
 } sim_world;
 

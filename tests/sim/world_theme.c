@@ -252,6 +252,7 @@ static void make_twins(struct sim_module *module)
 static void make_closed_anew(struct sim_module *module)
 {
 	sim_world.faults = 1u << FAULT_KILL | 1u << FAULT_DRAIN;
+	sim_world.kick = 500000;
 	module->attach.command_ms = 2000;
 	module->attach.fail_fast_ms = (unsigned int)sim_between(20, 200);
 	for (unsigned int i = 0; i < sim_world.raw_initiator_count; i++) {
@@ -343,6 +344,7 @@ static void make_asking(void)
 
 	if (breaks) {
 		sim_world.faults = 1u << FAULT_BREAK;
+		sim_world.kick = sim_world_rate(0, 200000);
 		sim_net.latency_max_ns = 2 * SIM_MS;
 	}
 	for (unsigned int i = 0; i < sim_world.app_count; i++) {
