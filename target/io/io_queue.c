@@ -65,7 +65,6 @@ int tgt_io_queue_init(struct tgt_io_queue *io_queue, struct tgt_loop *loop, stru
 	io_queue->sent_mask = ring_slots(terms->credits) - 1;
 	io_queue->reply_mask = io_queue->sent_mask;
 	io_queue->replies = ring;
-	TAILQ_INIT(&io_queue->waiting);
 	TAILQ_INIT(&io_queue->fetching);
 	TAILQ_INIT(&io_queue->done);
 	TAILQ_INIT(&io_queue->chained);

@@ -29,7 +29,7 @@
 enum tgt_request_state {
 	TGT_REQUEST_FREE = 0, /* unused; the tag may be used */
 	TGT_REQUEST_RECEIVED, /* being checked: this turn's call chain owns it */
-	TGT_REQUEST_WAITING,  /* for data memory; in io_queue->waiting, or in its portion's */
+	TGT_REQUEST_WAITING,  /* for data memory; in its portion's list */
 	TGT_REQUEST_DATA_IN,  /* RDMA READs to post (in io_queue->fetching) or posted (owned by the
 				 fabric) */
 	TGT_REQUEST_STORING,  /* the store owns io and data; or, put off, in loop->resumed */
@@ -168,13 +168,12 @@ struct tgt_io_queue {
 
 	bool open; /* false: closing; nothing is accepted from the peer, nothing is posted */
 	uint8_t end; /* enum tgt_end: why it closes, set before it does */
-	bool is_dirty, is_starving;
-	TAILQ_ENTRY(tgt_io_queue) alive_link, dirty_link, starving_link;
+	bool is_dirty;
+	TAILQ_ENTRY(tgt_io_queue) alive_link, dirty_link;
 
 	struct tgt_request *requests;	  /* by tag */
 	unsigned int active;		  /* not FREE */
 	uint32_t sequence;		  /* of the next command */
-	struct tgt_request_list waiting;  /* for memory */
 	struct tgt_request_list fetching; /* RDMA READs to post */
 	struct tgt_request_list done;	  /* to be replied */
 	struct tgt_request_list chained;  /* F2: replies behind READs into the store's memory */

@@ -61,12 +61,10 @@ static inline bool tgt_request_refused(const struct tgt_request *request)
 
 /* -- request_memory.c -------------------------------------------------------------------------- */
 
-/* Memory for `bytes` of data, now or when it is this I/O queue's turn; then the command goes on. */
+/* Memory for `bytes` of data, now or when it is its turn; then the command goes on. */
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes);
-/* Memory may be there again: true if the request could go on, or waits for its volume's share from now on. */
+/* Memory may be there again: true if the request, the first that waits for its volume, went on. */
 bool tgt_request_retry_memory(struct tgt_request *request);
-/* Likewise, of one that waits for its volume's share: true if it went on, so that the next one may, too. */
-bool tgt_request_retry_bounded(struct tgt_request *request);
 /* Memory for what a session command reports, zeroed; then tgt_request_report() or _complete().
  * NULL: there is none, and it is to be answered BUSY. */
 void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);

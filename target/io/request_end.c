@@ -284,7 +284,6 @@ void tgt_io_queue_close(struct tgt_io_queue *io_queue)
 
 void tgt_io_queue_drained(struct tgt_io_queue *io_queue)
 {
-	tgt_share_leave(io_queue);
 	tgt_transfer_abandon(io_queue);
 	/* Also those that went on after the I/O queue was closed: a command may close its own I/O queue, and be
 	 * answered then. */

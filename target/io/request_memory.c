@@ -24,56 +24,20 @@ static bool request_take_memory(struct tgt_request *request)
  * make others wait, and volumes that have theirs do not make their session's other volumes wait. */
 static bool request_may_take(const struct tgt_request *request)
 {
-	return !request->io_queue->share->is_starving && !request->io_queue->loop->short_of_memory &&
+	return TAILQ_EMPTY(&request->io_queue->share->starving) && !request->io_queue->loop->short_of_memory &&
 	       TAILQ_EMPTY(&request->access->portion->waiting);
 }
 
 static bool waiting_leave(struct tgt_request *request)
 {
-	struct tgt_io_queue *io_queue = request->io_queue;
-
-	TAILQ_REMOVE(&io_queue->waiting, request, link);
+	tgt_portion_leave(request);
 	/* Memory may have been gathered for it: check again. */
-	io_queue->loop->memory_freed = true;
-	return true;
-}
-
-static void request_wait_in_turn(struct tgt_request *request)
-{
-	request->leave = waiting_leave;
-	TAILQ_INSERT_TAIL(&request->io_queue->waiting, request, link);
-	tgt_share_wait(request->io_queue, request->data_bytes);
-}
-
-static void bounded_remove(struct tgt_request *request)
-{
-	struct tgt_portion *portion = request->access->portion;
-
-	TAILQ_REMOVE(&portion->waiting, request, link);
-	if (TAILQ_EMPTY(&portion->waiting))
-		TAILQ_REMOVE(&portion->loop->bounded, portion, link);
-}
-
-static bool bounded_leave(struct tgt_request *request)
-{
-	bounded_remove(request);
 	request->io_queue->loop->memory_freed = true;
 	return true;
 }
 
-static void request_wait_bounded(struct tgt_request *request)
-{
-	struct tgt_portion *portion = request->access->portion;
-
-	request->leave = bounded_leave;
-	if (TAILQ_EMPTY(&portion->waiting))
-		TAILQ_INSERT_TAIL(&portion->loop->bounded, portion, link);
-	TAILQ_INSERT_TAIL(&portion->waiting, request, link);
-}
-
 void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 {
-	struct tgt_portion *portion = request->access->portion;
 	struct tgt_loop *loop = request->io_queue->loop;
 
 	request->data_bytes = bytes;
@@ -84,45 +48,18 @@ void tgt_request_get_memory(struct tgt_request *request, uint32_t bytes)
 	if (!tgt_request_set_state(request, TGT_REQUEST_WAITING))
 		return;
 	request->waiting_ns = loop->now_ns;
-	if (!TAILQ_EMPTY(&portion->waiting) || tgt_portion_is_full(request->io_queue->share, portion, bytes))
-		request_wait_bounded(request);
-	else
-		request_wait_in_turn(request);
+	request->leave = waiting_leave;
+	tgt_portion_wait(request);
 	tgt_loop_timer(loop, request->waiting_ns + TGT_MEMORY_WAIT_NS);
 }
 
 bool tgt_request_retry_memory(struct tgt_request *request)
 {
-	struct tgt_portion *portion = request->access->portion;
-
-	/* Its I/O queue goes on without it. */
-	if (tgt_portion_is_full(request->io_queue->share, portion, request->data_bytes)) {
-		TAILQ_REMOVE(&request->io_queue->waiting, request, link);
-		request_wait_bounded(request);
-		return true;
-	}
 	if (!request_take_memory(request))
 		return false;
-	TAILQ_REMOVE(&request->io_queue->waiting, request, link);
+	tgt_portion_leave(request);
 	tgt_command_of(request)->with_memory(request);
 	return true;
-}
-
-bool tgt_request_retry_bounded(struct tgt_request *request)
-{
-	const struct tgt_portion *portion = request->access->portion;
-	struct tgt_io_queue *io_queue = request->io_queue;
-
-	if (!tgt_portion_has_room(io_queue->share, portion, request->data_bytes))
-		return false;
-	bounded_remove(request);
-	if (!io_queue->share->is_starving && !io_queue->loop->short_of_memory && request_take_memory(request)) {
-		tgt_command_of(request)->with_memory(request);
-		return true;
-	}
-	/* Behind others, and no more than one at a time. */
-	request_wait_in_turn(request);
-	return false;
 }
 
 void tgt_request_free_data(struct tgt_request *request)

@@ -41,14 +41,14 @@ static uint64_t session_room(const struct tgt_share *share)
 	return room_of(share->data_bytes, room_of(share->host->data_bytes, tgt_pool_free_bytes(share->loop->pool)));
 }
 
-bool tgt_portion_has_room(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes)
+bool tgt_portion_has_room(const struct tgt_portion *portion, uint32_t bytes)
 {
-	return !portion->data_bytes || bytes <= room_of(portion->data_bytes, session_room(share));
+	return !portion->data_bytes || bytes <= room_of(portion->data_bytes, session_room(portion->share));
 }
 
-bool tgt_portion_is_full(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes)
+bool tgt_portion_is_full(const struct tgt_portion *portion, uint32_t bytes)
 {
-	return bytes <= session_room(share) && !tgt_portion_has_room(share, portion, bytes);
+	return bytes <= session_room(portion->share) && !tgt_portion_has_room(portion, bytes);
 }
 
 /* Blocks are counted as they are cut. */
@@ -82,7 +82,7 @@ void *tgt_share_alloc(struct tgt_io_queue *io_queue, struct tgt_portion *portion
 	struct tgt_share *share = io_queue->share;
 	void *block;
 
-	if (!tgt_portion_has_room(share, portion, bytes))
+	if (!tgt_portion_has_room(portion, bytes))
 		return NULL;
 	block = pool_take(io_queue->loop->pool, &share->data_bytes, &share->host->data_bytes, bytes);
 	if (block)
@@ -90,16 +90,16 @@ void *tgt_share_alloc(struct tgt_io_queue *io_queue, struct tgt_portion *portion
 	return block;
 }
 
-void tgt_portion_init(struct tgt_portion *portion, struct tgt_loop *loop)
+void tgt_portion_init(struct tgt_portion *portion, struct tgt_share *share)
 {
-	*portion = (struct tgt_portion){.loop = loop};
+	*portion = (struct tgt_portion){.share = share};
 	TAILQ_INIT(&portion->waiting);
 }
 
 void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes)
 {
 	portion->data_bytes -= tgt_pool_block_bytes(bytes);
-	portion->loop->memory_freed |= !TAILQ_EMPTY(&portion->waiting);
+	portion->share->loop->memory_freed |= !TAILQ_EMPTY(&portion->waiting);
 }
 
 void *tgt_share_alloc_report(struct tgt_io_queue *io_queue, uint32_t bytes)
@@ -171,43 +171,59 @@ void tgt_share_gather(struct tgt_loop *loop, bool wanted)
 	loop->short_of_memory = wanted && loop->gathered_ns < TGT_GATHER_NS;
 }
 
-void tgt_share_wait(struct tgt_io_queue *io_queue, uint32_t bytes)
+/* By its first command. */
+static void portion_list(struct tgt_portion *portion)
 {
-	struct tgt_share *share = io_queue->share;
+	struct tgt_share *share = portion->share;
 
-	if (!io_queue->is_starving) {
-		io_queue->is_starving = true;
-		TAILQ_INSERT_TAIL(&share->starving, io_queue, starving_link);
+	portion->bounded = tgt_portion_is_full(portion, TAILQ_FIRST(&portion->waiting)->data_bytes);
+	if (portion->bounded) {
+		TAILQ_INSERT_TAIL(&share->loop->bounded, portion, link);
+		return;
 	}
-	/* No session overtakes one that memory is gathered for. */
-	if (!share->loop->short_of_memory && tgt_share_lacks_memory(share, bytes))
-		tgt_share_gather(share->loop, true);
-	if (!share->is_starving) {
-		share->is_starving = true;
+	if (TAILQ_EMPTY(&share->starving))
 		TAILQ_INSERT_TAIL(&share->loop->starving, share, link);
-	}
+	TAILQ_INSERT_TAIL(&share->starving, portion, link);
 }
 
-void tgt_share_turn(struct tgt_share *share)
+static void portion_unlist(struct tgt_portion *portion)
 {
-	struct tgt_io_queue *io_queue = TAILQ_FIRST(&share->starving);
+	struct tgt_share *share = portion->share;
 
-	TAILQ_REMOVE(&share->starving, io_queue, starving_link);
-	TAILQ_INSERT_TAIL(&share->starving, io_queue, starving_link);
-	TAILQ_REMOVE(&share->loop->starving, share, link);
-	TAILQ_INSERT_TAIL(&share->loop->starving, share, link);
-}
-
-void tgt_share_leave(struct tgt_io_queue *io_queue)
-{
-	struct tgt_share *share = io_queue->share;
-
-	if (io_queue->is_starving) {
-		io_queue->is_starving = false;
-		TAILQ_REMOVE(&share->starving, io_queue, starving_link);
+	if (portion->bounded) {
+		TAILQ_REMOVE(&share->loop->bounded, portion, link);
+		return;
 	}
-	if (share->is_starving && TAILQ_EMPTY(&share->starving)) {
-		share->is_starving = false;
+	TAILQ_REMOVE(&share->starving, portion, link);
+	if (TAILQ_EMPTY(&share->starving))
 		TAILQ_REMOVE(&share->loop->starving, share, link);
-	}
+}
+
+void tgt_portion_wait(struct tgt_request *request)
+{
+	struct tgt_portion *portion = request->access->portion;
+	struct tgt_share *share = portion->share;
+	bool first = TAILQ_EMPTY(&portion->waiting);
+
+	TAILQ_INSERT_TAIL(&portion->waiting, request, link);
+	if (first)
+		portion_list(portion);
+	/* No session overtakes one that memory is gathered for. */
+	if (!portion->bounded && !share->loop->short_of_memory && tgt_share_lacks_memory(share, request->data_bytes))
+		tgt_share_gather(share->loop, true);
+}
+
+void tgt_portion_leave(struct tgt_request *request)
+{
+	struct tgt_portion *portion = request->access->portion;
+
+	TAILQ_REMOVE(&portion->waiting, request, link);
+	if (TAILQ_EMPTY(&portion->waiting))
+		portion_unlist(portion);
+}
+
+void tgt_portion_again(struct tgt_portion *portion)
+{
+	portion_unlist(portion);
+	portion_list(portion);
 }

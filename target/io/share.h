@@ -14,7 +14,7 @@
  * pass those that wait for its bound.
  *
  * Commands for which there is no memory wait; sessions are served in turn, and in each session its
- * I/O queues. serve/ embeds one in each session. The reactor's thread only.
+ * volumes. serve/ embeds one in each session. The reactor's thread only.
  */
 #ifndef RBLK_TARGET_SHARE_H
 #define RBLK_TARGET_SHARE_H
@@ -40,9 +40,8 @@ struct tgt_host_share {
 struct tgt_share {
 	struct tgt_loop *loop;	       /* fixed */
 	struct tgt_host_share *host;   /* this session included; serve/ moves all that it holds when it changes */
-	TAILQ_ENTRY(tgt_share) link;				   /* loop->starving, while is_starving */
-	struct tgt_io_queue_list starving; /* its I/O queues with commands that wait, in turn */
-	bool is_starving;
+	TAILQ_ENTRY(tgt_share) link;	   /* loop->starving, while it has: */
+	struct tgt_portion_list starving; /* volumes with commands that wait, in turn */
 	uint64_t data_bytes;   /* of loop->pool, that its commands and transfers hold */
 	uint64_t report_bytes; /* of the pools for reports */
 	uint64_t direct_ns;    /* the turn in which it last worked in a store's own memory */
@@ -56,9 +55,10 @@ struct tgt_share {
  * (serve/handle.c).
  */
 struct tgt_portion {
-	TAILQ_ENTRY(tgt_portion) link;				 /* loop->bounded, while commands wait */
-	struct tgt_request_list waiting; /* for this bound, in the order they came */
-	struct tgt_loop *loop;		 /* fixed */
+	TAILQ_ENTRY(tgt_portion) link; /* share->starving or loop->bounded, while commands wait */
+	struct tgt_request_list waiting; /* in the order they came */
+	bool bounded;			 /* for this volume's share; else in turn */
+	struct tgt_share *share;	 /* fixed: the session's */
 	uint64_t data_bytes;		 /* of loop->pool, until it is on its way to the initiator */
 	unsigned int handles;		 /* serve/'s */
 };
@@ -75,10 +75,10 @@ void tgt_share_free(struct tgt_io_queue *io_queue, void *block, uint32_t bytes, 
 /* A block of so many bytes counts for the portion no more: it is freed, or the transport has it. */
 void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes);
 /* The session has so much for it, but the volume has its share. */
-bool tgt_portion_is_full(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes);
+bool tgt_portion_is_full(const struct tgt_portion *portion, uint32_t bytes);
 /* Both have. */
-bool tgt_portion_has_room(const struct tgt_share *share, const struct tgt_portion *portion, uint32_t bytes);
-void tgt_portion_init(struct tgt_portion *portion, struct tgt_loop *loop);
+bool tgt_portion_has_room(const struct tgt_portion *portion, uint32_t bytes);
+void tgt_portion_init(struct tgt_portion *portion, struct tgt_share *share);
 
 /*
  * Has the turn done enough in stores' own memory? If not, so many bytes are counted. A session may
@@ -87,13 +87,11 @@ void tgt_portion_init(struct tgt_portion *portion, struct tgt_loop *loop);
  */
 bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes);
 
-/* An I/O queue has a command that waits for so much memory. */
-void tgt_share_wait(struct tgt_io_queue *io_queue, uint32_t bytes);
-/* The session's first I/O queue has had its turn, and the session too: both go to the ends of their
- * lists. */
-void tgt_share_turn(struct tgt_share *share);
-/* The I/O queue waits no more. No effect if it does not wait. */
-void tgt_share_leave(struct tgt_io_queue *io_queue);
+/* A command waits for memory of request->data_bytes, behind others for its volume; and waits no more. */
+void tgt_portion_wait(struct tgt_request *request);
+void tgt_portion_leave(struct tgt_request *request);
+/* Its commands wait on, behind the session's other volumes; or for the volume's share, if the first one has to. */
+void tgt_portion_again(struct tgt_portion *portion);
 
 /* Is memory to be gathered for this session, which waits for so much: it holds nothing, and what it
  * lacks is memory, not only its share of it? */

@@ -41,25 +41,27 @@ unsigned int tgt_work_resume(struct tgt_loop *loop)
 	return count;
 }
 
-/* The memory that the session waits for: that of the oldest command of its next I/O queue. */
-static uint32_t share_wants(const struct tgt_share *share)
+/* The session's next command. */
+static struct tgt_request *share_first(const struct tgt_share *share)
 {
-	const struct tgt_io_queue *io_queue = TAILQ_FIRST(&share->starving);
-
-	return TAILQ_FIRST(&io_queue->waiting)->data_bytes;
+	return TAILQ_FIRST(&TAILQ_FIRST(&share->starving)->waiting);
 }
 
-/* Memory for the oldest command of the session's next I/O queue. False: there is none for it. */
+/* Memory for the oldest command of the session's next volume. False: there is none for it. */
 static bool work_feed_session(struct tgt_share *share)
 {
-	struct tgt_io_queue *io_queue = TAILQ_FIRST(&share->starving);
-	struct tgt_request *request = TAILQ_FIRST(&io_queue->waiting);
+	struct tgt_portion *portion = TAILQ_FIRST(&share->starving);
+	struct tgt_request *request = share_first(share);
 
-	if (request && !tgt_request_retry_memory(request))
+	/* One that has its share: the session goes on without it. */
+	if (!tgt_portion_is_full(portion, request->data_bytes) && !tgt_request_retry_memory(request))
 		return false;
-	tgt_share_turn(share);
-	if (TAILQ_EMPTY(&io_queue->waiting))
-		tgt_share_leave(io_queue);
+	if (!TAILQ_EMPTY(&portion->waiting))
+		tgt_portion_again(portion);
+	if (!TAILQ_EMPTY(&share->starving)) {
+		TAILQ_REMOVE(&share->loop->starving, share, link);
+		TAILQ_INSERT_TAIL(&share->loop->starving, share, link);
+	}
 	return true;
 }
 
@@ -70,8 +72,14 @@ static void work_feed_bounded(struct tgt_loop *loop)
 
 	for (portion = TAILQ_FIRST(&loop->bounded); portion; portion = following) {
 		following = TAILQ_NEXT(portion, link);
-		while ((request = TAILQ_FIRST(&portion->waiting)) && tgt_request_retry_bounded(request))
-			;
+		while ((request = TAILQ_FIRST(&portion->waiting)) && tgt_portion_has_room(portion, request->data_bytes)) {
+			if (TAILQ_EMPTY(&portion->share->starving) && !loop->short_of_memory &&
+			    tgt_request_retry_memory(request))
+				continue;
+			/* Behind others. */
+			tgt_portion_again(portion);
+			break;
+		}
 	}
 }
 
@@ -97,39 +105,34 @@ void tgt_work_feed(struct tgt_loop *loop)
 				fed = true;
 				continue;
 			}
-			tgt_share_gather(loop, tgt_share_lacks_memory(share, share_wants(share)));
+			tgt_share_gather(loop, tgt_share_lacks_memory(share, share_first(share)->data_bytes));
 			if (loop->short_of_memory)
 				return;
 		}
 	}
 }
 
-/* Those that waited for their volume's share before are not the last to be due. */
-static void work_expire_list(const struct tgt_loop *loop, struct tgt_request_list *list)
+static void work_expire_portions(const struct tgt_loop *loop, struct tgt_portion_list *portions)
 {
-	struct tgt_request *request, *following;
+	struct tgt_portion *portion, *following;
+	struct tgt_request *request;
 
-	for (request = TAILQ_FIRST(list); request; request = following) {
-		following = TAILQ_NEXT(request, link);
-		if (loop->now_ns - request->waiting_ns < TGT_MEMORY_WAIT_NS)
-			continue;
-		tgt_request_end_early(request, RBLK_E_BUSY);
+	for (portion = TAILQ_FIRST(portions); portion; portion = following) {
+		following = TAILQ_NEXT(portion, link);
+		while ((request = TAILQ_FIRST(&portion->waiting)) && loop->now_ns - request->waiting_ns >= TGT_MEMORY_WAIT_NS)
+			tgt_request_end_early(request, RBLK_E_BUSY);
 	}
 }
 
 void tgt_work_expire(struct tgt_loop *loop)
 {
-	struct tgt_portion *portion, *following;
-	struct tgt_share *share;
-	struct tgt_io_queue *io_queue;
+	struct tgt_share *share, *following;
 
-	TAILQ_FOREACH(share, &loop->starving, link)
-		TAILQ_FOREACH(io_queue, &share->starving, starving_link)
-			work_expire_list(loop, &io_queue->waiting);
-	for (portion = TAILQ_FIRST(&loop->bounded); portion; portion = following) {
-		following = TAILQ_NEXT(portion, link);
-		work_expire_list(loop, &portion->waiting);
+	for (share = TAILQ_FIRST(&loop->starving); share; share = following) {
+		following = TAILQ_NEXT(share, link);
+		work_expire_portions(loop, &share->starving);
 	}
+	work_expire_portions(loop, &loop->bounded);
 	/* The time for gathering may be over: then the others get theirs. */
 	if (loop->short_of_memory) {
 		tgt_share_gather(loop, true);

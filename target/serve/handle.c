@@ -74,7 +74,7 @@ void tgt_handle_channel_put(struct tgt_reactor *reactor, struct tgt_channel *cha
 /* -- portions ---------------------------------------------------------------------------------- */
 
 /* The account of the session's memory for the volume, which all its handles of it share. NULL: no memory. */
-static struct tgt_portion *portion_get(const struct tgt_session *session, const struct tgt_channel *channel)
+static struct tgt_portion *portion_get(struct tgt_session *session, const struct tgt_channel *channel)
 {
 	struct tgt_portion *portion = NULL;
 
@@ -85,7 +85,7 @@ static struct tgt_portion *portion_get(const struct tgt_session *session, const 
 		portion = malloc(sizeof(*portion));
 		if (!portion)
 			return NULL;
-		tgt_portion_init(portion, &session->reactor->loop);
+		tgt_portion_init(portion, &session->share);
 	}
 	portion->handles++;
 	return portion;

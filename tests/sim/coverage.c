@@ -225,6 +225,14 @@ static const char *end_reason(const char *reason)
 	return reason ? "for another reason" : "already told";
 }
 
+static bool waits_for_memory(const struct tgt_io_queue *io_queue)
+{
+	for (uint16_t tag = 0; tag < io_queue->tags; tag++)
+		if (io_queue->requests[tag].state == TGT_REQUEST_WAITING)
+			return true;
+	return false;
+}
+
 void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason)
 {
 	const struct tgt_io_queue *io_queue = &queue->io_queue;
@@ -235,7 +243,7 @@ void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason)
 		sim_reached("queue", "ends", "with READs outstanding");
 	if (io_queue->sent_head != io_queue->sent_tail)
 		sim_reached("queue", "ends", "with replies on their way");
-	if (!TAILQ_EMPTY(&io_queue->waiting))
+	if (waits_for_memory(io_queue))
 		sim_reached("queue", "ends", "with commands that wait for memory");
 	sim_reached("queue", "ends", io_queue->active ? "with commands" : "without commands");
 }

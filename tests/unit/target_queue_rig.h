@@ -72,7 +72,6 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 		io_queue->requests[tag].tag = tag;
 		io_queue->requests[tag].io.channel = &rig->channel;
 	}
-	TAILQ_INIT(&io_queue->waiting);
 	TAILQ_INIT(&io_queue->fetching);
 	TAILQ_INIT(&io_queue->done);
 	TAILQ_INIT(&io_queue->chained);

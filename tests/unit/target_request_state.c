@@ -41,6 +41,9 @@ static struct tgt_counts counts;
 static struct tgt_channel channel;
 static struct tgt_access opened = {.channel = &channel, .counts = &counts, .idle = opened_idle};
 
+/* Of its portion. */
+static struct tgt_request_list waiting;
+
 /* The list that the request is in, and how it leaves it. */
 static struct tgt_request_list *listed;
 
@@ -72,12 +75,13 @@ static struct queue_rig *rig_create(enum tgt_request_state state)
 	struct tgt_request *request = &io_queue->requests[0];
 
 	closed = 0;
+	TAILQ_INIT(&waiting);
 	request->opcode = RBLK_OP_READ;
 	request->data_bytes = 4096; /* a READ that is still to be posted */
 	request->state = (uint8_t)state;
 	io_queue->active = state != TGT_REQUEST_FREE;
 	if (state == TGT_REQUEST_WAITING)
-		list(request, &io_queue->waiting);
+		list(request, &waiting);
 	if (state == TGT_REQUEST_LIMITED) {
 		request->access = &opened;
 		opened.users = 1;
@@ -119,7 +123,7 @@ static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_req
 	assert_false(tgt_request_set_state(&rig->io_queue.requests[0], to));
 	assert_false(io_queue->open);
 	assert_int_equal(closed, 1);
-	assert_true(TAILQ_EMPTY(&io_queue->waiting));
+	assert_true(TAILQ_EMPTY(&waiting));
 	assert_true(TAILQ_EMPTY(&io_queue->fetching));
 	assert_true(TAILQ_EMPTY(&io_queue->done));
 	assert_int_equal(io_queue->done_count, 0);

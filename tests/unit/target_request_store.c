@@ -327,14 +327,13 @@ static void what_is_put_off_may_wait_for_memory(void **state)
 	(void)state;
 	tgt_work_init(&loop);
 	tgt_share_init(&share, &loop, &host);
-	tgt_portion_init(&portion, &loop);
+	tgt_portion_init(&portion, &share);
 	loop.pool = tgt_pool_create(memory, sizeof(memory), sizeof(memory));
-	TAILQ_INIT(&io_queue.waiting);
 	TAILQ_INIT(&io_queue.done);
 	tgt_request_put_off(&request);
 	assert_int_equal(tgt_work_resume(&loop), 1);
 	assert_int_equal(request.state, TGT_REQUEST_WAITING);
-	assert_ptr_equal(TAILQ_FIRST(&io_queue.waiting), &request);
+	assert_ptr_equal(TAILQ_FIRST(&portion.waiting), &request);
 	assert_true(tgt_request_end_early(&request, RBLK_E_ABORTED));
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
 	tgt_pool_destroy(loop.pool);

@@ -40,10 +40,9 @@ static void io_queue_begin(struct world *world, unsigned int i, struct tgt_host_
 	io_queue->loop = &world->loop;
 	io_queue->share = &world->shares[i];
 	io_queue->open = true;
-	TAILQ_INIT(&io_queue->waiting);
 	TAILQ_INIT(&io_queue->fetching);
 	TAILQ_INIT(&io_queue->done);
-	tgt_portion_init(&world->portions[i], &world->loop);
+	tgt_portion_init(&world->portions[i], &world->shares[i]);
 	world->accesses[i].portion = &world->portions[i];
 	world->accesses[i].channel = &world->channel;
 	world->requests[i].io_queue = io_queue;
@@ -105,14 +104,16 @@ static void reports_are_shared_likewise(void **state)
 static void a_session_leaves_something_to_others_of_its_host(void **state)
 {
 	struct world *world = world_create();
-	struct tgt_portion portions[PAGES + 3] = {0};
+	struct tgt_portion portions[PAGES + 3];
 	unsigned int pages, all = 0;
 
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		/* Each for a volume of its own, so that only the session's share counts. */
-		for (pages = 0; tgt_share_alloc(&world->io_queues[i], &portions[all + pages], TGT_POOL_PAGE); pages++)
-			;
+		pages = 0;
+		do
+			tgt_portion_init(&portions[all + pages], &world->shares[i]);
+		while (tgt_share_alloc(&world->io_queues[i], &portions[all + pages], TGT_POOL_PAGE) && ++pages);
 		all += pages;
 		assert_true(pages > 0);
 		/* A host alone gets nine sixteenths of the pool. */
@@ -175,7 +176,6 @@ static void memory_is_gathered_for_a_bounded_time(void **state)
 	tgt_work_feed(loop);
 	assert_true(loop->short_of_memory);
 	assert_true(world->requests[SESSIONS - 1].leave(&world->requests[SESSIONS - 1]));
-	tgt_share_leave(&world->io_queues[SESSIONS - 1]);
 	world_free(world);
 }
 
@@ -194,7 +194,6 @@ static void a_share_that_is_used_up_gathers_nothing(void **state)
 	assert_int_equal(request->state, TGT_REQUEST_WAITING);
 	assert_false(world->loop.short_of_memory);
 	assert_true(request->leave(request));
-	tgt_share_leave(&world->io_queues[SESSIONS - 2]);
 	world_free(world);
 }
 
@@ -234,7 +233,7 @@ static struct tgt_request *writes_begin(struct writes *writes)
 
 	memset(writes, 0, sizeof(*writes));
 	writes->world = world_create();
-	tgt_portion_init(&writes->other_portion, &writes->world->loop);
+	tgt_portion_init(&writes->other_portion, &writes->world->shares[0]);
 	writes->other.portion = &writes->other_portion;
 	writes->other.channel = &writes->world->channel;
 	do
@@ -247,8 +246,7 @@ static struct tgt_request *writes_begin(struct writes *writes)
 static void writes_end(struct writes *writes)
 {
 	assert_true(TAILQ_EMPTY(&writes->world->loop.bounded));
-	assert_true(TAILQ_EMPTY(&writes->world->io_queues[0].waiting));
-	tgt_share_leave(&writes->world->io_queues[0]);
+	assert_true(TAILQ_EMPTY(&writes->world->loop.starving));
 	world_free(writes->world);
 }
 
