@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FENCE. One that came by a queue of another reactor goes to the home as a message, waits there like
- * others, and comes back with the answer. One of a volume waits nowhere but for a barrier: by then the
- * queue that it fences is closed on whichever reactor, and what its store still has are orphans.
+ * FENCE. The home is asked, by message if the command came by a queue of another reactor; there it waits, and the answer comes
+ * back. One of a volume waits nowhere but for a barrier: by then the queue that it fences is closed on whichever reactor, and
+ * what its store still has are orphans.
  */
 #include "target/serve/session_command.h"
 
@@ -20,7 +20,8 @@ static const struct tgt_quota asks_quota = {.each = 32};
 
 struct tgt_fence_ask {
 	struct tgt_session_message head; /* first */
-	struct tgt_fence_ask *next;	 /* of its slot's */
+	TAILQ_ENTRY(tgt_fence_ask) link; /* of its slot's */
+	struct tgt_request *request;	 /* at the home; NULL: on another reactor, where it is found by: */
 	uint32_t asker_incarnation, sequence; /* of the queue that asks: */
 	uint16_t asker, tag;
 	uint16_t index; /* what to fence */
@@ -75,18 +76,6 @@ static bool volume_fence_leave(struct tgt_request *request)
 	return true;
 }
 
-/* Nothing lists it: the answer of another reactor will not find the command. */
-static bool fence_leave(struct tgt_request *request)
-{
-	return true;
-}
-
-static bool slot_fence_leave(struct tgt_request *request)
-{
-	TAILQ_REMOVE(&fence_slot(tgt_session_of(request), request)->fences, request, link);
-	return true;
-}
-
 static void volume_fence_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
 {
 	struct tgt_volume_fence *fence = (struct tgt_volume_fence *)pending;
@@ -122,35 +111,66 @@ static void volume_fence_begin(struct tgt_reactor *reactor, struct tgt_request *
 	TAILQ_INSERT_TAIL(&reactor->pending, &fence->pending, link);
 }
 
-/* -- for a queue on another reactor ------------------------------------------------------------ */
+/* -- asking the home --------------------------------------------------------------------------- */
+
+static void ask_free(struct tgt_fence_ask *ask)
+{
+	if (ask->volume)
+		tgt_volume_put(ask->volume);
+	free(ask);
+}
+
+/* From its slot. */
+static void ask_remove(struct tgt_queue_slot *slot, struct tgt_fence_ask *ask)
+{
+	TAILQ_REMOVE(&slot->asks, ask, link);
+	slot->asks_away -= !ask->request;
+}
+
+/* One that waits at another reactor is not found when its answer comes. */
+static bool ask_leave(struct tgt_request *request)
+{
+	struct tgt_fence_ask *ask = request->held;
+
+	if (ask) {
+		ask_remove(fence_slot(tgt_session_of(request), request), ask);
+		ask_free(ask);
+	}
+	return true;
+}
+
+/* request: NULL: it has ended meanwhile. */
+static void ask_end(struct tgt_reactor *reactor, struct tgt_fence_ask *ask, struct tgt_request *request)
+{
+	if (request && ask->volume)
+		volume_fence_begin(reactor, request, tgt_volume_ref(ask->volume));
+	else if (request)
+		tgt_request_complete(request, ask->status);
+	ask_free(ask);
+}
 
 /* At the remote session. The command, or its whole queue, may have ended meanwhile. */
 static void ask_answered(struct tgt_reactor *reactor, struct tgt_session *remote, struct tgt_session_message *message)
 {
 	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)message;
 	struct tgt_queue *queue = remote ? remote->slots[ask->asker].queue : NULL;
-	struct tgt_request *request;
+	struct tgt_request *request = NULL;
 
-	if (queue && queue->io_queue.open && queue->incarnation == ask->asker_incarnation) {
+	if (queue && queue->io_queue.open && queue->incarnation == ask->asker_incarnation)
 		request = &queue->io_queue.requests[ask->tag];
-		if (request->state != TGT_REQUEST_HELD || request->sequence != ask->sequence ||
-		    request->opcode != RBLK_OP_FENCE)
-			goto out;
-		if (ask->volume)
-			volume_fence_begin(reactor, request, tgt_volume_ref(ask->volume));
-		else
-			tgt_request_complete(request, ask->status);
-	}
-out:
-	if (ask->volume)
-		tgt_volume_put(ask->volume);
-	free(ask);
+	if (request && (request->state != TGT_REQUEST_HELD || request->sequence != ask->sequence ||
+			request->opcode != RBLK_OP_FENCE))
+		request = NULL;
+	ask_end(reactor, ask, request);
 }
 
 static void ask_answer(struct tgt_fence_ask *ask, enum rblk_status status)
 {
 	ask->status = status;
-	tgt_session_answer(&ask->head, ask_answered);
+	if (ask->request)
+		ask_end(ask->head.from, ask, ask->request);
+	else
+		tgt_session_answer(&ask->head, ask_answered);
 }
 
 /* At the home, which exists as long as it has queues. */
@@ -159,73 +179,28 @@ static void ask_arrived(struct tgt_reactor *reactor, struct tgt_session *home, s
 	struct tgt_fence_ask *ask = (struct tgt_fence_ask *)message;
 	struct tgt_queue_slot *slot = &home->slots[ask->index];
 
-	(void)reactor;
 	if (!fence_end(slot, ask->incarnation) || ask->volume) {
 		ask_answer(ask, RBLK_OK);
 		return;
 	}
-	if (!tgt_quota_allows(&asks_quota, 0, slot->ask_count)) {
+	if (!ask->request && !tgt_quota_allows(&asks_quota, 0, slot->asks_away)) {
 		ask_answer(ask, RBLK_E_BUSY);
 		return;
 	}
-	ask->next = slot->asks;
-	slot->asks = ask;
-	slot->ask_count++;
-}
-
-/* Takes over the reference to `volume`, which may be NULL. */
-static enum rblk_status ask_begin(struct tgt_session *remote, struct tgt_request *request,
-		      struct tgt_volume *volume)
-{
-	const struct tgt_queue *own = tgt_queue_of(request->io_queue);
-	struct tgt_fence_ask *ask = calloc(1, sizeof(*ask));
-
-	if (!ask || !tgt_request_hold(request, fence_leave, NULL)) {
-		if (volume)
-			tgt_volume_put(volume);
-		free(ask);
-		return ask ? TGT_UNANSWERED : RBLK_E_NO_RESOURCES;
-	}
-	ask->volume = volume;
-	tgt_session_address(&ask->head, remote, remote->home->reactor, ask_arrived);
-	ask->asker = own->io_queue.index;
-	ask->asker_incarnation = own->incarnation;
-	ask->tag = request->tag;
-	ask->sequence = request->sequence;
-	ask->index = (uint16_t)request->lba;
-	ask->incarnation = (uint32_t)request->argument;
-	tgt_session_send(&ask->head);
-	return TGT_UNANSWERED;
+	TAILQ_INSERT_TAIL(&slot->asks, ask, link);
+	slot->asks_away += !ask->request;
+	if (ask->request)
+		ask->request->held = ask;
 }
 
 /* -- the command ------------------------------------------------------------------------------- */
-
-/* At the home. */
-static enum rblk_status fence_here(struct tgt_session *session, struct tgt_request *request,
-				   struct tgt_volume *volume)
-{
-	struct tgt_queue_slot *slot = fence_slot(session, request);
-
-	if (!fence_end(slot, (uint32_t)request->argument) && !volume)
-		return RBLK_OK;
-	if (!tgt_request_hold(request, volume ? fence_leave : slot_fence_leave, NULL)) {
-		if (volume)
-			tgt_volume_put(volume);
-		return TGT_UNANSWERED;
-	}
-	if (volume)
-		volume_fence_begin(session->reactor, request, volume);
-	else
-		TAILQ_INSERT_TAIL(&slot->fences, request, link);
-	return TGT_UNANSWERED;
-}
 
 enum rblk_status tgt_fence_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
 	struct tgt_session *session = tgt_session_of(request);
 	const struct tgt_queue *own = tgt_queue_of(request->io_queue);
-	struct tgt_volume *volume = NULL;
-	struct tgt_handle *handle;
+	struct tgt_handle *handle = NULL;
+	struct tgt_fence_ask *ask;
 	enum rblk_status status;
 
 	session->reactor->fences++;
@@ -235,30 +210,40 @@ enum rblk_status tgt_fence_begin(struct tgt_request *request, const struct tgt_a
 		handle = tgt_handle_use(session, arguments->volume, &status);
 		if (!handle || !handle->access.channel)
 			return handle ? RBLK_E_GONE : status;
-		volume = tgt_volume_ref(handle->access.channel->volume);
 	}
-	return session->home ? ask_begin(session, request, volume) : fence_here(session, request, volume);
+	ask = calloc(1, sizeof(*ask));
+	if (!ask)
+		return RBLK_E_NO_RESOURCES;
+	if (!tgt_request_hold(request, ask_leave, NULL)) {
+		free(ask);
+		return TGT_UNANSWERED;
+	}
+	tgt_session_address(&ask->head, session, session->home ? session->home->reactor : session->reactor, ask_arrived);
+	ask->volume = handle ? tgt_volume_ref(handle->access.channel->volume) : NULL;
+	ask->asker = own->io_queue.index;
+	ask->asker_incarnation = own->incarnation;
+	ask->tag = request->tag;
+	ask->sequence = request->sequence;
+	ask->index = (uint16_t)request->lba;
+	ask->incarnation = (uint32_t)request->argument;
+	if (session->home) {
+		tgt_session_send(&ask->head);
+	} else {
+		ask->request = request;
+		ask_arrived(session->reactor, session, &ask->head);
+	}
+	return TGT_UNANSWERED;
 }
 
 void tgt_fence_done(struct tgt_queue_slot *slot)
 {
-	struct tgt_fence_ask *ask, **at = &slot->asks;
-	struct tgt_request *request, *following;
+	struct tgt_fence_ask *ask, *following;
 
-	for (request = TAILQ_FIRST(&slot->fences); request; request = following) {
-		following = TAILQ_NEXT(request, link);
-		if (tgt_queue_slot_has(slot, (uint32_t)request->argument))
+	for (ask = TAILQ_FIRST(&slot->asks); ask; ask = following) {
+		following = TAILQ_NEXT(ask, link);
+		if (tgt_queue_slot_has(slot, ask->incarnation))
 			continue;
-		TAILQ_REMOVE(&slot->fences, request, link);
-		tgt_request_complete(request, RBLK_OK);
-	}
-	while ((ask = *at)) {
-		if (tgt_queue_slot_has(slot, ask->incarnation)) {
-			at = &ask->next;
-			continue;
-		}
-		*at = ask->next;
-		slot->ask_count--;
+		ask_remove(slot, ask);
 		ask_answer(ask, RBLK_OK);
 	}
 }

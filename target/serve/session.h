@@ -20,7 +20,6 @@
 #include "target/serve/rules.h"
 
 struct tgt_remote_queue;
-struct tgt_fence_ask;
 struct tgt_session_message;
 
 /*
@@ -38,6 +37,7 @@ struct tgt_lingering {
 };
 
 TAILQ_HEAD(tgt_lingering_list, tgt_lingering);
+TAILQ_HEAD(tgt_fence_ask_list, tgt_fence_ask);
 
 /* A queue's slot in the session: outlives the queue, and remembers what was fenced. */
 struct tgt_queue_slot {
@@ -46,9 +46,8 @@ struct tgt_queue_slot {
 	struct tgt_lingering_list lingering;
 	uint32_t incarnation;	 /* the highest accepted or fenced */
 	struct tgt_origin origin; /* of its last login; in the home */
-	struct tgt_request_list fences; /* FENCE commands that wait for incarnations of the queue to end */
-	struct tgt_fence_ask *asks;	/* likewise, of queues on other reactors; NULL: none */
-	unsigned int ask_count;
+	struct tgt_fence_ask_list asks; /* FENCEs that wait for incarnations of the queue to end (fence.c) */
+	unsigned int asks_away;		/* of them, from other reactors */
 };
 
 /*

@@ -40,7 +40,7 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 	session->epoch = rblk_le64(login->session_epoch);
 	session->queue_count = rblk_le16(login->queue_count);
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
-		TAILQ_INIT(&session->slots[i].fences);
+		TAILQ_INIT(&session->slots[i].asks);
 		TAILQ_INIT(&session->slots[i].lingering);
 	}
 	session->idle_since_ns = reactor->loop.now_ns;
@@ -288,7 +288,6 @@ static void remote_queue_left(struct tgt_reactor *reactor, struct tgt_message *m
 	struct tgt_remote_queue *remote_queue =
 		(struct tgt_remote_queue *)((char *)message - offsetof(struct tgt_remote_queue, left));
 
-	(void)reactor;
 	tgt_remote_queue_leave(remote_queue);
 	session_connection_ended(remote_queue->session);
 }
@@ -342,7 +341,6 @@ void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *mes
 	struct tgt_queue_slot *slot = &session->slots[remote_queue->index];
 	bool lingered = remote_queue->lingering.reactor;
 
-	(void)reactor;
 	tgt_counts_sum(&session->totals, &remote_queue->totals, sizeof(remote_queue->totals));
 	tgt_remote_queue_end(remote_queue);
 	session_slot_ended(session, slot, lingered);

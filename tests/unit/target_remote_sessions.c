@@ -68,7 +68,7 @@ static void session_begin(unsigned int i)
 	session->epoch = 1;
 	pthread_mutex_init(&session->lock, NULL);
 	for (unsigned int slot = 0; slot < RBLK_QUEUES_MAX; slot++)
-		TAILQ_INIT(&session->slots[slot].fences);
+		TAILQ_INIT(&session->slots[slot].asks);
 	TAILQ_INSERT_TAIL(&rig->reactors[i].sessions, session, link);
 	if (!i)
 		return;
@@ -206,7 +206,7 @@ static uint32_t refused(uint32_t incarnation, uint32_t fence)
 	rig->delivered = rig->sent; /* that reactor has it */
 	assert_int_equal(slot->incarnation, incarnation);
 	if (fence)
-		assert_int_equal(tgt_fence_begin(&request, &arguments), fence < incarnation ? RBLK_OK : TGT_UNANSWERED);
+		assert_int_equal(tgt_fence_begin(&request, &arguments), TGT_UNANSWERED);
 	tgt_remote_queue_end(remote_queue);
 	tgt_fence_done(slot);
 	/* That the queue be closed: there is none. */
