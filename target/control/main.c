@@ -56,6 +56,7 @@
 
 /* The control thread's everything. Made and undone by main(), in this order. */
 struct daemon {
+	struct tgt_watchdog watchdog;
 	int argc;
 	char **argv;
 	int signals;		  /* signalfd */
@@ -363,13 +364,12 @@ static void status_log(const struct daemon *daemon)
 /* Until SIGTERM or SIGINT. */
 static void serve(struct daemon *daemon)
 {
-	struct tgt_watchdog watchdog;
 	int taken;
 
-	tgt_watchdog_init(&watchdog, daemon->reactors, daemon->reactor_count);
+	tgt_watchdog_init(&daemon->watchdog, daemon->reactors, daemon->reactor_count);
 	for (;;) {
-		daemon_wait(daemon, tgt_watchdog_timeout_ms(&watchdog));
-		tgt_watchdog_step(&watchdog);
+		daemon_wait(daemon, tgt_watchdog_timeout_ms(&daemon->watchdog));
+		tgt_watchdog_step(&daemon->watchdog);
 		if (tgt_reloader_ended(daemon->reloader))
 			reload_ended(daemon);
 		while ((taken = tgt_process_take_signal(daemon->signals))) {

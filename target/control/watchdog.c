@@ -10,7 +10,7 @@
 #include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/control/notify.h"
-#include "target/serve/calls.h"
+#include "target/serve/peers.h"
 
 #define NS_PER_MS 1000000ull
 
@@ -40,12 +40,25 @@ int tgt_watchdog_timeout_ms(const struct tgt_watchdog *watchdog)
 	return (int)((watchdog->due_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* True: it has answered all questions. */
+static void question_run(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	atomic_store_explicit(&((struct tgt_watchdog_question *)message)->asked, false, memory_order_release);
+}
+
+/* The reactor answers in its next turn. The last one was answered. */
+static void question_ask(struct tgt_watchdog_question *question, struct tgt_reactor *reactor)
+{
+	atomic_store_explicit(&question->asked, true, memory_order_relaxed);
+	question->message.run = question_run;
+	tgt_reactor_send(reactor, &question->message);
+}
+
+/* True: it has answered. */
 static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint64_t now_ns)
 {
 	uint64_t since_ms = (now_ns - watchdog->asked_ns) / NS_PER_MS;
 
-	if (tgt_reactor_answered(watchdog->reactors[i])) {
+	if (!atomic_load_explicit(&watchdog->questions[i].asked, memory_order_acquire)) {
 		if (watchdog->silent[i])
 			tgt_log(TGT_LOG_WARNING, "reactor %u: running again", i);
 		watchdog->silent[i] = false;
@@ -77,5 +90,5 @@ void tgt_watchdog_step(struct tgt_watchdog *watchdog)
 	tgt_notify_alive();
 	watchdog->asked_ns = now_ns;
 	for (unsigned int i = 0; i < watchdog->reactor_count; i++)
-		tgt_reactor_ask(watchdog->reactors[i]);
+		question_ask(&watchdog->questions[i], watchdog->reactors[i]);
 }

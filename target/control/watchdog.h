@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "target/base/settings.h"
+#include "target/store/messages.h"
 
-struct tgt_reactor;
-
+/* It outlives the reactors, to which its messages go. */
 struct tgt_watchdog {
 	struct tgt_reactor **reactors;
 	unsigned int reactor_count;
@@ -19,6 +19,10 @@ struct tgt_watchdog {
 	uint64_t due_ns;
 	uint64_t asked_ns;	       /* when the reactors were asked last */
 	bool silent[TGT_REACTORS_MAX]; /* was logged for this reactor */
+	struct tgt_watchdog_question {
+		struct tgt_message message; /* first */
+		_Atomic bool asked;	    /* and not answered */
+	} questions[TGT_REACTORS_MAX];
 };
 
 void tgt_watchdog_init(struct tgt_watchdog *watchdog, struct tgt_reactor **reactors,

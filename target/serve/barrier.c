@@ -41,7 +41,6 @@ static void barrier_answered(struct tgt_reactor *reactor, struct tgt_message *me
 {
 	struct tgt_barrier *barrier = ((struct barrier_ask *)message)->barrier;
 
-	(void)reactor;
 	barrier->away--;
 	barrier_free(barrier);
 }

@@ -43,23 +43,6 @@ void tgt_reactor_check_devices(struct tgt_reactor *reactor, struct tgt_volume *v
 		fab_devices_check(reactor->fabrics[i].fab);
 }
 
-static void answer(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	atomic_fetch_add_explicit(&reactor->answered, 1, memory_order_relaxed);
-}
-
-void tgt_reactor_ask(struct tgt_reactor *reactor)
-{
-	/* Without memory for the question it is not asked: the reactor is not at fault. */
-	if (tgt_reactor_call(reactor, answer, NULL))
-		reactor->asked++;
-}
-
-bool tgt_reactor_answered(const struct tgt_reactor *reactor)
-{
-	return atomic_load_explicit(&reactor->answered, memory_order_relaxed) == reactor->asked;
-}
-
 void tgt_reactor_drain(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	struct tgt_session *session;

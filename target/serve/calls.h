@@ -35,11 +35,4 @@ bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 /* For `rblkctl kick`: end the session of that number, if it is at home here. False: no memory. */
 bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session);
 
-/* -- control thread ----------------------------------------------------------------------------- */
-
-/* Asks the reactor for an answer, which it gives in its next turn. */
-void tgt_reactor_ask(struct tgt_reactor *reactor);
-/* It has answered every question. */
-bool tgt_reactor_answered(const struct tgt_reactor *reactor);
-
 #endif

@@ -229,15 +229,6 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 	return false;
 }
 
-static enum rblk_reject_reason login_malformed(enum rblk_wire_error error, uint32_t *detail)
-{
-	*detail = 0;
-	if (error != RBLK_WIRE_VERSION)
-		return RBLK_REJECT_MALFORMED;
-	*detail = RBLK_PROTOCOL_VERSION;
-	return RBLK_REJECT_VERSION;
-}
-
 /* -- waiting ----------------------------------------------------------------------------------- */
 
 static void login_remove(struct tgt_reactor *reactor, struct tgt_login *login)
@@ -302,12 +293,13 @@ void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
 {
 	enum rblk_wire_error error = rblk_check_login(wire, bytes);
 	struct tgt_login *login;
-	uint32_t detail;
 
 	if (error) {
-		enum rblk_reject_reason reason = login_malformed(error, &detail);
-
-		tgt_login_reject(reactor, request, reason, detail, rblk_wire_error_text(error));
+		if (error == RBLK_WIRE_VERSION)
+			tgt_login_reject(reactor, request, RBLK_REJECT_VERSION, RBLK_PROTOCOL_VERSION,
+					 rblk_wire_error_text(error));
+		else
+			tgt_login_reject(reactor, request, RBLK_REJECT_MALFORMED, 0, rblk_wire_error_text(error));
 		tgt_lease_put(lease);
 		return;
 	}

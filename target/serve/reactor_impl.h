@@ -115,8 +115,6 @@ struct tgt_reactor {
 	bool is_peer;	      /* it has a thread (peers.h): control thread, before that begins */
 	bool is_empty;	      /* draining, and without a session */
 	_Atomic bool drained; /* any thread reads */
-	unsigned int asked;	       /* control thread */
-	_Atomic unsigned int answered; /* control thread reads */
 
 	pthread_t thread; /* control thread */
 	bool started;	  /* control thread */

@@ -42,7 +42,7 @@ static struct tgt_snapshot *snapshot_alloc(const struct snapshot_room *room)
 		return NULL;
 	snapshot->uses = (struct tgt_snapshot_use *)(snapshot + 1);
 	snapshot->volumes = (struct tgt_snapshot_volume *)((char *)snapshot->uses + uses);
-	snapshot->initiators = (struct tgt_snapshot_initiator *)((char *)snapshot->volumes + volumes);
+	snapshot->initiators = (struct tgt_initiator_stats *)((char *)snapshot->volumes + volumes);
 	snapshot->sessions = (struct tgt_snapshot_session *)((char *)snapshot->initiators + initiators);
 	return snapshot;
 }
@@ -96,17 +96,6 @@ static void snapshot_volume(struct tgt_snapshot *snapshot, const struct tgt_stat
 	volume->counts = stats->counts;
 }
 
-static void snapshot_initiator(struct tgt_snapshot *snapshot, unsigned int number,
-			       const struct tgt_initiator_stats *stats)
-{
-	struct tgt_snapshot_initiator *initiator = &snapshot->initiators[snapshot->initiator_count++];
-
-	initiator->number = number;
-	memcpy(initiator->name, stats->name, sizeof(initiator->name));
-	initiator->proven = stats->proven;
-	initiator->counts = stats->counts;
-}
-
 struct tgt_snapshot *tgt_snapshot_take(struct tgt_reactor *reactor)
 {
 	struct snapshot_room room = snapshot_room(reactor);
@@ -139,6 +128,6 @@ struct tgt_snapshot *tgt_snapshot_take(struct tgt_reactor *reactor)
 			snapshot_volume(snapshot, reactor->stats_table.volumes[i]);
 	for (unsigned int i = 0; i <= TGT_NAMES_MAX; i++)
 		if (reactor->stats_table.initiators[i])
-			snapshot_initiator(snapshot, i, reactor->stats_table.initiators[i]);
+			snapshot->initiators[snapshot->initiator_count++] = *reactor->stats_table.initiators[i];
 	return snapshot;
 }

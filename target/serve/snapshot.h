@@ -14,6 +14,7 @@
 #include "target/base/settings.h"
 #include "target/io/counts.h"
 #include "target/io/loop.h"
+#include "target/serve/stats_table.h"
 
 struct tgt_reactor;
 struct tgt_session;
@@ -49,14 +50,6 @@ struct tgt_snapshot_volume {
 	struct tgt_counts counts;
 };
 
-/* Likewise of an initiator, whose sessions may have ended. */
-struct tgt_snapshot_initiator {
-	unsigned int number;
-	char name[RBLK_NAME_BYTES]; /* "": the others (stats_table.h) */
-	bool proven;
-	struct tgt_counts counts;
-};
-
 struct tgt_snapshot {
 	unsigned int reactor; /* index */
 	unsigned int sessions_here, connections, logins_waiting;
@@ -67,7 +60,7 @@ struct tgt_snapshot {
 	struct tgt_snapshot_session *sessions; /* all four in this piece of memory */
 	struct tgt_snapshot_use *uses;
 	struct tgt_snapshot_volume *volumes;
-	struct tgt_snapshot_initiator *initiators;
+	struct tgt_initiator_stats *initiators; /* whose sessions may have ended */
 	unsigned int session_count, use_count, volume_count, initiator_count;
 };
 

@@ -58,6 +58,8 @@ static unsigned int stats_of_initiator(struct tgt_stats_table *stats_table,
 		return number;
 	stats = calloc(1, sizeof(*stats));
 	stats_table->initiators[number] = stats;
+	if (stats)
+		stats->number = number;
 	if (stats && number != TGT_NAMES_OTHER) {
 		memcpy(stats->name, session->initiator, sizeof(stats->name));
 		stats->proven = session->proven;

@@ -14,8 +14,7 @@
  * Handles with stats of their own: of a reactor, so that a snapshot stays short; and of one session, so that the stats
  * of a reactor are there for sixteen sessions at least.
  */
-#define TGT_STATS_OF_SESSION 64u
-static const struct tgt_quota tgt_stats_quota = {.most = 1024, .each = TGT_STATS_OF_SESSION};
+static const struct tgt_quota tgt_stats_quota = {.most = 1024, .each = 64};
 
 /*
  * Initiators that are told apart after their sessions have ended: in all, each with stats in every reactor; by one
@@ -23,9 +22,7 @@ static const struct tgt_quota tgt_stats_quota = {.most = 1024, .each = TGT_STATS
  * them numbers.
  */
 #define TGT_NAMES_MAX 256u
-#define TGT_NAMES_OF_ADDRESS 16u
-#define TGT_NAMES_UNPROVEN_MAX 192u
-static const struct tgt_quota tgt_names_quota = {.most = TGT_NAMES_UNPROVEN_MAX, .each = TGT_NAMES_OF_ADDRESS};
+static const struct tgt_quota tgt_names_quota = {.most = 192, .each = 16};
 /* The number of all others. */
 #define TGT_NAMES_OTHER TGT_NAMES_MAX
 
@@ -42,6 +39,7 @@ struct tgt_stats {
 
 /* The counts that an initiator's handles have left when they were closed. */
 struct tgt_initiator_stats {
+	unsigned int number;
 	char name[RBLK_NAME_BYTES]; /* "": of the others */
 	bool proven;
 	struct tgt_counts counts;

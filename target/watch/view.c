@@ -203,7 +203,7 @@ static void view_initiators_add(struct tgt_view_initiator *all, bool *there,
 				const struct tgt_snapshot *snapshot)
 {
 	for (unsigned int i = 0; i < snapshot->initiator_count; i++) {
-		const struct tgt_snapshot_initiator *one = &snapshot->initiators[i];
+		const struct tgt_initiator_stats *one = &snapshot->initiators[i];
 
 		there[one->number] = true;
 		memcpy(all[one->number].name, one->name, sizeof(one->name));

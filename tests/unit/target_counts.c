@@ -174,20 +174,21 @@ static void closed_handles_leave_their_counts(void **state)
 
 static void handles_beyond_the_bound_count_for_the_volume(void **state)
 {
-	static struct tgt_handle *handles[TGT_STATS_OF_SESSION + 3];
+	static struct tgt_handle *handles[128];
 	struct world *world = world_create();
 	uint64_t uses;
 
 	(void)state;
-	for (unsigned int i = 0; i < TGT_STATS_OF_SESSION + 3; i++) {
+	assert_true(tgt_stats_quota.each + 3 <= UNIT_LENGTH(handles));
+	for (unsigned int i = 0; i < tgt_stats_quota.each + 3; i++) {
 		handles[i] = handle_open(world, 0);
 		tgt_counts_add(handles[i]->access.counts, RBLK_OP_READ, 0, 0);
 	}
-	assert_int_equal(counted(world, "v0", &uses), TGT_STATS_OF_SESSION + 3);
-	assert_int_equal(uses, TGT_STATS_OF_SESSION);
-	for (unsigned int i = 0; i < TGT_STATS_OF_SESSION + 3; i++)
+	assert_int_equal(counted(world, "v0", &uses), tgt_stats_quota.each + 3);
+	assert_int_equal(uses, tgt_stats_quota.each);
+	for (unsigned int i = 0; i < tgt_stats_quota.each + 3; i++)
 		handle_close(handles[i]);
-	assert_int_equal(counted(world, "v0", &uses), TGT_STATS_OF_SESSION + 3);
+	assert_int_equal(counted(world, "v0", &uses), tgt_stats_quota.each + 3);
 	assert_int_equal(world->session.stats_count, 0);
 	assert_int_equal(world->reactor.stats_table.count, 0);
 	world_free(world);
@@ -203,7 +204,7 @@ static uint64_t counted_for(struct world *world, const char *name, bool proven, 
 	assert_non_null(snapshot);
 	*found = 0;
 	for (unsigned int i = 0; i < snapshot->initiator_count; i++) {
-		const struct tgt_snapshot_initiator *initiator = &snapshot->initiators[i];
+		const struct tgt_initiator_stats *initiator = &snapshot->initiators[i];
 
 		if (strcmp(initiator->name, name) || initiator->proven != proven)
 			continue;
@@ -279,14 +280,14 @@ static void names_beyond_the_bounds_are_counted_together(void **state)
 	unsigned int told = 0, tried = 0, found;
 
 	(void)state;
-	for (unsigned int n = 0; n < TGT_NAMES_OF_ADDRESS + 4; n++, tried++)
+	for (unsigned int n = 0; n < tgt_names_quota.each + 4; n++, tried++)
 		told += name_is_told_apart(world, WHERE, n, false);
-	assert_int_equal(told, TGT_NAMES_OF_ADDRESS);
+	assert_int_equal(told, tgt_names_quota.each);
 	/* Other addresses have theirs, up to the bound of all. */
 	for (unsigned int address = 20; address < 40; address++)
-		for (unsigned int n = 0; n < TGT_NAMES_OF_ADDRESS; n++, tried++)
+		for (unsigned int n = 0; n < tgt_names_quota.each; n++, tried++)
 			told += name_is_told_apart(world, address, n, false);
-	assert_int_equal(told, TGT_NAMES_UNPROVEN_MAX);
+	assert_int_equal(told, tgt_names_quota.most);
 	/* The rest is for those who can prove their name, from one address, too. */
 	for (unsigned int n = 0; n < TGT_NAMES_MAX; n++, tried++)
 		told += name_is_told_apart(world, WHERE, n, true);
