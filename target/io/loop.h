@@ -16,7 +16,7 @@
 #include "target/io/limit.h"
 #include "target/io/receive.h"
 #include "target/store/pool.h"
-#include "target/store/region.h"
+#include "target/store/dma_memory.h"
 
 /* A command waits this long for data memory. Then it is answered BUSY. */
 #define TGT_MEMORY_WAIT_NS 5000000000ull
@@ -61,7 +61,7 @@ struct tgt_chain {
 
 struct tgt_loop {
 	/* Fixed after creation. */
-	const struct tgt_region *region; /* that the pools lie in */
+	const struct tgt_dma_memory *memory; /* that the pools lie in */
 	struct tgt_pool *pool;		 /* data */
 	struct tgt_pool *reports;	 /* what session commands report: I/O cannot take it */
 	uint32_t max_io_bytes;		 /* of one command */

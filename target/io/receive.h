@@ -10,7 +10,7 @@
 
 #include <sys/queue.h>
 #include "proto/fabric/fabric.h"
-#include "target/store/region.h"
+#include "target/store/dma_memory.h"
 
 /* wr_id of a receive: this bit, the number of its struct tgt_receives (bits 32..62), the buffer's
  * index. Sends leave the bit clear. */
@@ -26,7 +26,7 @@ TAILQ_HEAD(tgt_receives_list, tgt_receives);
 struct tgt_receives_chunk {
 	char *base; /* up to TGT_RECEIVES_CHUNK * buffer_bytes */
 	uint32_t lkey;
-	const struct tgt_region *region; /* that it lies in, for the ring; NULL: none */
+	const struct tgt_dma_memory *memory; /* that it lies in, for the ring; NULL: none */
 };
 
 /* Created and freed by serve/ with the device that it belongs to. */

@@ -15,7 +15,7 @@ void tgt_device_free(struct tgt_device *device)
 	tgt_receives_fini(&device->receives);
 	for (unsigned int i = 0; i < TGT_RECEIVES_CHUNKS; i++) {
 		fab_mr_deregister(device->mrs[i]);
-		tgt_region_unmap(&device->regions[i]);
+		tgt_dma_memory_unmap(&device->memories[i]);
 	}
 	free(device);
 }
@@ -25,20 +25,20 @@ static int device_map(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 		      struct tgt_device *device, unsigned int index)
 {
 	uint32_t count = reactor->config.receive_buffers - index * TGT_RECEIVES_CHUNK;
-	struct tgt_region *region = &device->regions[index];
+	struct tgt_dma_memory *memory = &device->memories[index];
 	int err;
 
 	if (device->mrs[index])
 		return 0;
 	if (count > TGT_RECEIVES_CHUNK)
 		count = TGT_RECEIVES_CHUNK;
-	if (!region->base) {
-		err = tgt_region_map(region, (size_t)count * TGT_COMMAND_BYTES,
+	if (!memory->base) {
+		err = tgt_dma_memory_map(memory, (size_t)count * TGT_COMMAND_BYTES,
 				     reactor->config.memory_lock, reactor->ring);
 		if (err)
 			return err;
 	}
-	return fab_mr_register(fabric->fab, region->base, region->bytes, IBV_ACCESS_LOCAL_WRITE,
+	return fab_mr_register(fabric->fab, memory->base, memory->bytes, IBV_ACCESS_LOCAL_WRITE,
 			       &device->mrs[index]);
 }
 
@@ -49,7 +49,7 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 	struct tgt_receives *receives = &device->receives;
 	unsigned int index = receives->count / TGT_RECEIVES_CHUNK;
 	uint32_t count = receives->most - receives->count;
-	struct tgt_receives_chunk chunk = {.region = &device->regions[index]};
+	struct tgt_receives_chunk chunk = {.memory = &device->memories[index]};
 	int err = device_map(reactor, fabric, device, index);
 
 	if (err) {
@@ -60,7 +60,7 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 				strerror(-err));
 		return err;
 	}
-	chunk.base = chunk.region->base;
+	chunk.base = chunk.memory->base;
 	chunk.lkey = fab_mr_lkey(device->mrs[index], fab_device);
 	tgt_receives_add(receives, &chunk, count < TGT_RECEIVES_CHUNK ? count : TGT_RECEIVES_CHUNK);
 	/* Buffers that cannot be posted now are tried again each turn. */

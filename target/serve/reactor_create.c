@@ -66,12 +66,12 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 	if (!fabric->fab)
 		return -errno;
 	fabric->index = reactor->fabric_count++;
-	if (fab_mr_register(fabric->fab, reactor->region.base, reactor->region.bytes,
+	if (fab_mr_register(fabric->fab, reactor->memory.base, reactor->memory.bytes,
 			    IBV_ACCESS_LOCAL_WRITE, &fabric->mr))
 		return tgt_error(error, -ENOMEM,
 				 "reactor %u: cannot register %zu bytes of buffers: %s (raise the "
 				 "memlock limit: ulimit -l, or LimitMEMLOCK= in the unit)",
-				 reactor->index, reactor->region.bytes, fab_error(fabric->fab));
+				 reactor->index, reactor->memory.bytes, fab_error(fabric->fab));
 	return 0;
 }
 
@@ -122,22 +122,22 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 	size_t pool = (config->pool_bytes + TGT_POOL_PAGE - 1) & ~(size_t)(TGT_POOL_PAGE - 1);
 	size_t reserve = reserve_bytes(reactor);
 	size_t bytes = pool + reserve + REPORTS_BYTES;
-	int err = tgt_region_map(&reactor->region, bytes, config->memory_lock,
+	int err = tgt_dma_memory_map(&reactor->memory, bytes, config->memory_lock,
 				 reactor->ring);
 
 	if (err)
 		return tgt_error(error, err, "reactor %u: cannot map %zu bytes of buffers: %s",
 				 reactor->index, bytes, strerror(-err));
-	if (reactor->ring && reactor->region.buffer_first < 0)
+	if (reactor->ring && reactor->memory.buffer_first < 0)
 		tgt_log(TGT_LOG_WARNING,
 			"reactor %u: cannot register fixed buffers with the ring, disks will be "
 			"slower: %s (memlock limit?)",
-			reactor->index, strerror(-reactor->region.buffer_first));
-	loop->region = &reactor->region;
-	loop->pool = tgt_pool_create(reactor->region.base, pool, config->max_io_bytes);
+			reactor->index, strerror(-reactor->memory.buffer_first));
+	loop->memory = &reactor->memory;
+	loop->pool = tgt_pool_create(reactor->memory.base, pool, config->max_io_bytes);
 	reactor->reserve =
-		tgt_pool_create(reactor->region.base + pool, reserve, RING_BYTES_MAX);
-	loop->reports = tgt_pool_create(reactor->region.base + pool + reserve, REPORTS_BYTES,
+		tgt_pool_create(reactor->memory.base + pool, reserve, RING_BYTES_MAX);
+	loop->reports = tgt_pool_create(reactor->memory.base + pool + reserve, REPORTS_BYTES,
 					REPORT_BYTES_MAX);
 	if (!loop->pool || !reactor->reserve || !loop->reports)
 		return tgt_error(error, -ENOMEM, "reactor %u: out of memory", reactor->index);
@@ -301,7 +301,7 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 	tgt_pool_destroy(reactor->loop.pool);
 	tgt_pool_destroy(reactor->reserve);
 	tgt_pool_destroy(reactor->loop.reports);
-	tgt_region_unmap(&reactor->region);
+	tgt_dma_memory_unmap(&reactor->memory);
 	tgt_stats_table_fini(&reactor->stats_table);
 	free(reactor);
 }

@@ -58,7 +58,7 @@ struct tgt_pending {
 struct tgt_fabric {
 	struct fab *fab;
 	unsigned int index; /* among the reactor's */
-	struct fab_mr *mr;  /* of the reactor's region */
+	struct fab_mr *mr;  /* of the reactor's memory */
 	struct tgt_device *devices[FAB_DEVICES_MAX];
 };
 
@@ -77,7 +77,7 @@ struct tgt_reactor {
 	struct tgt_worker qp_helper; /* its helper thread, see qp_helper.h */
 	unsigned int qp_helper_jobs; /* that it has */
 	uint64_t qp_helper_since_ns; /* when the oldest of them became the oldest */
-	struct tgt_region region; /* the turn's pools and the reserve */
+	struct tgt_dma_memory memory; /* the turn's pools and the reserve */
 	size_t pool_bytes;	  /* of the turn's pool, when nothing is in use */
 	struct tgt_pool *reserve; /* memory for queues' replies, which nothing else can take */
 

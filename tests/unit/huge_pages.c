@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: where huge pages can be mapped but not used, as under a container's hugetlb limit, the target's region
+ * Goal: where huge pages can be mapped but not used, as under a container's hugetlb limit, the target's memory
  * and librblk's buffers are of ordinary pages. Method: mmap() gives, for huge pages, a mapping of nothing, which
  * behaves as the limit does: to touch it is a SIGBUS, to populate it an error.
  */
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "initiator/buffer.h"
-#include "target/store/region.h"
+#include "target/store/dma_memory.h"
 
 #define BYTES (4ul << 20)
 
@@ -36,24 +36,24 @@ static int setup(void **state)
 	return nothing < 0;
 }
 
-static void region(bool granting)
+static void map(bool granting)
 {
-	struct tgt_region region;
+	struct tgt_dma_memory memory;
 
 	grants = granting;
 	asked = 0;
-	assert_int_equal(tgt_region_map(&region, BYTES, true, NULL), 0);
+	assert_int_equal(tgt_dma_memory_map(&memory, BYTES, true, NULL), 0);
 	assert_int_equal(asked, 1);
-	memset(region.base, 0xa5, region.bytes);
-	assert_int_equal((unsigned char)region.base[BYTES - 1], 0xa5);
-	tgt_region_unmap(&region);
+	memset(memory.base, 0xa5, memory.bytes);
+	assert_int_equal((unsigned char)memory.base[BYTES - 1], 0xa5);
+	tgt_dma_memory_unmap(&memory);
 }
 
-static void test_region(void **state)
+static void test_dma_memory(void **state)
 {
 	(void)state;
-	region(true);
-	region(false);
+	map(true);
+	map(false);
 }
 
 static void pages(bool granting)
@@ -81,7 +81,7 @@ static void test_buffers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_region),
+		cmocka_unit_test(test_dma_memory),
 		cmocka_unit_test(test_buffers),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Mapping and ring registration of region.h.
+ * Mapping and ring registration of dma_memory.h.
  */
-#include "target/store/region.h"
+#include "target/store/dma_memory.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -10,21 +10,21 @@
 #define HUGE_BYTES (2ul << 20)
 #define FIXED_BYTES (1ul << 30) /* the most that io_uring takes as one fixed buffer */
 
-static void region_register(struct tgt_region *region, struct tgt_ring *ring)
+static void memory_register(struct tgt_dma_memory *memory, struct tgt_ring *ring)
 {
 	struct iovec iov[TGT_RING_BUFFERS_MAX];
 	unsigned int count = 0;
 
-	for (size_t at = 0; at < region->bytes; at += FIXED_BYTES) {
-		size_t left = region->bytes - at;
+	for (size_t at = 0; at < memory->bytes; at += FIXED_BYTES) {
+		size_t left = memory->bytes - at;
 
 		if (count == TGT_RING_BUFFERS_MAX)
 			return;
-		iov[count].iov_base = region->base + at;
+		iov[count].iov_base = memory->base + at;
 		iov[count].iov_len = left < FIXED_BYTES ? left : FIXED_BYTES;
 		count++;
 	}
-	region->buffer_first = tgt_ring_register_buffers(ring, iov, count);
+	memory->buffer_first = tgt_ring_register_buffers(ring, iov, count);
 }
 
 /*
@@ -42,7 +42,7 @@ static void *map_huge(size_t bytes)
 	return MAP_FAILED;
 }
 
-int tgt_region_map(struct tgt_region *region, size_t bytes, bool huge, struct tgt_ring *ring)
+int tgt_dma_memory_map(struct tgt_dma_memory *memory, size_t bytes, bool huge, struct tgt_ring *ring)
 {
 	size_t mapped = (bytes + HUGE_BYTES - 1) & ~(HUGE_BYTES - 1);
 	void *base = MAP_FAILED;
@@ -58,18 +58,18 @@ int tgt_region_map(struct tgt_region *region, size_t bytes, bool huge, struct tg
 		if (huge)
 			madvise(base, mapped, MADV_HUGEPAGE);
 	}
-	region->base = base;
-	region->bytes = bytes;
-	region->mapped = mapped;
-	region->buffer_first = -1;
+	memory->base = base;
+	memory->bytes = bytes;
+	memory->mapped = mapped;
+	memory->buffer_first = -1;
 	if (ring)
-		region_register(region, ring);
+		memory_register(memory, ring);
 	return 0;
 }
 
-void tgt_region_unmap(struct tgt_region *region)
+void tgt_dma_memory_unmap(struct tgt_dma_memory *memory)
 {
-	if (region->base)
-		munmap(region->base, region->mapped);
-	region->base = NULL;
+	if (memory->base)
+		munmap(memory->base, memory->mapped);
+	memory->base = NULL;
 }
