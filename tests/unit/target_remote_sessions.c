@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: what a session shares between reactors keeps its order, whichever letter is late: a CLOSE is answered when no reactor
- * uses the handle any more, none opens a handle whose CLOSE waits, and a login that another reactor refuses takes back no
- * FENCE. Method: a session and two remote sessions of it on reactors made by the test, which delivers their messages when it likes.
+ * uses the handle any more, none opens a handle whose CLOSE waits, a login that another reactor refuses takes back no
+ * FENCE, and what only a store has of a session keeps none of its other volumes open. Method: a session and two remote sessions of it on reactors made by the test, which delivers their messages when it likes.
  */
 #include "tests/unit/unit.h"
 #include <stdlib.h>
@@ -227,12 +227,37 @@ static void a_refused_login_takes_back_no_fence(void **state)
 	assert_int_equal(refused(4, 2), 3);
 }
 
+/* Its connections have ended, and its commands of one volume have: that one need not wait for those of another. */
+static void a_volume_is_left_when_its_last_command_ends(void **state)
+{
+	struct tgt_session *remote = &rig->sessions[1];
+	enum rblk_status status;
+	struct tgt_handle *used;
+
+	(void)state;
+	handle_begin();
+	remote->queues_here = 1;
+	used = use(1, &status);
+	assert_non_null(used);
+	tgt_access_get(&used->access);
+	tgt_access_put(&used->access);
+	assert_int_equal(remote->handles_open, 1);
+	tgt_access_get(&used->access);
+	remote->queues_here = 0;
+	remote->lingering = 1;
+	tgt_handle_close_idle(remote);
+	assert_int_equal(remote->handles_open, 1);
+	tgt_access_put(&used->access);
+	assert_int_equal(remote->handles_open, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_close_waits_for_commands_everywhere, begin, end),
 		cmocka_unit_test_setup_teardown(no_reactor_opens_what_is_being_closed, begin, end),
 		cmocka_unit_test_setup_teardown(a_refused_login_takes_back_no_fence, begin, end),
+		cmocka_unit_test_setup_teardown(a_volume_is_left_when_its_last_command_ends, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("target remote sessions", tests, NULL, NULL);
