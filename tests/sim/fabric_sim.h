@@ -64,7 +64,7 @@ struct sim_wqe {
 	bool responded; /* READ: the data is here */
 	bool resend;	/* it, or its acknowledgement, was lost: read the memory again when due */
 	unsigned int repeats;
-	uint8_t data[]; /* payload, or what a READ has read */
+	uint8_t data[] __attribute__((aligned(16))); /* payload, or what a READ has read: structs of the protocol, too */
 };
 TAILQ_HEAD(sim_wqe_list, sim_wqe);
 
