@@ -27,6 +27,7 @@ void rblk_call_finish(struct rblk_call *call)
 		call->left = NULL;
 		__clear_bit(call - queue->reserved, &queue->reserved_used);
 		spin_unlock_irqrestore(&queue->lock, flags);
+		rblk_drive_kick(queue->session); /* another one may have waited for the tag */
 	}
 	wake_up_all(&queue->session->wait);
 }
@@ -70,22 +71,30 @@ void rblk_call_fail_all(struct rblk_queue *queue)
 	}
 }
 
+/* Is the answer to it one that may take as long as a volume's storage? Its sender may leave it. */
+static bool rblk_call_waits_for_storage(u8 opcode)
+{
+	return opcode == RBLK_OP_OPEN || opcode == RBLK_OP_CLOSE || opcode == RBLK_OP_RESERVE ||
+	       opcode == RBLK_OP_RESERVATIONS;
+}
+
 /*
- * How many reserved tags may be taken already for this command to take another. A command that may
- * be left leaves one for ABORT and FENCE besides, an OPEN only if no FENCE of all volumes has it,
- * which may last; and every command but KEEPALIVE leaves one for KEEPALIVE.
+ * How many reserved tags may be taken already for this command to take another. One that waits for
+ * a volume's storage leaves one for ABORT and FENCE besides, an OPEN only if no FENCE of all
+ * volumes has it, which may last; and every command but KEEPALIVE leaves one for KEEPALIVE.
  */
-static unsigned int rblk_call_room(const struct rblk_queue *queue,
-				   const struct rblk_session_command *sc)
+static unsigned int rblk_call_room(const struct rblk_queue *queue, u8 opcode)
 {
 	bool fences = false;
 	unsigned int i;
 
 	for_each_set_bit(i, &queue->reserved_used, RBLK_RESERVED_TAGS)
 		fences |= queue->reserved[i].fences_all;
-	if (sc->opcode == RBLK_OP_OPEN && fences)
+	if (opcode == RBLK_OP_KEEPALIVE)
+		return RBLK_RESERVED_TAGS - 1;
+	if (!rblk_call_waits_for_storage(opcode) || (opcode == RBLK_OP_OPEN && fences))
 		return RBLK_RESERVED_TAGS - 2;
-	return RBLK_RESERVED_TAGS - (sc->opcode == RBLK_OP_KEEPALIVE ? 1 : sc->left ? 3 : 2);
+	return RBLK_RESERVED_TAGS - 3;
 }
 
 /*
@@ -94,9 +103,11 @@ static unsigned int rblk_call_room(const struct rblk_queue *queue,
  */
 static bool rblk_call_stuck(const struct rblk_call *call, const struct rblk_session_command *sc)
 {
-	bool opens = call->command.wire.opcode == RBLK_OP_OPEN;
+	u8 opcode = call->command.wire.opcode;
+	bool opens = opcode == RBLK_OP_OPEN;
 
-	if (!call->left || opens != (sc->opcode == RBLK_OP_OPEN))
+	if (!call->left || !rblk_call_waits_for_storage(opcode) ||
+	    opens != (sc->opcode == RBLK_OP_OPEN))
 		return false;
 	/* The name is in the payload. */
 	return !opens || !memcmp(rblk_memory_slot(call->command.queue, call->command.tag),
@@ -104,8 +115,8 @@ static bool rblk_call_stuck(const struct rblk_call *call, const struct rblk_sess
 }
 
 /*
- * Volumes that hang take one of the two tags for commands that may be left at most: other disks'
- * OPEN has the other.
+ * Volumes that hang take one of the two tags for commands that wait for storage at most: other
+ * disks' OPEN has the other.
  */
 static bool rblk_call_may_take(const struct rblk_queue *queue,
 			       const struct rblk_session_command *sc)
@@ -113,9 +124,9 @@ static bool rblk_call_may_take(const struct rblk_queue *queue,
 	unsigned int i;
 
 	lockdep_assert_held(&queue->lock);
-	if (hweight_long(queue->reserved_used) > rblk_call_room(queue, sc))
+	if (hweight_long(queue->reserved_used) > rblk_call_room(queue, sc->opcode))
 		return false;
-	for (i = 0; sc->left && i < RBLK_RESERVED_TAGS; i++)
+	for (i = 0; rblk_call_waits_for_storage(sc->opcode) && i < RBLK_RESERVED_TAGS; i++)
 		if (rblk_call_stuck(&queue->reserved[i], sc))
 			return false;
 	return true;
@@ -151,6 +162,7 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 	INIT_LIST_HEAD(&call->command.entry);
 	call->finished = false;
 	call->left = NULL;
+	call->timeout_ms = 0;
 	return call;
 }
 
@@ -160,8 +172,10 @@ static void rblk_call_unreserve(struct rblk_queue *queue, struct rblk_call *call
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	if (answered)
+	if (answered) {
+		call->left = NULL;
 		__clear_bit(call - queue->reserved, &queue->reserved_used);
+	}
 	if (!--queue->session_callers)
 		wake_up(&queue->session_idle); /* under the lock: the waiter frees the queue */
 	spin_unlock_irqrestore(&queue->lock, flags);
@@ -223,9 +237,6 @@ static bool rblk_call_over(struct rblk_call *call)
 		READ_ONCE(call->command.queue->aborted));
 }
 
-/* A polled queue has no interrupts: the waiting caller polls it this often. */
-#define RBLK_CALL_POLL_MS 4u
-
 static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 {
 	struct rblk_queue *queue = call->command.queue;
@@ -243,11 +254,46 @@ static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 	return left;
 }
 
+/* A target that lives would have answered it. */
+static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned int timeout_ms)
+{
+	if (opcode == RBLK_OP_ABORT)
+		rblk_queue_lost(queue, "no answer to a command in %u ms, nor to its ABORT in %u ms",
+				queue->session->options.command_ms, timeout_ms);
+	else
+		rblk_queue_lost(queue, "no answer to %s in %u ms", rblk_opcode_name(opcode),
+				timeout_ms);
+}
+
+unsigned long rblk_call_late(struct rblk_queue *queue)
+{
+	unsigned long flags, next = MAX_JIFFY_OFFSET;
+	unsigned int i, timeout_ms = 0;
+	u8 opcode = 0;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	for_each_set_bit(i, &queue->reserved_used, RBLK_RESERVED_TAGS) {
+		const struct rblk_call *call = &queue->reserved[i];
+
+		if (!call->timeout_ms)
+			continue;
+		if (time_before(jiffies, call->end)) {
+			next = min(next, call->end - jiffies);
+			continue;
+		}
+		timeout_ms = call->timeout_ms;
+		opcode = call->command.wire.opcode;
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (timeout_ms)
+		rblk_call_unanswered(queue, opcode, timeout_ms);
+	return next;
+}
+
 /* Until it has been answered, or cannot be any more. */
 static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *sc,
 			  unsigned int timeout_ms)
 {
-	const char *name = rblk_opcode_name(sc->opcode);
 	struct rblk_queue *queue = call->command.queue;
 	long left = rblk_call_sleep(call, timeout_ms == RBLK_CALL_FOREVER
 						  ? MAX_SCHEDULE_TIMEOUT
@@ -259,12 +305,42 @@ static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *s
 		return left < 0 ? -EINTR : -ETIMEDOUT;
 	if (smp_load_acquire(&call->finished))
 		return 0;
-	if (sc->opcode == RBLK_OP_ABORT)
-		rblk_queue_lost(queue, "no answer to a command in %u ms, nor to its ABORT in %u ms",
-				queue->session->options.command_ms, timeout_ms);
-	else
-		rblk_queue_lost(queue, "no answer to %s in %u ms", name, timeout_ms);
+	rblk_call_unanswered(queue, sc->opcode, timeout_ms);
 	return -ETIMEDOUT;
+}
+
+/* On failure the call is not the caller's any more. */
+static int rblk_call_post(struct rblk_queue *queue, struct rblk_call *call,
+			  const struct rblk_session_command *sc)
+{
+	int error;
+
+	rblk_command_reset(&call->command, queue->credits + (call - queue->reserved), sc->opcode);
+	rblk_call_fill(&call->command, sc);
+	error = rblk_queue_add(queue, &call->command);
+	if (error)
+		rblk_call_unreserve(queue, call, true);
+	else
+		rblk_queue_kick_now(queue);
+	return error;
+}
+
+int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
+		   unsigned int timeout_ms)
+{
+	struct rblk_call *call = rblk_call_reserve(queue, sc);
+	int error;
+
+	if (IS_ERR(call))
+		return PTR_ERR(call);
+	call->left = sc->left;
+	call->left_arg = sc->left_arg;
+	call->timeout_ms = timeout_ms;
+	call->end = jiffies + msecs_to_jiffies(timeout_ms);
+	error = rblk_call_post(queue, call, sc);
+	if (!error)
+		rblk_call_unreserve(queue, call, false);
+	return error;
 }
 
 int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -276,20 +352,15 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 
 	if (IS_ERR(call))
 		return PTR_ERR(call);
-	command = &call->command;
-	rblk_command_reset(command, queue->credits + (call - queue->reserved), sc->opcode);
-	rblk_call_fill(command, sc);
-	error = rblk_queue_add(queue, command);
-	if (error) {
-		rblk_call_unreserve(queue, call, true);
+	error = rblk_call_post(queue, call, sc);
+	if (error)
 		return error;
-	}
-	rblk_queue_kick_now(queue);
 	error = rblk_call_wait(call, sc, timeout_ms);
 	if (error) {
 		rblk_call_unreserve(queue, call, false);
 		return error;
 	}
+	command = &call->command;
 	error = command->error;
 	if (!error) {
 		sc->status = command->status;

@@ -29,6 +29,8 @@ struct rblk_call {
 	 */
 	rblk_left_fn left;
 	void *left_arg;
+	unsigned int timeout_ms; /* of one that was sent; 0: none */
+	unsigned long end;	 /* jiffies: of that */
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -66,6 +68,18 @@ struct rblk_session_command {
 };
 
 #define RBLK_CALL_FOREVER UINT_MAX /* until it is answered or the connection is lost */
+/* A polled queue has no interrupts: who waits for an answer polls it this often. */
+#define RBLK_CALL_POLL_MS 4u
+
+/*
+ * Send one that nobody waits for: sc->left() is told its end. If that does not come in time (0:
+ * there is none), the connection is reported as lost. By drive_work, which looks at the times. Does
+ * not sleep. 0 or negative errno: -ENOTCONN and -EBUSY as below.
+ */
+int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
+		   unsigned int timeout_ms);
+/* What was sent and is not answered in time. Again after so many jiffies. */
+unsigned long rblk_call_late(struct rblk_queue *queue);
 
 /*
  * Send one and wait. `payload` goes in the capsule (payload_bytes, zero filled to

@@ -5,9 +5,8 @@
  * fencing wait. See drive.h.
  *
  * drive_work alone hands out, one action after the other. So whatever it began on a connection is
- * begun before it lets close_work take that down, and close_work ends it. Only fence_work and
- * volumes_work outlive a connection: each says which incarnation it fences, and its answer counts for
- * that alone.
+ * begun before it lets close_work take that down, and close_work ends it. Only a FENCE outlives a
+ * connection: it says which incarnation it fences, and its answer counts for that alone.
  */
 #include <linux/jiffies.h>
 #include <linux/random.h>
@@ -15,6 +14,7 @@
 
 #include "kmod/drive.h"
 #include "kmod/attach_limits.h"
+#include "kmod/call.h"
 #include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/module.h"
@@ -208,11 +208,33 @@ static bool rblk_drive_leave(struct rblk_session *session)
 	return busy;
 }
 
+/*
+ * The commands that nobody waits for: some are sent, and the times of all looked at; on a polled
+ * queue the answers, too. Again after so many jiffies.
+ */
+static unsigned long rblk_drive_calls(struct rblk_session *session)
+{
+	unsigned long wait = MAX_JIFFY_OFFSET;
+	unsigned int i;
+
+	for (i = 0; i < session->queue_count; i++) {
+		struct rblk_queue *queue = session->queues[i];
+
+		wait = min(wait, rblk_works_fence_volumes(queue));
+		wait = min(wait, rblk_call_late(queue));
+		if (!queue->polled || !READ_ONCE(queue->reserved_used))
+			continue;
+		rblk_queue_poll(queue, NULL);
+		wait = min(wait, msecs_to_jiffies(RBLK_CALL_POLL_MS));
+	}
+	return wait;
+}
+
 /* It runs again at the machine's next time, or a disk's; earlier if something happens. */
 static void rblk_drive_again(struct rblk_session *session, bool leaving)
 {
 	u64 now = rblk_drive_now(), next;
-	unsigned long wait = rblk_disk_late(session);
+	unsigned long wait = min(rblk_disk_late(session), rblk_drive_calls(session));
 
 	spin_lock_irq(&session->core_lock);
 	next = core_session_next_ns(&session->core);
@@ -272,13 +294,10 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		queue->attempt_ms = session->core.queue[action->queue].attempt_ms;
 		queue->connect_by = jiffies + msecs_to_jiffies(queue->attempt_ms) - 2;
 		WRITE_ONCE(queue->aborted, false);
-	} else if (action->kind == CORE_ACTION_FENCE) {
-		queue->lost_incarnation = action->incarnation;
-		queue->lost_epoch = action->epoch;
-		queue->via = action->via;
 	} else if (action->kind == CORE_ACTION_RELEASE_HARMLESS) {
-		queue->part_incarnation = action->incarnation;
-		queue->part_epoch = action->epoch;
+		queue->volumes.incarnation = action->incarnation;
+		queue->volumes.epoch = action->epoch;
+		rblk_works_ask_volumes(queue);
 	}
 }
 
@@ -299,7 +318,7 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		__set_bit(action->queue, &session->leaving);
 		break;
 	case CORE_ACTION_FENCE:
-		queue_work(rblk_fences, &queue->fence_work);
+		rblk_works_fence(session, action);
 		break;
 	case CORE_ACTION_PROBE:
 		queue_work(rblk_calls, &queue->probe_work);
@@ -312,7 +331,6 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		break;
 	case CORE_ACTION_RELEASE_HARMLESS:
 		rblk_waiting_release_harmless(session, action->queue);
-		mod_delayed_work(rblk_calls, &queue->volumes_work, 0);
 		break;
 	case CORE_ACTION_FAIL_FAST:
 		rblk_waiting_sweep(session);

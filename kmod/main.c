@@ -15,7 +15,6 @@
 struct workqueue_struct *rblk_workqueue;
 struct workqueue_struct *rblk_calls;
 struct workqueue_struct *rblk_opens;
-struct workqueue_struct *rblk_fences;
 
 /* Nothing is kept per RDMA device; this only notifies us before one is removed. */
 static int rblk_ib_add(struct ib_device *ibdev)
@@ -51,14 +50,9 @@ static int __init rblk_init(void)
 		error = -ENOMEM;
 		goto err_destroy_calls;
 	}
-	rblk_fences = alloc_workqueue("rblk_fences", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!rblk_fences) {
-		error = -ENOMEM;
-		goto err_destroy_opens;
-	}
 	error = rblk_keyring_init();
 	if (error)
-		goto err_destroy_fences;
+		goto err_destroy_opens;
 	error = ib_register_client(&rblk_ib_client);
 	if (error)
 		goto err_keyring_fini;
@@ -73,8 +67,6 @@ err_debugfs_fini:
 	ib_unregister_client(&rblk_ib_client);
 err_keyring_fini:
 	rblk_keyring_fini();
-err_destroy_fences:
-	destroy_workqueue(rblk_fences);
 err_destroy_opens:
 	destroy_workqueue(rblk_opens);
 err_destroy_calls:
@@ -91,7 +83,6 @@ static void __exit rblk_exit(void)
 	rblk_debugfs_fini();
 	ib_unregister_client(&rblk_ib_client);
 	rblk_keyring_fini(); /* no session is left that proves anything */
-	destroy_workqueue(rblk_fences);
 	destroy_workqueue(rblk_opens);
 	destroy_workqueue(rblk_calls);
 	destroy_workqueue(rblk_workqueue);

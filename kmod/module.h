@@ -8,13 +8,11 @@
 /*
  * All are on the way of writing back memory, so each has a rescuer, which runs one work after the
  * other: what never waits for the target; what does (connecting, the session's own commands), for a
- * limited time; of those OPEN and CLOSE, which wait for one another; and FENCE, which waits for the
- * target's storage without a limit. The former end the latter.
+ * limited time; and of those OPEN and CLOSE, which wait for one another. The former end the latter.
  */
 extern struct workqueue_struct *rblk_workqueue;
 extern struct workqueue_struct *rblk_calls;
 extern struct workqueue_struct *rblk_opens;
-extern struct workqueue_struct *rblk_fences;
 
 int rblk_control_init(void);
 void rblk_control_fini(void);

@@ -73,6 +73,17 @@ struct rblk_queue_stats {
 	u64 aborts, dropped; /* ABORTs sent; commands that ended by one */
 };
 
+/* What is lost is fenced volume by volume; core_lock, but for `rounds`, which is drive_work's. */
+struct rblk_volume_fences {
+	u32 incarnation; /* of which incarnation, in this epoch */
+	u64 epoch;
+	bool due;	  /* the next volume is to be asked for, from `at` on (jiffies) */
+	bool asks;	  /* one is, and there is no answer yet */
+	unsigned long at;
+	u32 asked; /* by its handle: the last one of this round; 0: none was */
+	unsigned int rounds;
+};
+
 struct rblk_queue {
 	struct rblk_session *session;
 	unsigned int index;
@@ -160,15 +171,8 @@ struct rblk_queue {
 	DECLARE_BITMAP(borrowed, RBLK_BORROW_MAX);
 
 	/* works.c */
-	struct work_struct connect_work, close_work, fence_work, probe_work;
-	/* core_lock: that fence_work fences, in lost_epoch, over queue `via` */
-	u32 lost_incarnation;
-	u64 lost_epoch;
-	u16 via;
-	struct delayed_work volumes_work; /* fences what is lost volume by volume */
-	u32 part_incarnation;		  /* core_lock: of which incarnation, in part_epoch */
-	u64 part_epoch;
-	unsigned int part_rounds; /* volumes_work's */
+	struct work_struct connect_work, close_work, probe_work;
+	struct rblk_volume_fences volumes;
 
 	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */
 	struct delayed_work abort_work;

@@ -16,6 +16,7 @@
 #include "kmod/queue.h"
 #include "kmod/tagset.h"
 #include "kmod/volume.h"
+#include "kmod/works.h"
 
 /* Have the work run at that time, or earlier. waiting_lock is held. */
 static void rblk_waiting_schedule(struct rblk_session *session, unsigned long at)
@@ -370,9 +371,10 @@ static void rblk_waiting_note_volume(struct rblk_session *session, unsigned int 
 void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle,
 				 u64 epoch, u32 incarnation)
 {
+	unsigned long flags;
 	bool owes;
 
-	spin_lock_irq(&session->waiting_lock);
+	spin_lock_irqsave(&session->waiting_lock, flags);
 	/*
 	 * Requests that are lost with a later incarnation are not on the list before the machine
 	 * knows that incarnation.
@@ -384,7 +386,7 @@ void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queu
 		rblk_waiting_let_go(session, queue, true, handle);
 	}
 	spin_unlock(&session->core_lock);
-	spin_unlock_irq(&session->waiting_lock);
+	spin_unlock_irqrestore(&session->waiting_lock, flags);
 	wake_up_all(&session->wait); /* attach.c, reservation.c */
 }
 
@@ -396,9 +398,9 @@ void rblk_waiting_owe(struct rblk_disk *disk)
 	spin_lock_irq(&session->waiting_lock);
 	spin_lock(&session->core_lock);
 	WRITE_ONCE(disk->unfenced, disk->unfenced | session->unfenced);
-	spin_unlock(&session->core_lock);
 	for_each_set_bit(i, &disk->unfenced, session->queue_count)
-		mod_delayed_work(rblk_calls, &session->queues[i]->volumes_work, 0);
+		rblk_works_ask_volumes(session->queues[i]);
+	spin_unlock(&session->core_lock);
 	spin_unlock_irq(&session->waiting_lock);
 }
 
@@ -409,12 +411,12 @@ void rblk_waiting_owe_reserve(struct rblk_session *session, unsigned int queue)
 
 	spin_lock_irqsave(&session->waiting_lock, flags);
 	spin_lock(&session->core_lock);
-	/* Once the session is over, rblk_works_stop() may have cancelled the work already. */
+	/* Once the session is over, rblk_drive_stop() may have ended the work already. */
 	if (session->core.queue[queue].lost.waits && !core_session_over(&session->core)) {
 		session->unfenced |= 1ul << queue;
 		list_for_each_entry(disk, &session->disks, peer)
 			disk->reserve_unfenced |= 1ul << queue;
-		mod_delayed_work(rblk_calls, &session->queues[queue]->volumes_work, 0);
+		rblk_works_ask_volumes(session->queues[queue]);
 	}
 	spin_unlock(&session->core_lock);
 	spin_unlock_irqrestore(&session->waiting_lock, flags);

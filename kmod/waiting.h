@@ -41,7 +41,7 @@ void rblk_waiting_hold(struct rblk_io *io);
 bool rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, u32 *handle);
 /*
  * Its commands may be sent, and those that were lost again: this incarnation is fenced for that
- * volume. No effect if it is no longer what is waited for.
+ * volume. No effect if it is no longer what is waited for. Any context.
  */
 void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle,
 				 u64 epoch, u32 incarnation);

@@ -21,6 +21,7 @@
 #include "kmod/tell.h"
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
+#include "proto/core/trace.h"
 
 /* -- connect, close, move -- */
 
@@ -156,102 +157,168 @@ static void rblk_works_close_run(struct work_struct *work)
 
 /* -- commands of the session -- */
 
-/*
- * The answer comes when storage has ended what it had begun (F5), and until then from a living
- * target. It counts for what it was asked for alone: the queue may have been connected and lost
- * again meanwhile.
- */
-static void rblk_works_fence_run(struct work_struct *work)
+static void rblk_works_fenced(struct rblk_session *session, unsigned int queue, u64 epoch,
+			      unsigned int via, u32 incarnation, bool success)
 {
-	struct rblk_queue *queue = container_of(work, struct rblk_queue, fence_work);
-	struct rblk_session *session = queue->session;
-	const struct core_lost *lost = &session->core.queue[queue->index].lost;
-	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
-	unsigned int noio = memalloc_noio_save();
-	u64 epoch;
-	u16 via;
-	int error;
+	unsigned long flags;
 
-	spin_lock_irq(&session->core_lock);
-	sc.argument = queue->lost_incarnation;
-	epoch = queue->lost_epoch;
-	via = queue->via;
-	spin_unlock_irq(&session->core_lock);
-	error = rblk_call_run(session->queues[via], &sc, RBLK_CALL_FOREVER);
-	spin_lock_irq(&session->core_lock);
-	/*
-	 * Without an answer its carrier is lost, which the machine knows (a queue that takes no
-	 * command is going down); or there was no tag for it.
-	 */
-	if ((!error || sc.status || error == -EBUSY) && epoch == session->core.epoch &&
-	    lost->via == via) {
-		core_session_fenced(&session->core, queue->index, (u32)sc.argument, !error, rblk_drive_now());
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (epoch == session->core.epoch && session->core.queue[queue].lost.via == via) {
+		core_session_fenced(&session->core, queue, incarnation, success,
+				    rblk_drive_now());
 		rblk_drive_follow(session);
 	}
-	spin_unlock_irq(&session->core_lock);
-	memalloc_noio_restore(noio);
+	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
 /*
- * Over a queue that is up, this one's next incarnation perhaps, if its target knows how. 0: it is
- * fenced for that volume; else it may be asked again.
+ * rblk_left_fn of FENCE. Without an answer its carrier is lost, which the machine knows. The answer
+ * counts for what was asked for alone: the queue may have been connected and lost again meanwhile.
+ */
+static void rblk_works_fence_answered(struct rblk_session *session, const struct rblk_call *call,
+				      void *arg)
+{
+	const struct rblk_command *command = &call->command;
+	const struct rblk_queue *queue = arg;
+
+	if (command->error)
+		return;
+	rblk_trace_fence_answered(command);
+	rblk_works_fenced(session, queue->index, command->queue->epoch, command->queue->index,
+			  (u32)rblk_le64(command->wire.argument), command->status == RBLK_OK);
+}
+
+void rblk_works_fence(struct rblk_session *session, const struct core_action *action)
+{
+	const struct rblk_session_command sc = {
+		.opcode = RBLK_OP_FENCE,
+		.epoch = action->epoch,
+		.lba = action->queue,
+		.argument = action->incarnation,
+		.left = rblk_works_fence_answered,
+		.left_arg = session->queues[action->queue],
+	};
+
+	/* Without a tag it is to be asked for again. */
+	if (rblk_call_send(session->queues[action->via], &sc, 0) == -EBUSY)
+		rblk_works_fenced(session, action->queue, action->epoch, action->via,
+				  action->incarnation, false);
+}
+
+/* rblk_left_fn of the FENCE of a volume; the next one has its turn. */
+static void rblk_works_volume_answered(struct rblk_session *session, const struct rblk_call *call,
+				       void *arg)
+{
+	const struct rblk_command *command = &call->command;
+	u32 volume = rblk_le32(command->wire.volume);
+	struct rblk_queue *queue = arg;
+	unsigned long flags;
+
+	if (!command->error)
+		rblk_trace_fence_answered(command);
+	if (!command->error && command->status == RBLK_OK)
+		rblk_waiting_release_volume(session, queue->index, volume, command->queue->epoch,
+					    (u32)rblk_le64(command->wire.argument));
+	spin_lock_irqsave(&session->core_lock, flags);
+	queue->volumes.asked = volume;
+	queue->volumes.asks = false;
+	spin_unlock_irqrestore(&session->core_lock, flags);
+}
+
+/*
+ * Over a queue that is up, this one's next incarnation perhaps. 0: its answer comes; -EOPNOTSUPP:
+ * the target fences all volumes or none; else it may be asked again.
  */
 static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session_command *sc)
 {
 	struct rblk_session *session = queue->session;
 	struct rblk_queue *carrier;
-	int via = -1;
+	int via, error;
 
 	spin_lock_irq(&session->core_lock);
-	if (core_session_owes_fence(&session->core, queue->index, sc->epoch, (u32)sc->argument))
-		via = core_session_carrier(&session->core);
+	via = core_session_carrier(&session->core);
+	queue->volumes.asks = via >= 0;
 	spin_unlock_irq(&session->core_lock);
 	if (via < 0)
 		return -ENOTCONN;
 	carrier = session->queues[via];
 	/* It is fixed while the queue is up; if it goes down, the call fails. */
-	if (!(READ_ONCE(carrier->features) & RBLK_FEATURE_VOLUME_FENCE))
-		return -EOPNOTSUPP;
-	return rblk_call_run(carrier, sc, session->options.command_ms);
+	error = READ_ONCE(carrier->features) & RBLK_FEATURE_VOLUME_FENCE
+			? rblk_call_send(carrier, sc, session->options.command_ms)
+			: -EOPNOTSUPP;
+	if (error)
+		queue->volumes.asks = false;
+	return error;
 }
 
-/*
- * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked
- * for each volume that has lost some, also for those that have failed since, again and again, until
- * none has or the whole queue is fenced.
- */
-static void rblk_works_volumes_run(struct work_struct *work)
+void rblk_works_ask_volumes(struct rblk_queue *queue)
 {
-	struct rblk_queue *queue =
-		container_of(to_delayed_work(work), struct rblk_queue, volumes_work);
+	lockdep_assert_held(&queue->session->core_lock);
+	queue->volumes.due = true;
+	queue->volumes.at = jiffies;
+	queue->volumes.asked = 0;
+	rblk_drive_kick(queue->session);
+}
+
+/* Is it time to ask for the next one? *wait: else it is in so many jiffies, if at all. */
+static bool rblk_works_volumes_due(struct rblk_queue *queue, struct rblk_session_command *sc,
+				   unsigned long *wait)
+{
+	struct rblk_volume_fences *v = &queue->volumes;
 	struct rblk_session *session = queue->session;
-	unsigned int noio = memalloc_noio_save();
-	struct rblk_session_command sc = { .opcode = RBLK_OP_FENCE, .lba = queue->index };
-	bool owes, able = true;
-	unsigned long pause;
-	int error;
+	bool due = false;
 
 	spin_lock_irq(&session->core_lock);
-	sc.argument = queue->part_incarnation;
-	sc.epoch = queue->part_epoch;
-	owes = core_session_owes_fence(&session->core, queue->index, sc.epoch,
-				       queue->part_incarnation);
+	*wait = MAX_JIFFY_OFFSET;
+	sc->epoch = v->epoch;
+	sc->argument = v->incarnation;
+	sc->volume = v->asked;
+	if (!core_session_owes_fence(&session->core, queue->index, v->epoch, v->incarnation))
+		v->due = false;
+	if (v->due && !v->asks && time_before(jiffies, v->at))
+		*wait = v->at - jiffies;
+	else if (v->due && !v->asks)
+		due = true;
+	/* Who asks meanwhile for another round sets it again. */
+	v->due &= !due;
 	spin_unlock_irq(&session->core_lock);
-	while (owes && rblk_waiting_next_volume(session, queue->index, &sc.volume) && sc.volume) {
-		error = rblk_works_fence_volume(queue, &sc);
-		able &= error != -EOPNOTSUPP;
-		if (!error)
-			rblk_waiting_release_volume(session, queue->index, sc.volume, sc.epoch,
-						    (u32)sc.argument);
+	return due;
+}
+
+unsigned long rblk_works_fence_volumes(struct rblk_queue *queue)
+{
+	struct rblk_volume_fences *v = &queue->volumes;
+	struct rblk_session *session = queue->session;
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_FENCE,
+		.lba = queue->index,
+		.left = rblk_works_volume_answered,
+		.left_arg = queue,
+	};
+	unsigned long wait;
+	int error = -EAGAIN;
+
+	if (!rblk_works_volumes_due(queue, &sc, &wait))
+		return wait;
+	if (!rblk_waiting_next_volume(session, queue->index, &sc.volume)) {
+		v->rounds = 0;
+		return wait;
 	}
-	/* Those that are left: also one whose volume is not open now, which has no handle. */
-	sc.volume = 0;
-	owes = owes && able && rblk_waiting_next_volume(session, queue->index, &sc.volume);
-	queue->part_rounds = owes ? queue->part_rounds + 1 : 0;
-	pause = msecs_to_jiffies(rblk_waiting_pause_ms(min(queue->part_rounds, 4u)));
-	if (owes)
-		queue_delayed_work(rblk_calls, &queue->volumes_work, pause);
-	memalloc_noio_restore(noio);
+	if (sc.volume)
+		error = rblk_works_fence_volume(queue, &sc);
+	if (error == -EOPNOTSUPP)
+		return wait;
+	/* All were asked for: also one whose volume is not open now, which has no handle. */
+	if (error)
+		wait = msecs_to_jiffies(rblk_waiting_pause_ms(min(++v->rounds, 4u)));
+	spin_lock_irq(&session->core_lock);
+	if (!v->due && error) {
+		v->asked = 0;
+		v->at = jiffies + wait;
+	}
+	v->due = true;
+	spin_unlock_irq(&session->core_lock);
+	return wait;
 }
 
 static void rblk_works_probe_run(struct work_struct *work)
@@ -299,9 +366,7 @@ void rblk_works_init_queue(struct rblk_queue *queue)
 {
 	INIT_WORK(&queue->connect_work, rblk_works_connect_run);
 	INIT_WORK(&queue->close_work, rblk_works_close_run);
-	INIT_WORK(&queue->fence_work, rblk_works_fence_run);
 	INIT_WORK(&queue->probe_work, rblk_works_probe_run);
-	INIT_DELAYED_WORK(&queue->volumes_work, rblk_works_volumes_run);
 }
 
 void rblk_works_init(struct rblk_session *session)
@@ -315,8 +380,6 @@ void rblk_works_stop(struct rblk_session *session)
 
 	for (i = 0; i < session->queue_count; i++) {
 		cancel_work_sync(&session->queues[i]->connect_work);
-		cancel_work_sync(&session->queues[i]->fence_work);
-		cancel_delayed_work_sync(&session->queues[i]->volumes_work);
 		cancel_work_sync(&session->queues[i]->probe_work);
 		flush_work(&session->queues[i]->close_work);
 	}

@@ -8,11 +8,26 @@
 #ifndef RBLK_KMOD_WORKS_H
 #define RBLK_KMOD_WORKS_H
 
+struct core_action;
 struct rblk_queue;
 struct rblk_session;
 
 void rblk_works_init(struct rblk_session *session);
 void rblk_works_init_queue(struct rblk_queue *queue);
+/*
+ * CORE_ACTION_FENCE. Its answer comes when storage has ended what it had begun (F5), from a target
+ * that lives until then; nobody waits for it. Process context, without a lock.
+ */
+void rblk_works_fence(struct rblk_session *session, const struct core_action *action);
+/*
+ * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked
+ * for each volume that has lost some with the queue, also for those that have failed since, one
+ * after the other, again and again, until none has or the whole queue is fenced.
+ * By drive_work, again after so many jiffies.
+ */
+unsigned long rblk_works_fence_volumes(struct rblk_queue *queue);
+/* With core_lock held: that begins, or another volume is to be asked for. */
+void rblk_works_ask_volumes(struct rblk_queue *queue);
 /* Sleeps. The machine begins no more: none runs on return. */
 void rblk_works_stop(struct rblk_session *session);
 

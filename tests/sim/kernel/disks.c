@@ -121,10 +121,10 @@ static bool unfenced(const struct rblk_disk *disk)
 	return false;
 }
 
-/* The queue is LIVE again, and the work that sent the FENCE of its last loss has not ended. */
+/* The queue is LIVE again, and the FENCE of its last loss is not answered. */
 static bool fence_is_late(const struct rblk_session *session, unsigned int queue)
 {
-	return session->core.queue[queue].state == CORE_QUEUE_LIVE && session->queues[queue]->fence_work.running;
+	return session->core.queue[queue].state == CORE_QUEUE_LIVE && session->core.queue[queue].lost.fence_sent;
 }
 
 /* One of those, or -1. */
@@ -378,7 +378,6 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	const struct rblk_wire_volume *volume = sc->report;
 	/* It may be connected elsewhere, or anew, by the time of an answer that is late. */
 	bool strangers = is_strangers(queue);
-	u64 epoch = queue->epoch;
 	int error;
 
 	if (sc->opcode == RBLK_OP_AUTHENTICATE)
@@ -394,11 +393,7 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 		open_ended(queue, sc, error);
 	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->was_left && error != -EBUSY)
 		sim_reached("module", "a CLOSE is lost", NULL);
-	if (sc->opcode == RBLK_OP_FENCE && !error)
-		sim_fence_answered(queue->session, sc, epoch);
 	/* Whoever waits for the answer is late. */
-	if (sc->opcode == RBLK_OP_FENCE && sim_chance(300000))
-		sim_fiber_sleep(sim_below(10 * SIM_MS));
 	if ((sc->opcode == RBLK_OP_OPEN || sc->opcode == RBLK_OP_CLOSE) && sim_chance(100000))
 		sim_fiber_sleep(sim_below(20 * SIM_MS));
 	if (sc->opcode == RBLK_OP_OPEN)

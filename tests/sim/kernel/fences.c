@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Which fences the target has acknowledged to the module (F5): of all volumes, as its session's machine knows, and of one,
- * as disks.c has seen the answers; and what a request was lost with.
+ * by the answers; and what a request was lost with.
  */
 #include "tests/sim/kernel/module_kernel.h"
 
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/queue.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/seen.h"
 
 /* FENCEs of volumes, or of all of them, that were answered with success, the last ones. */
 #define FENCES 64u
@@ -23,15 +25,21 @@ void sim_fences_reset(void)
 	fence_count = 0;
 }
 
-void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, unsigned long long epoch)
+void sim_seen_fence_answered(const struct rblk_command *command)
 {
-	struct sim_disk_lost lost = { .lost = true, .queue = (unsigned int)command->lba, .epoch = epoch,
-				      .incarnation = (u32)command->argument };
+	const struct rblk_session *session = command->queue->session;
+	u32 volume = rblk_le32(command->wire.volume);
+	u64 epoch = command->queue->epoch;
+	struct sim_disk_lost lost = { .lost = true, .queue = (unsigned int)rblk_le64(command->wire.lba), .epoch = epoch,
+				      .incarnation = (u32)rblk_le64(command->wire.argument) };
 	const struct rblk_disk *disk;
 
+	sim_reached("point", "fence_answered", NULL);
+	if (command->status != RBLK_OK)
+		return;
 	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
 	list_for_each_entry(disk, &session->disks, peer) {
-		if ((command->volume && disk->handle != command->volume) || disk->epoch != epoch)
+		if ((volume && disk->handle != volume) || disk->epoch != epoch)
 			continue;
 		fences[fence_count % FENCES].lost = lost;
 		memcpy(fences[fence_count++ % FENCES].uuid, disk->uuid, sizeof(disk->uuid));

@@ -139,12 +139,10 @@ bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_los
 /* The loss for which a request that is completed now has failed, if any. */
 struct rblk_io;
 struct sim_disk_lost sim_lost_with(const struct rblk_io *io);
-/* FENCE of a volume was answered with success. */
 struct rblk_session;
 struct rblk_session_command;
 /* For the disk's volume alone, that or a later incarnation. */
 bool sim_volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
-void sim_fence_answered(const struct rblk_session *session, const struct rblk_session_command *command, unsigned long long epoch);
 void sim_fences_reset(void);
 void sim_reserve_reset(void);
 
