@@ -52,6 +52,10 @@ static bool rblk_call_leave(struct rblk_call *call, struct rblk_session_command 
 	return sc->was_left;
 }
 
+void rblk_call_forget(struct rblk_session *session, const struct rblk_call *call, void *arg)
+{
+}
+
 void rblk_call_fail_all(struct rblk_queue *queue)
 {
 	unsigned int i;

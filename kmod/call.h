@@ -19,6 +19,9 @@ struct rblk_session;
  */
 typedef void (*rblk_left_fn)(struct rblk_session *session, const struct rblk_call *call, void *arg);
 
+/* For those whose end changes nothing. */
+void rblk_call_forget(struct rblk_session *session, const struct rblk_call *call, void *arg);
+
 struct rblk_call {
 	struct rblk_command command;
 	bool fences_all; /* queue->lock: a FENCE of all volumes, which storage may hold up */

@@ -209,17 +209,30 @@ static bool rblk_drive_leave(struct rblk_session *session)
 }
 
 /*
+ * An event is confirmed, so that the target may tell the next one; one that came before queue 0 was
+ * accepted is when it is: nothing was to be sent before the target had proven itself.
+ */
+static void rblk_drive_confirm(struct rblk_session *session)
+{
+	if (READ_ONCE(session->core.queue[0].state) == CORE_QUEUE_LIVE &&
+	    READ_ONCE(session->event_seen) != READ_ONCE(session->event_told))
+		rblk_works_probe(session->queues[0]);
+}
+
+/*
  * The commands that nobody waits for: some are sent, and the times of all looked at; on a polled
  * queue the answers, too. Again after so many jiffies.
  */
 static unsigned long rblk_drive_calls(struct rblk_session *session)
 {
-	unsigned long wait = MAX_JIFFY_OFFSET;
+	unsigned long wait = rblk_works_name(session);
 	unsigned int i;
 
+	rblk_drive_confirm(session);
 	for (i = 0; i < session->queue_count; i++) {
 		struct rblk_queue *queue = session->queues[i];
 
+		wait = min(wait, rblk_overdue_abort(queue));
 		wait = min(wait, rblk_works_fence_volumes(queue));
 		wait = min(wait, rblk_call_late(queue));
 		if (!queue->polled || !READ_ONCE(queue->reserved_used))
@@ -298,6 +311,12 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		queue->volumes.incarnation = action->incarnation;
 		queue->volumes.epoch = action->epoch;
 		rblk_works_ask_volumes(queue);
+	} else if (action->kind == CORE_ACTION_NAME) {
+		session->naming = (struct rblk_naming){
+			.due = true,
+			.at = jiffies,
+			.by = jiffies + msecs_to_jiffies(session->options.connect_ms),
+		};
 	}
 }
 
@@ -321,10 +340,7 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		rblk_works_fence(session, action);
 		break;
 	case CORE_ACTION_PROBE:
-		queue_work(rblk_calls, &queue->probe_work);
-		break;
-	case CORE_ACTION_NAME:
-		queue_work(rblk_calls, &session->name_work);
+		rblk_works_probe(queue);
 		break;
 	case CORE_ACTION_RELEASE:
 		rblk_waiting_release(session, action->queue);
@@ -342,6 +358,7 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 	case CORE_ACTION_STATE:
 		rblk_drive_state_changed(session);
 		break;
+	case CORE_ACTION_NAME:
 	case CORE_ACTION_NONE:
 	case CORE_ACTIONS:
 		break;
@@ -379,7 +396,6 @@ static void rblk_drive_work(struct work_struct *work)
 void rblk_drive_init_queue(struct rblk_queue *queue)
 {
 	rblk_works_init_queue(queue);
-	rblk_overdue_init_queue(queue);
 }
 
 void rblk_drive_init(struct rblk_session *session)
@@ -396,7 +412,6 @@ void rblk_drive_init(struct rblk_session *session)
 	};
 
 	INIT_DELAYED_WORK(&session->drive_work, rblk_drive_work);
-	rblk_works_init(session);
 	memset(session->route, RBLK_NO_ROUTE, sizeof(session->route));
 	core_session_init(&session->core, &options);
 }

@@ -13,7 +13,7 @@
 
 /* An ABORT is answered at once by a target that is alive. */
 #define RBLK_ABORT_MS 5000u
-/* No reserved tag was free, or the target was BUSY: so much later. */
+/* No reserved tag was free: so much later. */
 #define RBLK_ABORT_AGAIN_MS 100u
 
 bool rblk_overdue_ends(struct rblk_io *io)
@@ -25,13 +25,12 @@ bool rblk_overdue_ends(struct rblk_io *io)
 }
 
 /* False: there is no room, or no connection. */
-static bool rblk_overdue_add(struct rblk_queue *queue, u32 sequence, unsigned int delay_ms)
+static bool rblk_overdue_add(struct rblk_queue *queue, u32 sequence)
 {
 	lockdep_assert_held(&queue->lock);
 	if (queue->down || queue->abort_count == RBLK_ABORTS_MAX)
 		return false;
 	queue->aborts[queue->abort_count++] = sequence;
-	queue_delayed_work(rblk_calls, &queue->abort_work, msecs_to_jiffies(delay_ms));
 	return true;
 }
 
@@ -46,13 +45,14 @@ static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
 	spin_lock_irqsave(&queue->lock, flags);
 	if (queue->commands[io->command.tag] == &io->command &&
 	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT &&
-	    rblk_overdue_add(queue, io->command.account.sequence, 0)) {
+	    rblk_overdue_add(queue, io->command.account.sequence)) {
 		if (!io->overdue)
 			io->overdue_since = io->sent_at;
 		io->overdue = true;
 		io->abort_asked = true;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
+	rblk_drive_kick(queue->session);
 }
 
 /*
@@ -70,9 +70,10 @@ void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 
 		if (READ_ONCE(queue->commands[tag]) && owner->disk == disk && owner->sent &&
 		    !owner->dropped)
-			owner->dropped = rblk_overdue_add(queue, owner->sequence, 0);
+			owner->dropped = rblk_overdue_add(queue, owner->sequence);
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
+	rblk_drive_kick(queue->session);
 }
 
 enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
@@ -109,84 +110,91 @@ enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
 	return BLK_EH_RESET_TIMER;
 }
 
-/* The sequence number of a command that is to be dropped; false: there is none. */
+/* The sequence number of a command that is to be dropped now: one ABORT at a time. */
 static bool rblk_overdue_next(struct rblk_queue *queue, u32 *sequence)
 {
 	bool found;
 
 	spin_lock_irq(&queue->lock);
-	found = queue->abort_count;
+	found = queue->abort_count && !queue->aborting;
+	queue->aborting |= found;
 	if (found)
 		*sequence = queue->aborts[--queue->abort_count];
 	spin_unlock_irq(&queue->lock);
 	return found;
 }
 
-static void rblk_overdue_put_back(struct rblk_queue *queue, u32 sequence)
-{
-	spin_lock_irq(&queue->lock);
-	rblk_overdue_add(queue, sequence, RBLK_ABORT_AGAIN_MS);
-	spin_unlock_irq(&queue->lock);
-}
-
 /* Is the command with this number still without an answer? */
 static bool rblk_overdue_waits(struct rblk_queue *queue, u32 sequence)
 {
+	unsigned long flags;
 	bool waits = false;
 	unsigned int tag;
 
-	spin_lock_irq(&queue->lock);
+	spin_lock_irqsave(&queue->lock, flags);
 	for (tag = 0; !waits && tag < queue->credits; tag++) {
 		const struct rblk_command *command = READ_ONCE(queue->commands[tag]);
 
 		waits = command && READ_ONCE(command->account.state) == CORE_TAG_SENT &&
 			command->account.sequence == sequence;
 	}
-	spin_unlock_irq(&queue->lock);
+	spin_unlock_irqrestore(&queue->lock, flags);
 	return waits;
 }
 
 /*
- * The answer says that the target lives: what was dropped has a completion of its own, and what has
- * begun takes as long as its storage, which is no reason to take the connection from other disks.
- * What the target does not have any more was answered before.
+ * rblk_left_fn of ABORT. The answer says that the target lives: what was dropped has a completion of
+ * its own, and what has begun takes as long as its storage, which is no reason to take the
+ * connection from other disks. What the target does not have any more was answered before.
  */
-static void rblk_overdue_abort_work(struct work_struct *work)
+static void rblk_overdue_answered(struct rblk_session *session, const struct rblk_call *call,
+				  void *arg)
 {
-	struct rblk_queue *queue =
-		container_of(to_delayed_work(work), struct rblk_queue, abort_work);
-	unsigned int timeout_ms = min(queue->session->options.command_ms, RBLK_ABORT_MS);
-	u32 sequence;
+	const struct rblk_command *command = &call->command;
+	struct rblk_queue *queue = command->queue;
+	u32 sequence = (u32)rblk_le64(command->wire.lba);
+	unsigned int limit_ms = session->options.command_ms;
+	unsigned long flags;
 
-	while (rblk_overdue_next(queue, &sequence)) {
-		struct rblk_session_command sc = { .opcode = RBLK_OP_ABORT, .lba = sequence };
-		int error;
-
-		queue->stats.aborts++;
-		error = rblk_call_run(queue, &sc, timeout_ms);
-
-		if (error == -EBUSY) {
-			rblk_overdue_put_back(queue, sequence);
-			return;
-		}
-		if (error && sc.status && sc.status != RBLK_E_DRAINING)
-			rblk_queue_lost(queue, "a command was not answered in %u ms, and ABORT: %s",
-					queue->session->options.command_ms,
-					rblk_status_text(sc.status));
-		if (error)
-			return; /* without a status the connection is lost */
-		if (sc.result == RBLK_ABORT_UNKNOWN && rblk_overdue_waits(queue, sequence)) {
-			rblk_queue_lost(queue,
-					"a command was not answered in %u ms, and the target does not have it",
-					queue->session->options.command_ms);
-			return;
-		}
-	}
+	spin_lock_irqsave(&queue->lock, flags);
+	queue->aborting = false;
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (command->error)
+		return;
+	if (command->status && command->status != RBLK_E_DRAINING)
+		rblk_queue_lost(queue, "a command was not answered in %u ms, and ABORT: %s",
+				limit_ms, rblk_status_text(command->status));
+	else if (!command->status && command->detail == RBLK_ABORT_UNKNOWN &&
+		 rblk_overdue_waits(queue, sequence))
+		rblk_queue_lost(queue,
+				"a command was not answered in %u ms, and the target does not have it",
+				limit_ms);
 }
 
-void rblk_overdue_init_queue(struct rblk_queue *queue)
+unsigned long rblk_overdue_abort(struct rblk_queue *queue)
 {
-	INIT_DELAYED_WORK(&queue->abort_work, rblk_overdue_abort_work);
+	unsigned int timeout_ms = min(queue->session->options.command_ms, RBLK_ABORT_MS);
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_ABORT,
+		.left = rblk_overdue_answered,
+	};
+	u32 sequence;
+	int error;
+
+	if (!rblk_overdue_next(queue, &sequence))
+		return MAX_JIFFY_OFFSET;
+	sc.lba = sequence;
+	error = rblk_call_send(queue, &sc, timeout_ms);
+	if (!error) {
+		queue->stats.aborts++;
+		return MAX_JIFFY_OFFSET;
+	}
+	spin_lock_irq(&queue->lock);
+	queue->aborting = false;
+	if (error == -EBUSY)
+		rblk_overdue_add(queue, sequence);
+	spin_unlock_irq(&queue->lock);
+	return msecs_to_jiffies(RBLK_ABORT_AGAIN_MS);
 }
 
 void rblk_overdue_stop(struct rblk_queue *queue)
@@ -195,5 +203,4 @@ void rblk_overdue_stop(struct rblk_queue *queue)
 	spin_lock_irq(&queue->lock);
 	queue->abort_count = 0;
 	spin_unlock_irq(&queue->lock);
-	cancel_delayed_work_sync(&queue->abort_work);
 }

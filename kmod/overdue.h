@@ -20,14 +20,15 @@ struct rblk_disk;
 struct rblk_io;
 struct rblk_queue;
 
-void rblk_overdue_init_queue(struct rblk_queue *queue);
 /* blk-mq's .timeout: the request was started so long ago, or looked at here. */
 enum blk_eh_timer_return rblk_overdue_check(struct request *rq);
 /*
  * The target is asked to drop what it has not begun of the disk's. Commands may be left: ask again.
  */
 void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk);
-/* Sleeps. The queue is drained: no ABORT of this connection meets the next one. */
+/* ABORT of the next one. By drive_work, again after so many jiffies. */
+unsigned long rblk_overdue_abort(struct rblk_queue *queue);
+/* The queue is drained: no ABORT of this connection meets the next one. */
 void rblk_overdue_stop(struct rblk_queue *queue);
 /* It has been overdue for so long that it is to fail, and not to be sent again. */
 bool rblk_overdue_ends(struct rblk_io *io);

@@ -171,18 +171,18 @@ struct rblk_queue {
 	DECLARE_BITMAP(borrowed, RBLK_BORROW_MAX);
 
 	/* works.c */
-	struct work_struct connect_work, close_work, probe_work;
+	struct work_struct connect_work, close_work;
 	struct rblk_volume_fences volumes;
 
 	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */
-	struct delayed_work abort_work;
+	bool aborting; /* one is asked for */
 	u32 aborts[RBLK_ABORTS_MAX];
 	unsigned int abort_count;
 
 	/* commands that have registrations of their own (memory.c); tagset.c spreads by it */
 	atomic_t large;
 
-	/* lock, or the CQ's softirq or poller: or abort_work: each has one writer */
+	/* lock, or the CQ's softirq or poller, or drive_work: each has one writer */
 	struct rblk_queue_stats stats;
 };
 

@@ -144,8 +144,8 @@ void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 		else if (event == RBLK_EVENT_VOLUME_REMOVED)
 			rblk_volume_gone(disk, handle);
 	}
-	/* Acknowledge, so that the target may tell the next one. */
-	queue_work(rblk_calls, &session->queues[0]->probe_work);
+	/* It is acknowledged, so that the target may tell the next one. */
+	rblk_drive_kick(session);
 out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }

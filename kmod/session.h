@@ -76,6 +76,13 @@ enum rblk_gate {
 	RBLK_GATE_FAIL,      /* it fails */
 };
 
+/* IDENTIFY, in a new epoch; core_lock */
+struct rblk_naming {
+	bool due; /* it is to be sent, from `at` on (jiffies) */
+	unsigned long at, by; /* it is sent again to a target that is BUSY, until `by` */
+	unsigned int tries;
+};
+
 struct rblk_session {
 	struct kref refs;
 	struct list_head entry; /* registry; rblk_sessions_lock */
@@ -126,7 +133,7 @@ struct rblk_session {
 	wait_queue_head_t wait;
 	struct delayed_work drive_work;
 	unsigned long leaving; /* bitmap: queues that are to move to another portal; drive_work */
-	struct work_struct name_work;
+	struct rblk_naming naming;
 
 	u8 session_id[16]; /* a secret */
 	struct rblk_prover *prover; /* NULL: nothing is proven; fixed */
@@ -154,7 +161,7 @@ struct rblk_session {
 
 	u32 changes; /* events of changed volumes so far; core_lock */
 	u32 event_seen; /* number of the last event; queue 0's CQ handlers */
-	u32 event_told; /* that a KEEPALIVE has named; queue 0's probe_work (V9) */
+	u32 event_told; /* that a KEEPALIVE has named; drive_work (V9) */
 
 	spinlock_t waiting_lock;              /* waiting.c; outside of core_lock alone */
 	struct list_head waiting;             /* struct rblk_io on no queue; waiting_lock */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * IDENTIFY and OPEN, on queue 0; CLOSE is closing.c's. A disk's open_work opens its volume again in
+ * OPEN, on queue 0; CLOSE is closing.c's. A disk's open_work opens its volume again in
  * a new epoch, and when the target has removed or replaced it, and tries until the disk gives up,
  * whatever becomes of other disks; drive_work enforces its times meanwhile; its refresh_work looks
  * whether the volume of an open handle has changed.
@@ -57,26 +57,6 @@ static int rblk_volume_run(struct rblk_session *session, struct rblk_session_com
 			return error;
 		msleep(rblk_waiting_pause_ms(++times));
 	}
-}
-
-int rblk_volume_identify(struct rblk_session *session, char *text)
-{
-	struct rblk_wire_identify identify = {};
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_IDENTIFY,
-		.payload = &identify,
-		.payload_bytes = sizeof(identify),
-	};
-	int error;
-
-	strscpy(identify.initiator, session->options.initiator, sizeof(identify.initiator));
-	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
-	error = rblk_volume_run(session, &sc);
-	if (error && sc.status)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: IDENTIFY: %s",
-			  rblk_queue_peer(session->queues[0]),
-			  rblk_refusal_text(sc.status, sc.denied));
-	return error;
 }
 
 /* -- opening -- */

@@ -12,12 +12,6 @@
 struct rblk_disk;
 struct rblk_session;
 
-/*
- * A new epoch: tell the target who we are. 0 or negative errno, with one line in text
- * (RBLK_TEXT_BYTES).
- */
-int rblk_volume_identify(struct rblk_session *session, char *text);
-
 /* Does not sleep. */
 void rblk_volume_init(struct rblk_disk *disk);
 /*

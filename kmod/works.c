@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The works that connect a queue, close it, move it to another portal and fence what it lost, ask
- * whether the target is there, and name the initiator; see works.h. Each is a work of its own: it
- * runs once at a time, and drive.c has written what it reads.
+ * Connects a queue and closes it, fences what it lost, asks whether the target is there, and tells
+ * it who we are; see works.h.
  */
 #include <linux/jiffies.h>
 #include <linux/sched/mm.h>
@@ -22,8 +21,9 @@
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
 #include "proto/core/trace.h"
+#include "proto/wire/wire_names.h"
 
-/* -- connect, close, move -- */
+/* -- connect, close -- */
 
 static void rblk_works_accepted(struct rblk_queue *queue)
 {
@@ -35,12 +35,6 @@ static void rblk_works_accepted(struct rblk_queue *queue)
 		rblk_tell_attempt(queue,
 				  "the target is not that of the other queues (or was restarted)");
 	rblk_tell_mended(session);
-	/*
-	 * All that came before is confirmed now: nothing was to be sent before the target had
-	 * proven itself.
-	 */
-	if (!queue->index && READ_ONCE(session->event_seen))
-		queue_work(rblk_calls, &queue->probe_work);
 }
 
 /*
@@ -138,11 +132,7 @@ static void rblk_works_close(struct rblk_queue *queue)
 	rblk_queue_release_keys(queue);
 	rblk_waiting_take_lost(queue);
 	rblk_queue_release_hardware(queue);
-	/* These works send on this connection: they end before the next one is made. */
-	cancel_work_sync(&queue->probe_work);
 	rblk_overdue_stop(queue);
-	if (!queue->index)
-		cancel_work_sync(&session->name_work);
 	spin_lock_irqsave(&session->core_lock, flags);
 	core_session_drained(&session->core, queue->index, rblk_drive_now());
 	rblk_drive_follow(session);
@@ -155,7 +145,7 @@ static void rblk_works_close_run(struct work_struct *work)
 	rblk_works_close(container_of(work, struct rblk_queue, close_work));
 }
 
-/* -- commands of the session -- */
+/* -- commands of the session, which drive_work sends -- */
 
 static void rblk_works_fenced(struct rblk_session *session, unsigned int queue, u64 epoch,
 			      unsigned int via, u32 incarnation, bool success)
@@ -321,12 +311,14 @@ unsigned long rblk_works_fence_volumes(struct rblk_queue *queue)
 	return wait;
 }
 
-static void rblk_works_probe_run(struct work_struct *work)
+void rblk_works_probe(struct rblk_queue *queue)
 {
-	struct rblk_queue *queue = container_of(work, struct rblk_queue, probe_work);
 	struct rblk_session *session = queue->session;
-	u32 event = READ_ONCE(session->event_seen);
-	struct rblk_session_command sc = { .opcode = RBLK_OP_KEEPALIVE };
+	u32 event = READ_ONCE(session->event_seen), told = READ_ONCE(session->event_told);
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_KEEPALIVE,
+		.left = rblk_call_forget,
+	};
 
 	if (!queue->index) {
 		sc.argument = event;
@@ -334,30 +326,86 @@ static void rblk_works_probe_run(struct work_struct *work)
 		WRITE_ONCE(session->event_told, event);
 	}
 	/* Without an answer the connection is lost by its keep-alive time, or by this one. */
-	rblk_call_run(queue, &sc, session->options.command_ms);
+	if (rblk_call_send(queue, &sc, session->options.command_ms) && !queue->index)
+		WRITE_ONCE(session->event_told, told);
 }
 
-/* A new epoch: once the target knows us, each disk's volume is opened, by a work of its own. */
-static void rblk_works_name_run(struct work_struct *work)
+/* In a new epoch each disk's volume is opened, once the target knows us. */
+static void rblk_works_open_disks(struct rblk_session *session)
 {
-	struct rblk_session *session = container_of(work, struct rblk_session, name_work);
-	unsigned int noio = memalloc_noio_save();
-	char text[RBLK_TEXT_BYTES] = "";
 	struct rblk_disk *disk;
+
+	lockdep_assert_held(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer)
+		if (disk->opened && !disk->ready)
+			mod_delayed_work(rblk_opens, &disk->open_work, 0);
+}
+
+/* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */
+static void rblk_works_named(struct rblk_session *session, const struct rblk_call *call, void *arg)
+{
+	const struct rblk_command *command = &call->command;
+	struct rblk_naming *naming = &session->naming;
+	char text[RBLK_TEXT_BYTES];
 	unsigned long flags;
-	int error = rblk_volume_identify(session, text);
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	if (error && text[0])
+	if (command->error)
+		goto out;
+	if (command->status == RBLK_E_BUSY && time_before(jiffies, naming->by)) {
+		naming->due = true;
+		naming->at = jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(++naming->tries));
+		goto out;
+	}
+	if (command->status) {
+		scnprintf(text, sizeof(text), "%s: IDENTIFY: %s",
+			  rblk_queue_peer(command->queue),
+			  rblk_refusal_text(command->status,
+					    command->status == RBLK_E_DENIED ? command->detail :
+									       RBLK_DENIED_UNSAID));
 		rblk_tell_attempt_line(session, text);
-	core_session_named(&session->core, !error, rblk_drive_now());
+	} else {
+		rblk_works_open_disks(session);
+	}
+	core_session_named(&session->core, !command->status, rblk_drive_now());
 	rblk_tell_mended(session);
 	rblk_drive_follow(session);
-	list_for_each_entry(disk, &session->disks, peer)
-		if (!error && disk->opened && !disk->ready)
-			mod_delayed_work(rblk_opens, &disk->open_work, 0);
+out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
-	memalloc_noio_restore(noio);
+}
+
+unsigned long rblk_works_name(struct rblk_session *session)
+{
+	struct rblk_naming *naming = &session->naming;
+	struct rblk_wire_identify identify = {};
+	const struct rblk_session_command sc = {
+		.opcode = RBLK_OP_IDENTIFY,
+		.payload = &identify,
+		.payload_bytes = sizeof(identify),
+		.left = rblk_works_named,
+	};
+	unsigned long wait = MAX_JIFFY_OFFSET;
+	bool due;
+
+	spin_lock_irq(&session->core_lock);
+	due = naming->due && !time_before(jiffies, naming->at);
+	if (naming->due && !due)
+		wait = naming->at - jiffies;
+	naming->due &= !due;
+	spin_unlock_irq(&session->core_lock);
+	if (!due)
+		return wait;
+	strscpy(identify.initiator, session->options.initiator, sizeof(identify.initiator));
+	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
+	/* Else queue 0 is going down, or its next tag has its turn. */
+	if (rblk_call_send(session->queues[0], &sc, session->options.command_ms) == -EBUSY) {
+		wait = msecs_to_jiffies(rblk_waiting_pause_ms(1));
+		spin_lock_irq(&session->core_lock);
+		naming->due = true;
+		naming->at = jiffies + wait;
+		spin_unlock_irq(&session->core_lock);
+	}
+	return wait;
 }
 
 /* -- beginning and end -- */
@@ -366,12 +414,6 @@ void rblk_works_init_queue(struct rblk_queue *queue)
 {
 	INIT_WORK(&queue->connect_work, rblk_works_connect_run);
 	INIT_WORK(&queue->close_work, rblk_works_close_run);
-	INIT_WORK(&queue->probe_work, rblk_works_probe_run);
-}
-
-void rblk_works_init(struct rblk_session *session)
-{
-	INIT_WORK(&session->name_work, rblk_works_name_run);
 }
 
 void rblk_works_stop(struct rblk_session *session)
@@ -380,8 +422,6 @@ void rblk_works_stop(struct rblk_session *session)
 
 	for (i = 0; i < session->queue_count; i++) {
 		cancel_work_sync(&session->queues[i]->connect_work);
-		cancel_work_sync(&session->queues[i]->probe_work);
 		flush_work(&session->queues[i]->close_work);
 	}
-	cancel_work_sync(&session->name_work);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The works of a session and its queues: they carry out the actions of the state machine, because
- * those wait, and tell the machine what came of it. These functions prepare and end them; an action
- * of the machine queues them (drive.c), and an event that is to be acknowledged queues probe_work,
- * too.
+ * How the actions of the state machine are carried out, and the machine told what came of it: by
+ * the works of a queue, which connect it and close it, because that waits; by commands of the
+ * session, which drive_work sends, and whose answers are taken where they arrive.
  */
 #ifndef RBLK_KMOD_WORKS_H
 #define RBLK_KMOD_WORKS_H
@@ -12,13 +11,19 @@ struct core_action;
 struct rblk_queue;
 struct rblk_session;
 
-void rblk_works_init(struct rblk_session *session);
 void rblk_works_init_queue(struct rblk_queue *queue);
 /*
  * CORE_ACTION_FENCE. Its answer comes when storage has ended what it had begun (F5), from a target
  * that lives until then; nobody waits for it. Process context, without a lock.
  */
 void rblk_works_fence(struct rblk_session *session, const struct core_action *action);
+/* KEEPALIVE. On queue 0 it confirms the last event (V9). By drive_work. */
+void rblk_works_probe(struct rblk_queue *queue);
+/*
+ * CORE_ACTION_NAME: the target is told who we are, until that is answered with anything but BUSY
+ * (C6), for connect_ms. By drive_work, again after so many jiffies.
+ */
+unsigned long rblk_works_name(struct rblk_session *session);
 /*
  * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked
  * for each volume that has lost some with the queue, also for those that have failed since, one
