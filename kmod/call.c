@@ -158,15 +158,15 @@ static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
 		queue->session_callers++;
 		call = &queue->reserved[bit];
 		call->fences_all = sc->opcode == RBLK_OP_FENCE && !sc->volume;
+		call->finished = false;
+		call->left = NULL;
+		call->timeout_ms = 0;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (IS_ERR(call))
 		return call;
 	call->command.queue = queue;
 	INIT_LIST_HEAD(&call->command.entry);
-	call->finished = false;
-	call->left = NULL;
-	call->timeout_ms = 0;
 	return call;
 }
 
@@ -230,17 +230,6 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
 
-/*
- * An attempt to connect ends at once when its connection is lost: its close_work waits for it, and
- * ends its calls only then.
- */
-static bool rblk_call_over(struct rblk_call *call)
-{
-	return smp_load_acquire(&call->finished) ||
-	       (call->command.wire.opcode == RBLK_OP_AUTHENTICATE &&
-		READ_ONCE(call->command.queue->aborted));
-}
-
 static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 {
 	struct rblk_queue *queue = call->command.queue;
@@ -248,12 +237,12 @@ static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
 	long left = 0;
 
 	if (!queue->polled)
-		return wait_event_killable_timeout(queue->session->wait, rblk_call_over(call),
-						   timeout);
+		return wait_event_killable_timeout(queue->session->wait,
+						   smp_load_acquire(&call->finished), timeout);
 	while (!left && (timeout == MAX_SCHEDULE_TIMEOUT || time_before(jiffies, end))) {
 		rblk_queue_poll(queue, NULL);
-		left = wait_event_killable_timeout(queue->session->wait, rblk_call_over(call),
-						   slice);
+		left = wait_event_killable_timeout(queue->session->wait,
+						   smp_load_acquire(&call->finished), slice);
 	}
 	return left;
 }
@@ -304,7 +293,7 @@ static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *s
 						  : msecs_to_jiffies(timeout_ms));
 
 	if (left > 0)
-		return smp_load_acquire(&call->finished) ? 0 : -ECANCELED;
+		return 0;
 	if (rblk_call_leave(call, sc))
 		return left < 0 ? -EINTR : -ETIMEDOUT;
 	if (smp_load_acquire(&call->finished))

@@ -76,8 +76,8 @@ struct rblk_session_command {
 
 /*
  * Send one that nobody waits for: sc->left() is told its end. If that does not come in time (0:
- * there is none), the connection is reported as lost. By drive_work, which looks at the times. Does
- * not sleep. 0 or negative errno: -ENOTCONN and -EBUSY as below.
+ * there is none), the connection is reported as lost: only drive_work, which looks at the times,
+ * sends such. Does not sleep. 0 or negative errno: -ENOTCONN and -EBUSY as below.
  */
 int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
 		   unsigned int timeout_ms);

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Connects a queue and takes it down: address, route, queue pair, login; drain, release. Called by
- * works.c, of which only one at a time runs for a queue. The connection manager's events arrive on
- * its own thread and only set a step's outcome or report the loss; they never free anything. What a
- * login says, and what its answer means, is login.c's.
+ * Connects a queue, step by step, and takes it down: drain, release. Called by the queue's work,
+ * which never waits for an answer: that has it run again, for the next step. The connection
+ * manager's events arrive on its own thread, and do that, or report the loss; they never free
+ * anything. What a login says, and what its answer means, is login.c's.
  */
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
 #include "kmod/queue.h"
+#include "kmod/authenticate.h"
 #include "kmod/call.h"
 #include "kmod/session.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
+#include "kmod/module.h"
+#include "kmod/works.h"
 
 /* -- connection manager ------------------------------------------------------------------------ */
 
@@ -21,52 +24,42 @@ const char *rblk_queue_peer(const struct rblk_queue *queue)
 	return queue->session->options.portals[queue->portal].text;
 }
 
-static void rblk_connect_step(struct rblk_queue *queue, int error, const char *text)
-{
-	if (error && !queue->step_error) {
-		queue->step_error = error;
-		strscpy(queue->step_text, text, sizeof(queue->step_text));
-	}
-	complete(&queue->step);
-}
-
 static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct rblk_queue *queue = id->context;
 	char text[RBLK_TEXT_SHORT] = "";
-	int error;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		rblk_connect_step(queue, 0, "");
+		rblk_queue_connect_next(queue, event->event);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		error = rblk_login_accepted(queue, &event->param.conn, text);
-		rblk_connect_step(queue, error, text);
+		if (rblk_login_accepted(queue, &event->param.conn, text))
+			rblk_queue_lost(queue, "%s", text);
+		else
+			rblk_queue_connect_next(queue, event->event);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		rblk_connect_step(queue, -EHOSTUNREACH, "no RDMA device reaches this address");
+		rblk_queue_lost(queue, "no RDMA device reaches this address");
 		break;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		rblk_connect_step(queue, -EHOSTUNREACH, "no route");
+		rblk_queue_lost(queue, "no route");
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
-		rblk_connect_step(queue, -EHOSTUNREACH, "no answer");
+		rblk_queue_lost(queue, "no answer");
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		rblk_connect_step(queue, -ECONNRESET, "the handshake failed");
+		rblk_queue_lost(queue, "the handshake failed");
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		error = rblk_login_rejected(queue, event, text);
-		rblk_connect_step(queue, error, text);
+		rblk_login_rejected(queue, event);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		/* A removal waits for us in the ib client's callback, which destroys the id. */
-		rblk_connect_step(queue, -ECONNRESET, rdma_event_msg(event->event));
 		rblk_queue_lost(queue, "connection ended by the %s",
 				event->event == RDMA_CM_EVENT_DISCONNECTED ? "target"
 									    : "local device");
@@ -75,35 +68,6 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 		break;
 	}
 	return 0;
-}
-
-/* The rest of the attempt's time, in milliseconds, at least one. */
-static unsigned int rblk_connect_left_ms(const struct rblk_queue *queue)
-{
-	unsigned long now = jiffies;
-
-	return time_before(now, queue->connect_by) ? jiffies_to_msecs(queue->connect_by - now) : 1;
-}
-
-/* Wait for the event that a call has started. */
-static int rblk_connect_wait(struct rblk_queue *queue, const char *what, char *text)
-{
-	unsigned long timeout = msecs_to_jiffies(rblk_connect_left_ms(queue));
-	const char *peer = rblk_queue_peer(queue);
-	bool in_time = !READ_ONCE(queue->aborted) &&
-		       wait_for_completion_timeout(&queue->step, timeout);
-
-	if (READ_ONCE(queue->aborted) && time_before(jiffies, queue->connect_by))
-		return -ECANCELED;
-	if (!in_time || READ_ONCE(queue->aborted)) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: no answer in %u ms", peer,
-			  queue->index, what, queue->attempt_ms);
-		return -ETIMEDOUT;
-	}
-	if (queue->step_error)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s", peer, queue->index,
-			  queue->step_text);
-	return queue->step_error;
 }
 
 /* Per tag a SEND, a registration, an invalidation; the slots' registrations; ib_drain_qp()'s. */
@@ -118,7 +82,7 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 /* -- queue pair, buffers -- */
 
 /* Checks the required limits, with a message: a failed QP creation only returns a number. */
-static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
+static int rblk_connect_check_device(struct rblk_queue *queue)
 {
 	const struct ib_device *ibdev = queue->cm_id->device;
 	const struct ib_device_attr *attrs = &ibdev->attrs;
@@ -135,8 +99,7 @@ static int rblk_connect_check_device(struct rblk_queue *queue, char *text)
 		lacks = "a queue pair has too few work requests for so many credits";
 	if (!lacks)
 		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: RDMA device %s: %s",
-		  rblk_queue_peer(queue), queue->index, ibdev->name, lacks);
+	rblk_queue_lost(queue, "RDMA device %s: %s", ibdev->name, lacks);
 	return -EOPNOTSUPP;
 }
 
@@ -260,13 +223,20 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 
 /* -- the steps -- */
 
-static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
+static int rblk_connect_resolve_address(struct rblk_queue *queue)
 {
 	struct rblk_session_options *o = &queue->session->options;
 	struct rblk_portal *portal = &o->portals[queue->portal];
 	struct sockaddr *source = NULL; /* as the routes say */
 	int error = 0;
 
+	queue->cm_id = rdma_create_id(queue->session->net, rblk_connect_event, queue, RDMA_PS_TCP,
+				      IB_QPT_RC);
+	if (IS_ERR(queue->cm_id)) {
+		error = PTR_ERR(queue->cm_id);
+		queue->cm_id = NULL;
+		return error;
+	}
 	if (o->tos)
 		rdma_set_service_type(queue->cm_id, o->tos);
 	if (o->ack_timeout)
@@ -276,23 +246,23 @@ static int rblk_connect_resolve_address(struct rblk_queue *queue, char *text)
 	if (portal->source.ss_family)
 		source = (struct sockaddr *)&portal->source;
 	return rdma_resolve_addr(queue->cm_id, source, (struct sockaddr *)&portal->address,
-				 rblk_connect_left_ms(queue));
+				 queue->attempt_ms);
 }
 
-static int rblk_connect_resolve_route(struct rblk_queue *queue, char *text)
+static int rblk_connect_resolve_route(struct rblk_queue *queue)
 {
-	return rdma_resolve_route(queue->cm_id, rblk_connect_left_ms(queue));
+	return rdma_resolve_route(queue->cm_id, queue->attempt_ms);
 }
 
 /* The id has a device now. From here on the device's removal ends us. */
-static int rblk_connect_take_device(struct rblk_queue *queue, char *text)
+static int rblk_connect_take_device(struct rblk_queue *queue)
 {
 	queue->ibdev = queue->cm_id->device;
 	rblk_session_note_ibdev(queue->session, queue->index, queue->ibdev);
-	return rblk_connect_check_device(queue, text);
+	return rblk_connect_check_device(queue);
 }
 
-static int rblk_connect_make_all(struct rblk_queue *queue, char *text)
+static int rblk_connect_make_all(struct rblk_queue *queue)
 {
 	int error = rblk_connect_make_qp(queue);
 
@@ -306,46 +276,104 @@ static int rblk_connect_make_all(struct rblk_queue *queue, char *text)
 	return error;
 }
 
-static int rblk_connect_login(struct rblk_queue *queue, char *text)
+/* As new, but for what is fixed, what it has counted, and the login that it is to send. */
+static int rblk_connect_reset(struct rblk_queue *queue)
 {
-	return rblk_login_send(queue);
+	unsigned long flags;
+
+	if (!queue->index) {
+		queue->session->event_seen = 0;
+		queue->session->event_told = 0;
+	}
+	spin_lock_irqsave(&queue->lock, flags);
+	INIT_LIST_HEAD(&queue->pending);
+	INIT_LIST_HEAD(&queue->free_messages);
+	queue->next_sequence = 0;
+	queue->reserved_used = 0;
+	bitmap_zero(queue->borrowed, RBLK_BORROW_MAX);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	return 0;
 }
 
-static int rblk_connect_register(struct rblk_queue *queue, char *text)
+/* From here on commands may be posted, and a polled queue's completions be looked at. */
+static int rblk_connect_open(struct rblk_queue *queue)
 {
-	return rblk_memory_register(queue);
+	const struct core_batch_limits limits = rblk_queue_limits(queue);
+	unsigned long flags;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	core_clock_init(&queue->clock, &limits);
+	WRITE_ONCE(queue->down, false);
+	queue->proven = !queue->session->prover;
+	spin_unlock_irqrestore(&queue->lock, flags);
+	spin_lock(&queue->poll_lock);
+	queue->poll_ended = false;
+	spin_unlock(&queue->poll_lock);
+	return 0;
 }
 
-/* In this order. A step that fails leaves the cleanup to the caller, and may write text. */
+/* In this order. A step that fails leaves the cleanup to the queue's close. */
 static const struct {
 	const char *what;
-	int (*run)(struct rblk_queue *queue, char *text);
-	bool waits; /* it is over when the connection manager says so */
+	int (*run)(struct rblk_queue *queue);
+	int awaits; /* what ends it, if run() does not: an event of the connection manager's */
+	bool keyed; /* only of a session with a key */
 } rblk_connect_steps[] = {
-	{ "resolving the address", rblk_connect_resolve_address, true },
-	{ "resolving the route", rblk_connect_resolve_route, true },
-	{ "checking the RDMA device", rblk_connect_take_device, false },
-	{ "creating the queue pair", rblk_connect_make_all, false },
-	{ "login", rblk_connect_login, true },
-	{ "registering the slots", rblk_connect_register, false },
+	{ "beginning", rblk_connect_reset, RBLK_CONNECT_NOTHING, false },
+	{ "resolving the address", rblk_connect_resolve_address, RDMA_CM_EVENT_ADDR_RESOLVED,
+	  false },
+	{ "resolving the route", rblk_connect_resolve_route, RDMA_CM_EVENT_ROUTE_RESOLVED, false },
+	{ "checking the RDMA device", rblk_connect_take_device, RBLK_CONNECT_NOTHING, false },
+	{ "creating the queue pair", rblk_connect_make_all, RBLK_CONNECT_NOTHING, false },
+	{ "login", rblk_login_send, RDMA_CM_EVENT_ESTABLISHED, false },
+	{ "registering the slots", rblk_memory_register, RBLK_CONNECT_NOTHING, false },
+	{ "opening", rblk_connect_open, RBLK_CONNECT_NOTHING, false },
+	{ "authentication", rblk_authenticate_begin, RBLK_CONNECT_ANSWER, true },
+	{ "authentication", rblk_authenticate_prove, RBLK_CONNECT_ANSWER, true },
+	{ "authentication", rblk_authenticate_end, RBLK_CONNECT_NOTHING, true },
+	{ "acceptance", rblk_works_accepted, RBLK_CONNECT_NOTHING, false },
 };
 
-static int rblk_connect_run(struct rblk_queue *queue, char *text)
+const char *rblk_queue_connect_step(const struct rblk_queue *queue)
 {
-	unsigned int i;
-	int error = 0;
+	unsigned int step = READ_ONCE(queue->step);
 
-	for (i = 0; i < ARRAY_SIZE(rblk_connect_steps) && !error; i++) {
-		const char *what = rblk_connect_steps[i].what;
+	return rblk_connect_steps[min(step, (unsigned int)ARRAY_SIZE(rblk_connect_steps) - 1)].what;
+}
 
-		error = rblk_connect_steps[i].run(queue, text);
-		if (!error && rblk_connect_steps[i].waits)
-			error = rblk_connect_wait(queue, what, text);
-		if (error && !text[0])
-			scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: %s: error %d",
-				  rblk_queue_peer(queue), queue->index, what, error);
+void rblk_queue_connect_next(struct rblk_queue *queue, int what)
+{
+	unsigned int step = READ_ONCE(queue->step);
+
+	/* Each comes once, but for a peer that is hostile. */
+	if (step == ARRAY_SIZE(rblk_connect_steps) || rblk_connect_steps[step].awaits != what)
+		return;
+	smp_store_release(&queue->step, step + 1);
+	queue_work(rblk_workqueue, &queue->work);
+}
+
+void rblk_queue_connect(struct rblk_queue *queue)
+{
+	unsigned int step;
+	bool skip;
+	int error;
+
+	while ((step = smp_load_acquire(&queue->step)) < ARRAY_SIZE(rblk_connect_steps)) {
+		/* It is run once, and its end comes. */
+		if (step < queue->next_step)
+			return;
+		queue->next_step = step + 1;
+		skip = rblk_connect_steps[step].keyed && !queue->session->prover;
+		error = skip ? 0 : rblk_connect_steps[step].run(queue);
+		if (error) {
+			/* Where a step has said why, this comes too late. */
+			rblk_queue_lost(queue, "%s: error %d", rblk_connect_steps[step].what,
+					error);
+			return;
+		}
+		if (skip || rblk_connect_steps[step].awaits == RBLK_CONNECT_NOTHING)
+			WRITE_ONCE(queue->step, step + 1);
 	}
-	return error;
 }
 
 struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int index)
@@ -364,7 +392,6 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	spin_lock_init(&queue->poll_lock);
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
-	init_completion(&queue->step);
 	init_waitqueue_head(&queue->session_idle);
 	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
 				  GFP_KERNEL);
@@ -375,75 +402,6 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 		return queue;
 	rblk_queue_free(queue);
 	return NULL;
-}
-
-/* As new, but for what is fixed, what it has counted, and the login that it is to send. */
-static void rblk_connect_reset(struct rblk_queue *queue)
-{
-	unsigned long flags;
-
-	queue->step_error = 0;
-	queue->step_text[0] = '\0';
-	queue->reject_reason = RBLK_REJECT_NONE;
-	reinit_completion(&queue->step);
-	/* what rblk_queue_abort() completed before, rblk_connect_wait() sees as aborted */
-	smp_mb();
-	if (!queue->index) {
-		queue->session->event_seen = 0;
-		queue->session->event_told = 0;
-	}
-	spin_lock_irqsave(&queue->lock, flags);
-	INIT_LIST_HEAD(&queue->pending);
-	INIT_LIST_HEAD(&queue->free_messages);
-	queue->next_sequence = 0;
-	queue->reserved_used = 0;
-	bitmap_zero(queue->borrowed, RBLK_BORROW_MAX);
-	spin_unlock_irqrestore(&queue->lock, flags);
-}
-
-/* Connected: from here on commands may be posted, and a polled queue's completions be looked at. */
-static void rblk_connect_open(struct rblk_queue *queue)
-{
-	const struct core_batch_limits limits = rblk_queue_limits(queue);
-	unsigned long flags;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	core_clock_init(&queue->clock, &limits);
-	WRITE_ONCE(queue->down, false);
-	queue->proven = !queue->session->prover;
-	spin_unlock_irqrestore(&queue->lock, flags);
-	spin_lock(&queue->poll_lock);
-	queue->poll_ended = false;
-	spin_unlock(&queue->poll_lock);
-}
-
-int rblk_queue_connect(struct rblk_queue *queue, char *text)
-{
-	int error;
-
-	text[0] = '\0';
-	rblk_connect_reset(queue);
-	queue->cm_id = rdma_create_id(queue->session->net, rblk_connect_event, queue, RDMA_PS_TCP,
-				      IB_QPT_RC);
-	if (IS_ERR(queue->cm_id)) {
-		error = PTR_ERR(queue->cm_id);
-		queue->cm_id = NULL;
-	} else {
-		error = rblk_connect_run(queue, text);
-	}
-	if (error && !text[0])
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: error %d", rblk_queue_peer(queue),
-			  queue->index, error);
-	if (!error)
-		rblk_connect_open(queue);
-	return error;
-}
-
-void rblk_queue_abort(struct rblk_queue *queue)
-{
-	WRITE_ONCE(queue->aborted, true);
-	complete(&queue->step);
-	wake_up_all(&queue->session->wait); /* AUTHENTICATE */
 }
 
 void rblk_queue_stop(struct rblk_queue *queue)

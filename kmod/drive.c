@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tells a session's state machine what happened, and takes its actions: one work hands them out,
- * others, one for each queue and purpose, carry them out (works.c), since connecting, draining and
- * fencing wait. See drive.h.
+ * Tells a session's state machine what happened, and takes its actions: one work hands them out and
+ * carries them out, but for what connects and closes queues, for which each has a work of its own
+ * (works.c). See drive.h.
  *
- * drive_work alone hands out, one action after the other. So whatever it began on a connection is
- * begun before it lets close_work take that down, and close_work ends it. Only a FENCE outlives a
+ * drive_work alone hands out, one action after the other. So whatever it sent on a connection is
+ * sent before it lets the queue's work take that down, which ends it. Only a FENCE outlives a
  * connection: it says which incarnation it fences, and its answer counts for that alone.
  */
 #include <linux/jiffies.h>
@@ -123,6 +123,24 @@ out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
+void rblk_queue_rejected(struct rblk_queue *queue, u16 reason, u32 detail, const char *format, ...)
+{
+	struct rblk_session *session = queue->session;
+	struct core_session *core = &session->core;
+	unsigned long flags;
+	va_list args;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (core->queue[queue->index].state == CORE_QUEUE_CONNECTING) {
+		va_start(args, format);
+		rblk_tell_vattempt(queue, format, args);
+		va_end(args);
+		core_session_rejected(core, queue->index, reason, detail, rblk_drive_now());
+		rblk_drive_follow(session);
+	}
+	spin_unlock_irqrestore(&session->core_lock, flags);
+}
+
 void rblk_queue_heard(struct rblk_queue *queue)
 {
 	struct rblk_session *session = queue->session;
@@ -153,30 +171,36 @@ void rblk_drive_abandon(struct rblk_session *session, const char *why)
 
 /* -- the timer -- */
 
-static void rblk_drive_live(struct rblk_session *session, unsigned long *live)
+/* Of queues that were in that state before the time was told, and are not any more. */
+static void rblk_drive_tell_silent(struct rblk_queue *queue, u8 state)
 {
-	unsigned int i;
+	const struct core_session *core = &queue->session->core;
 
-	bitmap_zero(live, RBLK_QUEUES_MAX);
-	for (i = 0; i < session->queue_count; i++)
-		if (session->core.queue[i].state == CORE_QUEUE_LIVE)
-			__set_bit(i, live);
+	if (core->queue[queue->index].state == state)
+		return;
+	if (state == CORE_QUEUE_CONNECTING)
+		rblk_tell_attempt(queue, "%s: no answer in %u ms", rblk_queue_connect_step(queue),
+				  queue->attempt_ms);
+	else if (state == CORE_QUEUE_LIVE && !core_session_over(core))
+		rblk_tell_lost(queue, "no answer to KEEPALIVE for %u ms", queue->keepalive_ms);
 }
 
 /* The machine notices silence, and loses the connections: what it lost is said and counted here. */
 static void rblk_drive_tick(struct rblk_session *session)
 {
-	DECLARE_BITMAP(live, RBLK_QUEUES_MAX);
+	const struct core_queue *queues = session->core.queue;
+	u64 now = rblk_drive_now();
+	u8 states[RBLK_QUEUES_MAX];
 	unsigned int i;
 
 	spin_lock_irq(&session->core_lock);
-	rblk_drive_live(session, live);
-	core_session_tick(&session->core, rblk_drive_now());
+	/* An attempt may also end because the session does. */
 	for (i = 0; i < session->queue_count; i++)
-		if (test_bit(i, live) && session->core.queue[i].state != CORE_QUEUE_LIVE &&
-		    !core_session_over(&session->core))
-			rblk_tell_lost(session->queues[i], "no answer to KEEPALIVE for %u ms",
-				       session->queues[i]->keepalive_ms);
+		states[i] = queues[i].state == CORE_QUEUE_CONNECTING && now < queues[i].by_ns ?
+				    CORE_QUEUE_ENDED : queues[i].state;
+	core_session_tick(&session->core, now);
+	for (i = 0; i < session->queue_count; i++)
+		rblk_drive_tell_silent(session->queues[i], states[i]);
 	rblk_drive_renew(session);
 	rblk_drive_routes(session);
 	spin_unlock_irq(&session->core_lock);
@@ -303,10 +327,14 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		queue->epoch = action->epoch;
 		queue->session_queues = session->core.queues;
 		queue->portal = action->portal;
-		/* Before the machine's own time, which would end it without a word. */
 		queue->attempt_ms = session->core.queue[action->queue].attempt_ms;
-		queue->connect_by = jiffies + msecs_to_jiffies(queue->attempt_ms) - 2;
-		WRITE_ONCE(queue->aborted, false);
+		queue->step = 0;
+		queue->next_step = 0;
+		queue->connects = true;
+	} else if (action->kind == CORE_ACTION_CLOSE) {
+		queue->connects = false;
+		queue->closes = true;
+		__clear_bit(action->queue, &session->leaving);
 	} else if (action->kind == CORE_ACTION_RELEASE_HARMLESS) {
 		queue->volumes.incarnation = action->incarnation;
 		queue->volumes.epoch = action->epoch;
@@ -325,12 +353,9 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 	struct rblk_queue *queue = session->queues[action->queue];
 
 	switch (action->kind) {
-	case CORE_ACTION_CONNECT:
-		queue_work(rblk_calls, &queue->connect_work);
-		break;
 	case CORE_ACTION_CLOSE:
-		__clear_bit(action->queue, &session->leaving);
-		queue_work(rblk_workqueue, &queue->close_work);
+	case CORE_ACTION_CONNECT:
+		queue_work(rblk_workqueue, &queue->work);
 		break;
 	case CORE_ACTION_LEAVE:
 		queue->leave_by = jiffies + msecs_to_jiffies(session->options.command_ms);
@@ -471,5 +496,5 @@ void rblk_drive_leave_ibdev(struct rblk_queue *queue)
 {
 	rblk_queue_lost(queue, "its RDMA device was removed");
 	flush_work(&queue->session->drive_work.work);
-	flush_work(&queue->close_work);
+	flush_work(&queue->work);
 }

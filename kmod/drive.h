@@ -28,6 +28,9 @@ void rblk_drive_stop(struct rblk_session *session);
 
 /* Any context: the queue's connection, or its attempt, is lost. The first reason is kept. */
 void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
+/* Any context: the target has refused the attempt, for this reason (enum rblk_reject_reason). */
+void rblk_queue_rejected(struct rblk_queue *queue, u16 reason, u32 detail, const char *format, ...)
+	__printf(4, 5);
 /* Something of the queue's arrived. */
 void rblk_queue_heard(struct rblk_queue *queue);
 /* Sleeps. Close what is on this RDMA device, and wait for it. */

@@ -4,6 +4,7 @@
  * the connection manager. Called by connect.c, for the answer on the connection manager's thread.
  */
 #include "kmod/queue.h"
+#include "kmod/drive.h"
 #include "kmod/session.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
@@ -75,30 +76,31 @@ static const void *rblk_login_reject_data(struct rblk_queue *queue, struct rdma_
 	return event->param.conn.private_data;
 }
 
-int rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event, char *text)
+void rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event)
 {
 	u8 bytes = 0;
 	const void *data = rblk_login_reject_data(queue, event, &bytes);
 	struct rblk_wire_reject reject, *r = &reject;
+	u16 reason;
+	u32 detail;
 
 	if (rblk_check_reject(r, rblk_login_private(r, sizeof(*r), data, bytes)) != RBLK_WIRE_OK) {
-		scnprintf(text, RBLK_TEXT_SHORT, "nobody listens there (%s)",
-			  rdma_reject_msg(queue->cm_id, event->status));
-		return -ECONNREFUSED;
+		rblk_queue_lost(queue, "nobody listens there (%s)",
+				rdma_reject_msg(queue->cm_id, event->status));
+		return;
 	}
-	queue->reject_reason = rblk_le16(r->reason);
-	queue->reject_detail = rblk_le32(r->detail);
-	if (queue->reject_reason == RBLK_REJECT_VERSION)
-		scnprintf(text, RBLK_TEXT_SHORT,
-			  "login refused: protocol %u, this target speaks %u",
-			  RBLK_PROTOCOL_VERSION, queue->reject_detail);
-	else if (queue->reject_reason == RBLK_REJECT_DENIED && queue->reject_detail)
-		scnprintf(text, RBLK_TEXT_SHORT, "login refused: %s",
-			  rblk_denied_text(queue->reject_detail));
+	reason = rblk_le16(r->reason);
+	detail = rblk_le32(r->detail);
+	if (reason == RBLK_REJECT_VERSION)
+		rblk_queue_rejected(queue, reason, detail,
+				    "login refused: protocol %u, this target speaks %u",
+				    RBLK_PROTOCOL_VERSION, detail);
+	else if (reason == RBLK_REJECT_DENIED && detail)
+		rblk_queue_rejected(queue, reason, detail, "login refused: %s",
+				    rblk_denied_text(detail));
 	else
-		scnprintf(text, RBLK_TEXT_SHORT, "login refused: %s (%u)",
-			  rblk_reject_text(queue->reject_reason), queue->reject_detail);
-	return -ECONNREFUSED;
+		rblk_queue_rejected(queue, reason, detail, "login refused: %s (%u)",
+				    rblk_reject_text(reason), detail);
 }
 
 int rblk_login_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param, char *text)

@@ -13,7 +13,6 @@
 #include "kmod/module.h"
 
 struct workqueue_struct *rblk_workqueue;
-struct workqueue_struct *rblk_calls;
 struct workqueue_struct *rblk_opens;
 
 /* Nothing is kept per RDMA device; this only notifies us before one is removed. */
@@ -40,15 +39,10 @@ static int __init rblk_init(void)
 	rblk_workqueue = alloc_workqueue("rblk", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!rblk_workqueue)
 		return -ENOMEM;
-	rblk_calls = alloc_workqueue("rblk_calls", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!rblk_calls) {
-		error = -ENOMEM;
-		goto err_destroy_workqueue;
-	}
 	rblk_opens = alloc_workqueue("rblk_opens", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!rblk_opens) {
 		error = -ENOMEM;
-		goto err_destroy_calls;
+		goto err_destroy_workqueue;
 	}
 	error = rblk_keyring_init();
 	if (error)
@@ -69,8 +63,6 @@ err_keyring_fini:
 	rblk_keyring_fini();
 err_destroy_opens:
 	destroy_workqueue(rblk_opens);
-err_destroy_calls:
-	destroy_workqueue(rblk_calls);
 err_destroy_workqueue:
 	destroy_workqueue(rblk_workqueue);
 	return error;
@@ -84,7 +76,6 @@ static void __exit rblk_exit(void)
 	ib_unregister_client(&rblk_ib_client);
 	rblk_keyring_fini(); /* no session is left that proves anything */
 	destroy_workqueue(rblk_opens);
-	destroy_workqueue(rblk_calls);
 	destroy_workqueue(rblk_workqueue);
 }
 

@@ -6,12 +6,11 @@
 #include <linux/workqueue.h>
 
 /*
- * All are on the way of writing back memory, so each has a rescuer, which runs one work after the
- * other: what never waits for the target; what does (connecting, the session's own commands), for a
- * limited time; and of those OPEN and CLOSE, which wait for one another. The former end the latter.
+ * Both are on the way of writing back memory, so each has a rescuer, which runs one work after the
+ * other: what never waits for the target; and what does, for a limited time: OPEN and CLOSE. The
+ * former ends the latter.
  */
 extern struct workqueue_struct *rblk_workqueue;
-extern struct workqueue_struct *rblk_calls;
 extern struct workqueue_struct *rblk_opens;
 
 int rblk_control_init(void);

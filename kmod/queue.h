@@ -12,7 +12,6 @@
 #define RBLK_KMOD_QUEUE_H
 
 #include <linux/bitmap.h>
-#include <linux/completion.h>
 #include <linux/workqueue.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
@@ -66,6 +65,14 @@ struct rblk_owner {
 	bool sent, dropped; /* it has a sequence; ABORT is asked for because its disk is detached */
 };
 
+/* A proof of both ends, step by step, by the queue's work; and the last answer (authenticate.c). */
+struct rblk_proving {
+	struct rblk_wire_proof proof;
+	u8 right[RBLK_PROOF_BYTES]; /* the target's, if it has the secret */
+	struct rblk_wire_authenticate report;
+	u16 status, denied;
+};
+
 struct rblk_queue_stats {
 	u64 commands, messages, replies, immediates, registrations, invalidations,
 		remote_invalidations, digest_retries;
@@ -93,20 +100,15 @@ struct rblk_queue {
 	u64 epoch;
 	u16 session_queues;
 	u16 portal;
-	bool aborted;      /* the attempt is to end; rblk_queue_abort() */
-	u16 reject_reason; /* of the last attempt; 0: none was given */
-	u32 reject_detail;
 	struct rblk_wire_login login;   /* as it was sent */
 	struct rblk_wire_accept accept; /* that answered it */
 
-	/* connection manager; `step` completes when the awaited event came, with step_error */
 	struct rdma_cm_id *cm_id;
-	unsigned int attempt_ms;  /* drive.c: how long the attempt may take */
-	unsigned long connect_by; /* jiffies; drive.c */
-	unsigned long leave_by;   /* jiffies, of a queue that is to move; drive_work */
-	struct completion step;
-	int step_error;
-	char step_text[RBLK_TEXT_SHORT];
+	unsigned int attempt_ms; /* drive.c: how long the attempt may take */
+	unsigned int step;	 /* of connect.c: under way, or next */
+	unsigned int next_step;	 /* that was not begun yet */
+	struct rblk_proving proving; /* authenticate.c */
+	unsigned long leave_by;  /* jiffies, of a queue that is to move; drive_work */
 
 	struct ib_pd *pd;
 	struct ib_cq *cq;
@@ -171,7 +173,8 @@ struct rblk_queue {
 	DECLARE_BITMAP(borrowed, RBLK_BORROW_MAX);
 
 	/* works.c */
-	struct work_struct connect_work, close_work;
+	struct work_struct work;
+	bool connects, closes; /* core_lock: what it is to do */
 	struct rblk_volume_fences volumes;
 
 	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */
@@ -189,12 +192,18 @@ struct rblk_queue {
 /* Without a connection; NULL: out of memory. */
 struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int index);
 /*
- * Sleeps. Connect and log in. 0, or negative errno with one line in text (RBLK_TEXT_BYTES);
- * reject_reason is the target's, if it gave one. Either way rblk_queue_stop() and release end it.
+ * By its work. Goes on to connect, from step 0 until the machine is told that the queue was
+ * accepted, as far as it gets without waiting. A failure is reported as a loss. Either way
+ * rblk_queue_stop() and release end it.
  */
-int rblk_queue_connect(struct rblk_queue *queue, char *text);
-/* Any context: let a rblk_queue_connect() that waits fail at once. */
-void rblk_queue_abort(struct rblk_queue *queue);
+void rblk_queue_connect(struct rblk_queue *queue);
+/* What the attempt is at, in words. */
+const char *rblk_queue_connect_step(const struct rblk_queue *queue);
+/* Any context: the step that waits for this has ended, if one does: its work goes on. */
+void rblk_queue_connect_next(struct rblk_queue *queue, int what);
+/* An event of the connection manager's, or: */
+#define RBLK_CONNECT_ANSWER (-1) /* to AUTHENTICATE */
+#define RBLK_CONNECT_NOTHING (-2)
 /*
  * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and callers of
  * rblk_call_run() have no more to wait for. Idempotent.
@@ -253,11 +262,11 @@ void rblk_queue_poll_all(struct rblk_queue *queue);
 
 /*
  * Between login.c and connect.c: the login, as a step of connecting, and its answer. 0 or a
- * negative errno, for an answer with text (RBLK_TEXT_SHORT).
+ * negative errno, for an acceptance with text (RBLK_TEXT_SHORT); a refusal is told to the machine.
  */
 int rblk_login_send(struct rblk_queue *queue);
 int rblk_login_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param, char *text);
-int rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event, char *text);
+void rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event);
 
 /* Between queue.c, connect.c and command.c. */
 void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc);

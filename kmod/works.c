@@ -25,18 +25,6 @@
 
 /* -- connect, close -- */
 
-static void rblk_works_accepted(struct rblk_queue *queue)
-{
-	struct rblk_session *session = queue->session;
-
-	lockdep_assert_held(&session->core_lock);
-	if (!core_session_accepted(&session->core, queue->index, queue->accept.target_instance,
-				   queue->keepalive_ms, queue->features, rblk_drive_now()))
-		rblk_tell_attempt(queue,
-				  "the target is not that of the other queues (or was restarted)");
-	rblk_tell_mended(session);
-}
-
 /*
  * Requests of the queue's own hardware context have their own tags; the rest is for those of queues
  * that are lost, and for large ones of others: two at least, so that no disk has all. A lone queue
@@ -53,48 +41,36 @@ static void rblk_works_share_tags(struct rblk_queue *queue)
 }
 
 /* Disks that exist keep their limits: a queue that can do less is of no use. */
-static int rblk_works_check_limits(struct rblk_queue *queue, char *text)
+static bool rblk_works_check_limits(struct rblk_queue *queue)
 {
 	const struct rblk_session *session = queue->session;
 	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
 
 	lockdep_assert_held(&session->core_lock);
 	if (!session->disk_bytes || bytes >= session->disk_bytes)
-		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "%s: queue %u: commands of %u bytes, the disks have %u",
-		  rblk_queue_peer(queue), queue->index, bytes, session->disk_bytes);
-	return -EOPNOTSUPP;
+		return true;
+	rblk_tell_attempt(queue, "commands of %u bytes, the disks have %u", bytes,
+			  session->disk_bytes);
+	return false;
 }
 
-static void rblk_works_connect_run(struct work_struct *work)
+int rblk_works_accepted(struct rblk_queue *queue)
 {
-	struct rblk_queue *queue = container_of(work, struct rblk_queue, connect_work);
 	struct rblk_session *session = queue->session;
-	unsigned int noio = memalloc_noio_save();
-	char text[RBLK_TEXT_BYTES];
-	int error = rblk_queue_connect(queue, text);
-	unsigned long flags;
 
-	if (!error && session->prover)
-		error = rblk_authenticate(queue, text);
-	if (!error)
-		rblk_works_share_tags(queue);
-	spin_lock_irqsave(&session->core_lock, flags);
+	rblk_works_share_tags(queue);
+	spin_lock_irq(&session->core_lock);
 	/* Until it is accepted no disk takes its limits from it; a new disk's are seen here. */
-	if (!error)
-		error = rblk_works_check_limits(queue, text);
-	if (error && error != -ECANCELED)
-		rblk_tell_attempt_line(session, text);
-	if (!error)
-		rblk_works_accepted(queue);
-	else if (queue->reject_reason)
-		core_session_rejected(&session->core, queue->index, queue->reject_reason,
-				      queue->reject_detail, rblk_drive_now());
-	else
+	if (!rblk_works_check_limits(queue))
 		core_session_unreached(&session->core, queue->index, rblk_drive_now());
+	else if (!core_session_accepted(&session->core, queue->index, queue->accept.target_instance,
+					queue->keepalive_ms, queue->features, rblk_drive_now()))
+		rblk_tell_attempt(queue,
+				  "the target is not that of the other queues (or was restarted)");
+	rblk_tell_mended(session);
 	rblk_drive_follow(session);
-	spin_unlock_irqrestore(&session->core_lock, flags);
-	memalloc_noio_restore(noio);
+	spin_unlock_irq(&session->core_lock);
+	return 0;
 }
 
 /*
@@ -116,14 +92,8 @@ static void rblk_works_await_senders(struct rblk_session *session)
 static void rblk_works_close(struct rblk_queue *queue)
 {
 	struct rblk_session *session = queue->session;
-	/* Writeback of memory may wait for this work. */
-	unsigned int noio = memalloc_noio_save();
-	unsigned long flags;
-	bool open;
+	bool open = !queue->down; /* else no command ever came */
 
-	rblk_queue_abort(queue);
-	cancel_work_sync(&queue->connect_work);
-	open = !queue->down; /* else no command ever came */
 	if (open)
 		rblk_works_await_senders(session);
 	rblk_queue_stop(queue);
@@ -133,16 +103,31 @@ static void rblk_works_close(struct rblk_queue *queue)
 	rblk_waiting_take_lost(queue);
 	rblk_queue_release_hardware(queue);
 	rblk_overdue_stop(queue);
-	spin_lock_irqsave(&session->core_lock, flags);
+	spin_lock_irq(&session->core_lock);
 	core_session_drained(&session->core, queue->index, rblk_drive_now());
 	rblk_drive_follow(session);
-	spin_unlock_irqrestore(&session->core_lock, flags);
-	memalloc_noio_restore(noio);
+	spin_unlock_irq(&session->core_lock);
 }
 
-static void rblk_works_close_run(struct work_struct *work)
+/* It never waits for the target, and closes behind a step of connecting. */
+static void rblk_works_run(struct work_struct *work)
 {
-	rblk_works_close(container_of(work, struct rblk_queue, close_work));
+	struct rblk_queue *queue = container_of(work, struct rblk_queue, work);
+	struct rblk_session *session = queue->session;
+	/* Writeback of memory may wait for this work. */
+	unsigned int noio = memalloc_noio_save();
+	bool connects, closes;
+
+	spin_lock_irq(&session->core_lock);
+	connects = queue->connects;
+	closes = queue->closes;
+	queue->closes = false;
+	spin_unlock_irq(&session->core_lock);
+	if (closes)
+		rblk_works_close(queue);
+	else if (connects)
+		rblk_queue_connect(queue);
+	memalloc_noio_restore(noio);
 }
 
 /* -- commands of the session, which drive_work sends -- */
@@ -412,16 +397,13 @@ unsigned long rblk_works_name(struct rblk_session *session)
 
 void rblk_works_init_queue(struct rblk_queue *queue)
 {
-	INIT_WORK(&queue->connect_work, rblk_works_connect_run);
-	INIT_WORK(&queue->close_work, rblk_works_close_run);
+	INIT_WORK(&queue->work, rblk_works_run);
 }
 
 void rblk_works_stop(struct rblk_session *session)
 {
 	unsigned int i;
 
-	for (i = 0; i < session->queue_count; i++) {
-		cancel_work_sync(&session->queues[i]->connect_work);
-		flush_work(&session->queues[i]->close_work);
-	}
+	for (i = 0; i < session->queue_count; i++)
+		cancel_work_sync(&session->queues[i]->work);
 }

@@ -12,6 +12,8 @@ struct rblk_queue;
 struct rblk_session;
 
 void rblk_works_init_queue(struct rblk_queue *queue);
+/* The last step of connecting: the machine is told, unless the queue can do too little. 0. */
+int rblk_works_accepted(struct rblk_queue *queue);
 /*
  * CORE_ACTION_FENCE. Its answer comes when storage has ended what it had begun (F5), from a target
  * that lives until then; nobody waits for it. Process context, without a lock.

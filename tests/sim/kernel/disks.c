@@ -357,16 +357,29 @@ static bool is_strangers(const struct rblk_queue *queue)
 int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
 			 unsigned int timeout_ms);
 
+int __real_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
+			  unsigned int timeout_ms);
+
 /* Whoever calls again may meet the next connection, whose target has not proven itself: now and then somebody does. */
 static void call_early(struct rblk_queue *queue)
 {
-	struct rblk_session_command early = { .opcode = RBLK_OP_KEEPALIVE };
+	const struct rblk_session_command early = { .opcode = RBLK_OP_KEEPALIVE, .left = rblk_call_forget };
 
 	if (queue->incarnation % 4 || queue->down || queue->proven)
 		return;
-	if (__real_rblk_call_run(queue, &early, 1000) != -ENOTCONN)
+	if (__real_rblk_call_send(queue, &early, 0) != -ENOTCONN)
 		sim_fail("the kernel: a command is sent before the target has proven itself (section 6.3)");
 	sim_reached("module", "a command comes before the target has proven itself", NULL);
+}
+
+int __wrap_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
+			  unsigned int timeout_ms);
+int __wrap_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
+			  unsigned int timeout_ms)
+{
+	if (sc->opcode == RBLK_OP_AUTHENTICATE)
+		call_early(queue);
+	return __real_rblk_call_send(queue, sc, timeout_ms);
 }
 
 int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
@@ -380,8 +393,6 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	bool strangers = is_strangers(queue);
 	int error;
 
-	if (sc->opcode == RBLK_OP_AUTHENTICATE)
-		call_early(queue);
 	if (sc->opcode == RBLK_OP_OPEN)
 		sim_module_opens(open->name);
 	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
