@@ -212,24 +212,24 @@ static void rblk_drive_tick(struct rblk_session *session)
 /*
  * Queues that are to move to another portal take no commands any more, and are lost when their last
  * one is answered: none has to be sent again. What storage does not end in command_ms (a FENCE,
- * requests of a disk that hangs) does not keep them: it waits as long elsewhere. True: some have
- * commands.
+ * requests of a disk that hangs) does not keep them: it waits as long elsewhere. Again after so many
+ * jiffies.
  */
-static bool rblk_drive_leave(struct rblk_session *session)
+static unsigned long rblk_drive_leave(struct rblk_session *session)
 {
-	bool busy = false;
+	unsigned long wait = MAX_JIFFY_OFFSET;
 	unsigned int i;
 
 	for_each_set_bit(i, &session->leaving, session->queue_count) {
 		if (!rblk_queue_idle(session->queues[i]) &&
 		    time_before(jiffies, session->queues[i]->leave_by)) {
-			busy = true;
+			wait = msecs_to_jiffies(RBLK_LEAVE_MS);
 			continue;
 		}
 		__clear_bit(i, &session->leaving);
 		rblk_queue_lost(session->queues[i], "moves to another portal");
 	}
-	return busy;
+	return wait;
 }
 
 /*
@@ -267,19 +267,16 @@ static unsigned long rblk_drive_calls(struct rblk_session *session)
 	return wait;
 }
 
-/* It runs again at the machine's next time, or a disk's; earlier if something happens. */
-static void rblk_drive_again(struct rblk_session *session, bool leaving)
+/* It runs again at the machine's next time, or after `wait`; earlier if something happens. */
+static void rblk_drive_again(struct rblk_session *session, unsigned long wait)
 {
 	u64 now = rblk_drive_now(), next;
-	unsigned long wait = min(rblk_disk_late(session), rblk_drive_calls(session));
 
 	spin_lock_irq(&session->core_lock);
 	next = core_session_next_ns(&session->core);
 	spin_unlock_irq(&session->core_lock);
 	if (next != U64_MAX)
 		wait = min_t(u64, wait, next > now ? nsecs_to_jiffies(next - now) + 1 : 0);
-	if (leaving)
-		wait = min(wait, msecs_to_jiffies(RBLK_LEAVE_MS));
 	/* If it is queued already, then for now. */
 	if (wait != MAX_JIFFY_OFFSET)
 		queue_delayed_work(rblk_workqueue, &session->drive_work, wait);
@@ -396,7 +393,8 @@ static void rblk_drive_work(struct work_struct *work)
 		container_of(to_delayed_work(work), struct rblk_session, drive_work);
 	unsigned int noio = memalloc_noio_save();
 	struct core_action action;
-	bool more, leaving;
+	unsigned long wait;
+	bool more;
 
 	rblk_drive_tick(session);
 	do {
@@ -408,10 +406,12 @@ static void rblk_drive_work(struct work_struct *work)
 		if (more)
 			rblk_drive_act(session, &action);
 	} while (more);
-	leaving = rblk_drive_leave(session);
+	wait = rblk_drive_leave(session);
+	wait = min(wait, rblk_waiting_send_due(session));
+	wait = min(wait, rblk_drive_calls(session));
+	wait = min(wait, rblk_disk_late(session));
 	rblk_tell_loss(session);
-	rblk_drive_again(session, leaving);
-	rblk_waiting_kick(session);
+	rblk_drive_again(session, wait);
 	wake_up_all(&session->wait);
 	memalloc_noio_restore(noio);
 }

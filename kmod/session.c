@@ -21,7 +21,6 @@
 #include "kmod/queue.h"
 #include "kmod/tagset.h"
 #include "kmod/volume.h"
-#include "kmod/waiting.h"
 
 /* A session for each disk, if none is shared. */
 #define RBLK_SESSIONS_MAX 256
@@ -222,7 +221,8 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	init_waitqueue_head(&session->wait);
 	get_random_bytes(session->session_id, sizeof(session->session_id));
 	session->session_id[0] |= 1; /* never all zero */
-	rblk_waiting_init(session);
+	spin_lock_init(&session->waiting_lock);
+	INIT_LIST_HEAD(&session->waiting);
 	rblk_closing_init(session);
 	rblk_session_count_queues(session);
 	rblk_drive_init(session);
@@ -295,7 +295,6 @@ void rblk_session_leave(struct rblk_session *session)
 	 */
 	rblk_drive_stop(session);
 	rblk_closing_stop(session);
-	rblk_waiting_stop(session);
 	rblk_tagset_destroy(session);
 	mutex_lock(&rblk_sessions_lock);
 	list_del(&session->entry);

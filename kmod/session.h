@@ -10,8 +10,8 @@
  * (refs) keep only the struct: the users together have one, each disk and each caller that found it
  * another.
  *
- * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (what waits is sent, a disk
- * joins or leaves `disks`; sleeps). session->waiting_lock, which may be held around
+ * Locks, in order: rblk_sessions_lock (registry), session->lifecycle (a disk joins or leaves
+ * `disks`; sleeps). session->waiting_lock, which may be held around
  * session->core_lock, and queue->lock (spinlocks) are leaves. A disk's locks: disk.h.
  */
 #ifndef RBLK_KMOD_SESSION_H
@@ -171,9 +171,8 @@ struct rblk_session {
 	 * reading
 	 */
 	unsigned long unfenced;
-	bool waiting_armed;                   /* the work will run; waiting_lock */
+	bool waiting_armed;                   /* drive_work will run; waiting_lock */
 	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
-	struct delayed_work waiting_work;
 
 	atomic64_t retries;
 };

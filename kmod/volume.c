@@ -437,11 +437,10 @@ static bool rblk_volume_settled(struct rblk_disk *disk)
 	unsigned int i;
 
 	/*
-	 * Who saw the disk ready has its command on a queue after this: waiting.c sends under
-	 * lifecycle, blk-mq under RCU.
+	 * Who saw the disk ready has its command on a queue after this: drive_work sends what
+	 * waited, blk-mq dispatches under RCU.
 	 */
-	mutex_lock(&session->lifecycle);
-	mutex_unlock(&session->lifecycle);
+	flush_work(&session->drive_work.work);
 	synchronize_rcu();
 	for (i = 0; i < session->queue_count; i++)
 		if (rblk_queue_serves(session->queues[i], disk))
@@ -472,8 +471,7 @@ static void rblk_volume_open_work(struct work_struct *work)
 	if (!rblk_volume_open(disk, text)) {
 		disk->open_tries = 0;
 		rblk_disk_notify(disk);
-		rblk_waiting_kick(session);
-		wake_up_all(&session->wait);
+		rblk_drive_kick(session);
 		goto out;
 	}
 	disk->open_tries++;

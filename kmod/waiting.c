@@ -4,32 +4,28 @@
  * is put back as a whole, so that no request could wait for something of its own.
  */
 #include <linux/blk-mq.h>
-#include <linux/sched/mm.h>
 
 #include "kmod/waiting.h"
 #include "kmod/command.h"
 #include "kmod/digest.h"
 #include "kmod/disk.h"
+#include "kmod/drive.h"
 #include "kmod/memory.h"
-#include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/tagset.h"
 #include "kmod/volume.h"
 #include "kmod/works.h"
 
-/* Have the work run at that time, or earlier. waiting_lock is held. */
-static void rblk_waiting_schedule(struct rblk_session *session, unsigned long at)
+/* drive_work looks at that time, or earlier. True: earlier than it would. */
+static bool rblk_waiting_arm(struct rblk_session *session, unsigned long at)
 {
-	unsigned long now = jiffies;
-
 	lockdep_assert_held(&session->waiting_lock);
 	if (session->waiting_armed && !time_before(at, session->waiting_next))
-		return;
+		return false;
 	session->waiting_armed = true;
 	session->waiting_next = at;
-	mod_delayed_work(rblk_workqueue, &session->waiting_work,
-			 time_after(at, now) ? at - now : 0);
+	return true;
 }
 
 /* -- ending -- */
@@ -154,8 +150,8 @@ static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned l
 	if (!late) {
 		io->again_at = at;
 		list_add_tail(&io->command.entry, &session->waiting);
-		if (wait != RBLK_WAIT_LOST)
-			rblk_waiting_schedule(session, at);
+		if (wait != RBLK_WAIT_LOST && rblk_waiting_arm(session, at))
+			rblk_drive_kick(session);
 	} else if (wait == RBLK_WAIT_LOST) {
 		rblk_waiting_note_unfenced(session, io);
 	}
@@ -303,7 +299,7 @@ static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue
 		io->retry |= fenced;
 		atomic64_inc(&session->retries);
 	}
-	rblk_waiting_schedule(session, jiffies);
+	rblk_drive_kick(session);
 }
 
 void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
@@ -422,14 +418,6 @@ void rblk_waiting_owe_reserve(struct rblk_session *session, unsigned int queue)
 	spin_unlock_irqrestore(&session->waiting_lock, flags);
 }
 
-void rblk_waiting_kick(struct rblk_session *session)
-{
-	spin_lock_irq(&session->waiting_lock);
-	if (!list_empty(&session->waiting))
-		rblk_waiting_schedule(session, jiffies);
-	spin_unlock_irq(&session->waiting_lock);
-}
-
 /* -- going -- */
 
 u8 rblk_waiting_route(struct rblk_io *io)
@@ -443,8 +431,8 @@ u8 rblk_waiting_route(struct rblk_io *io)
 }
 
 /*
- * Take what can be sent off the list. The work comes again for those whose time has not come; those
- * that wait for a queue are kicked when there is one.
+ * Take what can be sent off the list. drive_work comes again for those whose time has not come, and
+ * in any case when there is a queue for others.
  */
 static void rblk_waiting_take(struct rblk_session *session, struct list_head *due)
 {
@@ -457,7 +445,7 @@ static void rblk_waiting_take(struct rblk_session *session, struct list_head *du
 		if (io->wait == RBLK_WAIT_LOST)
 			continue;
 		if (time_before(now, io->again_at))
-			rblk_waiting_schedule(session, io->again_at);
+			rblk_waiting_arm(session, io->again_at);
 		else if (rblk_waiting_route(io) != RBLK_NO_ROUTE)
 			list_move_tail(&io->command.entry, due);
 	}
@@ -501,21 +489,13 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 	}
 }
 
-/*
- * With lifecycle held: a queue that is lost is not taken down before what was routed to it is on it
- * (works.c).
- */
-static void rblk_waiting_work(struct work_struct *work)
+unsigned long rblk_waiting_send_due(struct rblk_session *session)
 {
-	struct rblk_session *session =
-		container_of(to_delayed_work(work), struct rblk_session, waiting_work);
-	/* Memory writeback may wait for this. */
-	unsigned int noio = memalloc_noio_save();
+	unsigned long now = jiffies, wait = MAX_JIFFY_OFFSET;
 	struct rblk_io *io, *after;
 	LIST_HEAD(due);
 	unsigned int i;
 
-	mutex_lock(&session->lifecycle);
 	rblk_waiting_take(session, &due);
 	list_for_each_entry_safe(io, after, &due, command.entry) {
 		list_del_init(&io->command.entry);
@@ -523,20 +503,9 @@ static void rblk_waiting_work(struct work_struct *work)
 	}
 	for (i = 0; i < session->queue_count; i++)
 		rblk_queue_kick(session->queues[i]);
-	mutex_unlock(&session->lifecycle);
-	memalloc_noio_restore(noio);
-}
-
-/* -- beginning and end -- */
-
-void rblk_waiting_init(struct rblk_session *session)
-{
-	spin_lock_init(&session->waiting_lock);
-	INIT_LIST_HEAD(&session->waiting);
-	INIT_DELAYED_WORK(&session->waiting_work, rblk_waiting_work);
-}
-
-void rblk_waiting_stop(struct rblk_session *session)
-{
-	cancel_delayed_work_sync(&session->waiting_work);
+	spin_lock_irq(&session->waiting_lock);
+	if (session->waiting_armed)
+		wait = time_after(session->waiting_next, now) ? session->waiting_next - now : 0;
+	spin_unlock_irq(&session->waiting_lock);
+	return wait;
 }

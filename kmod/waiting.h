@@ -18,8 +18,6 @@ struct rblk_disk;
 struct rblk_io;
 struct rblk_queue;
 
-void rblk_waiting_init(struct rblk_session *session);
-
 /* How long to wait before something is sent for the n-th time again, n from 1. */
 static inline unsigned int rblk_waiting_pause_ms(unsigned int n)
 {
@@ -71,11 +69,12 @@ void rblk_waiting_owe(struct rblk_disk *disk);
  * waits for its own volume's fence of that (disk->reserve_unfenced). Any context.
  */
 void rblk_waiting_owe_reserve(struct rblk_session *session, unsigned int queue);
-/* A queue takes commands now: send what is READY. */
-void rblk_waiting_kick(struct rblk_session *session);
+/*
+ * Sends what is READY and has a queue. By drive_work, again after so many jiffies: so whatever was
+ * routed to a queue is on it before drive_work lets that be closed.
+ */
+unsigned long rblk_waiting_send_due(struct rblk_session *session);
 /* A gate, the session's or a disk's, was closed: end what may not wait any more. Any context. */
 void rblk_waiting_sweep(struct rblk_session *session);
-/* Sleeps. Nothing waits any more, and nothing comes. */
-void rblk_waiting_stop(struct rblk_session *session);
 
 #endif

@@ -74,17 +74,6 @@ int rblk_works_accepted(struct rblk_queue *queue)
 }
 
 /*
- * The queue is no request's route any more. Whoever has still read it as one has added its command
- * to the queue when this returns: waiting.c sends under lifecycle, blk-mq dispatches under RCU.
- */
-static void rblk_works_await_senders(struct rblk_session *session)
-{
-	mutex_lock(&session->lifecycle);
-	mutex_unlock(&session->lifecycle);
-	synchronize_rcu();
-}
-
-/*
  * F4, in this order: no request is being dispatched or sent again on it, the queue pair is in ERR
  * and drained, every key is invalid; only then is anything unmapped. The requests stay started, and
  * wait. Other queues, and all disks' I/O on them, go on.
@@ -94,8 +83,13 @@ static void rblk_works_close(struct rblk_queue *queue)
 	struct rblk_session *session = queue->session;
 	bool open = !queue->down; /* else no command ever came */
 
+	/*
+	 * The queue is no request's route any more. Who has still read it as one has its command on
+	 * it after this: drive_work, which has asked for this, has sent what waited; blk-mq
+	 * dispatches under RCU.
+	 */
 	if (open)
-		rblk_works_await_senders(session);
+		synchronize_rcu();
 	rblk_queue_stop(queue);
 	if (open)
 		rblk_tagset_settle(queue);
