@@ -81,7 +81,7 @@ struct rblk_session_command {
  */
 int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
 		   unsigned int timeout_ms);
-/* What was sent and is not answered in time. Again after so many jiffies. */
+/* Looks for one that is not answered in time. Again after so many jiffies. */
 unsigned long rblk_call_late(struct rblk_queue *queue);
 
 /*

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * One command's life: request -> descriptor -> sent -> answered -> key ended -> request ended.
- * Called by tagset.c and waiting.c for requests, by queue.c for answers. What is special about the
+ * Called by blk_mq.c and waiting.c for requests, by queue.c for answers. What is special about the
  * session's own commands is call.c's.
  */
 #include "kmod/command.h"

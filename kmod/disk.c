@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A disk's gendisk: its limits, its size, its beginning and end. Called by attach.c and volume.c.
- * Its requests are tagset.c's.
+ * Its requests are blk_mq.c's.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -9,11 +9,11 @@
 #include <linux/sysfs.h>
 
 #include "kmod/disk.h"
+#include "kmod/blk_mq.h"
 #include "kmod/compat.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/reservation.h"
-#include "kmod/tagset.h"
 
 RBLK_COMPAT_OPEN(rblk_disk_opened)
 {
@@ -111,7 +111,7 @@ int rblk_disk_create(struct rblk_disk *disk)
 	struct rblk_session *session = disk->session;
 	struct rblk_limits limits;
 	struct gendisk *gendisk;
-	int error = rblk_tagset_create(session);
+	int error = rblk_mq_create(session);
 
 	if (!error)
 		error = rblk_disk_find_limits(disk, &limits);
@@ -136,7 +136,7 @@ int rblk_disk_create(struct rblk_disk *disk)
 	mutex_lock(&session->lifecycle);
 	disk->gendisk = gendisk;
 	if (!list_is_singular(&session->disks))
-		rblk_tagset_share(session);
+		rblk_mq_share(session);
 	mutex_unlock(&session->lifecycle);
 	return 0;
 }

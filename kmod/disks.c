@@ -9,10 +9,10 @@
 #include <linux/sysfs.h>
 
 #include "kmod/disk.h"
+#include "kmod/blk_mq.h"
 #include "kmod/closing.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"
-#include "kmod/tagset.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
@@ -109,7 +109,7 @@ void rblk_disk_leave(struct rblk_disk *disk)
 	list_del(&disk->peer);
 	spin_unlock_irq(&session->core_lock);
 	if (list_is_singular(&session->disks))
-		rblk_tagset_unshare(session);
+		rblk_mq_unshare(session);
 	mutex_unlock(&session->lifecycle);
 	/* The session no longer lists the disk, so nothing queues its works again. */
 	rblk_volume_stop(disk);

@@ -171,7 +171,7 @@ void rblk_drive_abandon(struct rblk_session *session, const char *why)
 
 /* -- the timer -- */
 
-/* Of queues that were in that state before the time was told, and are not any more. */
+/* The queue was in that state before the machine was told the time. */
 static void rblk_drive_tell_silent(struct rblk_queue *queue, u8 state)
 {
 	const struct core_session *core = &queue->session->core;

@@ -9,11 +9,11 @@
 #include <linux/slab.h>
 
 #include "kmod/queue.h"
+#include "kmod/blk_mq.h"
 #include "kmod/digest.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
-#include "kmod/tagset.h"
 #include "kmod/trace.h"
 #include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
@@ -44,7 +44,7 @@ bool rblk_queue_take_tag(struct rblk_queue *queue, struct rblk_io *io)
 	const struct request *rq = rblk_io_rq(io);
 	unsigned int bit, borrow = queue->credits - queue->home_tags;
 	const struct rblk_disk *disk = rblk_disk_of(rq);
-	unsigned int tag = rq->tag - RBLK_TAGSET_RESERVED;
+	unsigned int tag = rq->tag - RBLK_MQ_RESERVED;
 	unsigned long flags;
 
 	if (rq->mq_hctx->queue_num == queue->index && tag < queue->home_tags) {

@@ -80,7 +80,7 @@ struct rblk_queue_stats {
 	u64 aborts, dropped; /* ABORTs sent; commands that ended by one */
 };
 
-/* What is lost is fenced volume by volume; core_lock, but for `rounds`, which is drive_work's. */
+/* Lost commands are fenced volume by volume; core_lock, but for `rounds`, which is drive_work's. */
 struct rblk_volume_fences {
 	u32 incarnation; /* of which incarnation, in this epoch */
 	u64 epoch;
@@ -182,7 +182,7 @@ struct rblk_queue {
 	u32 aborts[RBLK_ABORTS_MAX];
 	unsigned int abort_count;
 
-	/* commands that have registrations of their own (memory.c); tagset.c spreads by it */
+	/* commands that have registrations of their own (memory.c); blk_mq.c spreads by it */
 	atomic_t large;
 
 	/* lock, or the CQ's softirq or poller, or drive_work: each has one writer */
@@ -197,7 +197,7 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
  * rblk_queue_stop() and release end it.
  */
 void rblk_queue_connect(struct rblk_queue *queue);
-/* What the attempt is at, in words. */
+/* The step that the attempt is at, in words. */
 const char *rblk_queue_connect_step(const struct rblk_queue *queue);
 /* Any context: the step that waits for this has ended, if one does: its work goes on. */
 void rblk_queue_connect_next(struct rblk_queue *queue, int what);

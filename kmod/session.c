@@ -12,6 +12,7 @@
 
 #include "kmod/session.h"
 #include "kmod/attach_limits.h"
+#include "kmod/blk_mq.h"
 #include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -19,7 +20,6 @@
 #include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
-#include "kmod/tagset.h"
 #include "kmod/volume.h"
 
 /* A session for each disk, if none is shared. */
@@ -295,7 +295,7 @@ void rblk_session_leave(struct rblk_session *session)
 	 */
 	rblk_drive_stop(session);
 	rblk_closing_stop(session);
-	rblk_tagset_destroy(session);
+	rblk_mq_destroy(session);
 	mutex_lock(&rblk_sessions_lock);
 	list_del(&session->entry);
 	mutex_unlock(&rblk_sessions_lock);

@@ -151,10 +151,10 @@ struct rblk_session {
 	 */
 	u64 operations, operations_lost;
 
-	/* tagset.c: shared by all disks. Made by the first one, under lifecycle. */
+	/* blk_mq.c: shared by all disks. Made by the first one, under lifecycle. */
 	struct blk_mq_tag_set tag_set;
 	bool tag_set_ready;
-	struct request_queue *placeholder; /* tagset.c */
+	struct request_queue *placeholder; /* blk_mq.c */
 	bool tags_shared; /* between several disks: no single one has all; lifecycle, for writing */
 	unsigned int credits; /* the fewest of a queue, when tag_set was made */
 	u32 disk_bytes; /* the longest command that blk-mq was told of, over all disks; core_lock */

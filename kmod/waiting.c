@@ -6,6 +6,7 @@
 #include <linux/blk-mq.h>
 
 #include "kmod/waiting.h"
+#include "kmod/blk_mq.h"
 #include "kmod/command.h"
 #include "kmod/digest.h"
 #include "kmod/disk.h"
@@ -13,7 +14,6 @@
 #include "kmod/memory.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
-#include "kmod/tagset.h"
 #include "kmod/volume.h"
 #include "kmod/works.h"
 
@@ -466,7 +466,7 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 		rblk_waiting_hold(io); /* it went meanwhile */
 		return;
 	}
-	if (!rblk_tagset_take_tag(session, io, &route)) {
+	if (!rblk_mq_take_tag(session, io, &route)) {
 		if (!rblk_waiting_add(io, RBLK_WAIT_READY, jiffies + 1))
 			rblk_waiting_end(io);
 		return;

@@ -8,6 +8,7 @@
 
 #include "kmod/works.h"
 #include "kmod/authenticate.h"
+#include "kmod/blk_mq.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -16,7 +17,6 @@
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
-#include "kmod/tagset.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
@@ -92,7 +92,7 @@ static void rblk_works_close(struct rblk_queue *queue)
 		synchronize_rcu();
 	rblk_queue_stop(queue);
 	if (open)
-		rblk_tagset_settle(queue);
+		rblk_mq_settle(queue);
 	rblk_queue_release_keys(queue);
 	rblk_waiting_take_lost(queue);
 	rblk_queue_release_hardware(queue);

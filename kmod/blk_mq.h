@@ -4,8 +4,8 @@
  * what a queue has answered. Called by disk.c, session.c, waiting.c and works.c; sleeps, but where
  * it is said.
  */
-#ifndef RBLK_KMOD_TAGSET_H
-#define RBLK_KMOD_TAGSET_H
+#ifndef RBLK_KMOD_BLK_MQ_H
+#define RBLK_KMOD_BLK_MQ_H
 
 #include <linux/types.h>
 
@@ -14,34 +14,34 @@ struct rblk_queue;
 struct rblk_session;
 
 /*
- * Tags of blk-mq's that no disk gets: the lowest of each hardware context. See rblk_tagset_share().
+ * Tags of blk-mq's that no disk gets: the lowest of each hardware context. See rblk_mq_share().
  */
-#define RBLK_TAGSET_RESERVED 1
+#define RBLK_MQ_RESERVED 1
 
 /*
  * If there are none yet: as many hardware contexts and tags as the session's connections have now.
  */
-int rblk_tagset_create(struct rblk_session *session);
+int rblk_mq_create(struct rblk_session *session);
 /*
  * With session->lifecycle held. The session has several disks, or is about to: from now on no
  * single one may take all tags. It has one again: that may, soon.
  */
-void rblk_tagset_share(struct rblk_session *session);
-void rblk_tagset_unshare(struct rblk_session *session);
+void rblk_mq_share(struct rblk_session *session);
+void rblk_mq_unshare(struct rblk_session *session);
 /* No disk uses them any more. */
-void rblk_tagset_destroy(struct rblk_session *session);
+void rblk_mq_destroy(struct rblk_session *session);
 
 /*
  * Any context. Takes a tag for a request: of the queue *route, or of another one, which *route is
  * then. A large request goes to a queue that has fewer of them; a request whose own queue is lost,
  * to any that has a tag left. False: none is free.
  */
-bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route);
+bool rblk_mq_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route);
 /*
  * The queue is drained: wait for requests that it has answered before, and that are still being
  * ended on some CPU: they use their slots. Nothing new is answered on it, so the wait is short,
  * whatever other queues do.
  */
-void rblk_tagset_settle(struct rblk_queue *queue);
+void rblk_mq_settle(struct rblk_queue *queue);
 
 #endif

@@ -7,7 +7,7 @@
 #include <linux/blk-mq.h>
 #include <linux/delay.h>
 
-#include "kmod/tagset.h"
+#include "kmod/blk_mq.h"
 #include "kmod/compat.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -17,12 +17,12 @@
 #include "kmod/waiting.h"
 
 /* With so many large requests on a queue, the next ones go to the queue that has the fewest. */
-#define RBLK_TAGSET_LARGE 2
+#define RBLK_MQ_LARGE 2
 
 /* -- operations -- */
 
 /* Not an error of queue_rq's: that would leave a started request of dm-multipath's behind. */
-static void rblk_tagset_end(struct rblk_io *io, blk_status_t status)
+static void rblk_mq_end(struct rblk_io *io, blk_status_t status)
 {
 	io->command.error = blk_status_to_errno(status);
 	blk_mq_complete_request(rblk_io_rq(io));
@@ -34,12 +34,12 @@ static void rblk_tagset_end(struct rblk_io *io, blk_status_t status)
  * are spread over the queues; they hardly ever share a message anyway. One or two at a time stay,
  * where the target is awake.
  */
-static u8 rblk_tagset_spread(const struct rblk_session *session, u8 route, struct request *rq)
+static u8 rblk_mq_spread(const struct rblk_session *session, u8 route, struct request *rq)
 {
 	unsigned int i, plain = session->hw_queues - session->options.poll_queues;
 	int count, fewest = atomic_read(&session->queues[route]->large);
 
-	if (fewest < RBLK_TAGSET_LARGE || blk_rq_payload_bytes(rq) <= session->slot_bytes ||
+	if (fewest < RBLK_MQ_LARGE || blk_rq_payload_bytes(rq) <= session->slot_bytes ||
 	    session->queues[route]->polled)
 		return route;
 	for (i = 0; i < plain; i++) {
@@ -55,7 +55,7 @@ static u8 rblk_tagset_spread(const struct rblk_session *session, u8 route, struc
 }
 
 /* Its own queue is lost, and the one that takes its requests has no tag left for them. */
-static bool rblk_tagset_borrow(struct rblk_session *session, struct rblk_io *io, u8 *route)
+static bool rblk_mq_borrow(struct rblk_session *session, struct rblk_io *io, u8 *route)
 {
 	unsigned int i, plain = session->hw_queues - session->options.poll_queues;
 
@@ -71,10 +71,10 @@ static bool rblk_tagset_borrow(struct rblk_session *session, struct rblk_io *io,
 	return false;
 }
 
-bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route)
+bool rblk_mq_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route)
 {
 	struct request *rq = rblk_io_rq(io);
-	u8 other = rblk_tagset_spread(session, *route, rq);
+	u8 other = rblk_mq_spread(session, *route, rq);
 
 	if (other != *route && rblk_queue_take_tag(session->queues[other], io)) {
 		*route = other;
@@ -82,10 +82,10 @@ bool rblk_tagset_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *
 	}
 	if (rblk_queue_take_tag(session->queues[*route], io))
 		return true;
-	return *route != rq->mq_hctx->queue_num && rblk_tagset_borrow(session, io, route);
+	return *route != rq->mq_hctx->queue_num && rblk_mq_borrow(session, io, route);
 }
 
-static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
+static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
 					 const struct blk_mq_queue_data *bd)
 {
 	struct rblk_queue *home = hctx->driver_data;
@@ -108,7 +108,7 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 			rblk_queue_kick(home); /* those before it had a route */
 		return BLK_STS_OK;
 	}
-	if (!rblk_tagset_take_tag(session, io, &route))
+	if (!rblk_mq_take_tag(session, io, &route))
 		return BLK_STS_RESOURCE;
 	/* Started before it is sent: its answer may come at once. */
 	blk_mq_start_request(bd->rq);
@@ -126,22 +126,22 @@ static blk_status_t rblk_tagset_queue_rq(struct blk_mq_hw_ctx *hctx,
 	if (status == BLK_STS_TRANSPORT)
 		rblk_waiting_hold(io); /* the queue went down meanwhile */
 	else
-		rblk_tagset_end(io, status);
+		rblk_mq_end(io, status);
 	return BLK_STS_OK;
 }
 
-static void rblk_tagset_commit_rqs(struct blk_mq_hw_ctx *hctx)
+static void rblk_mq_commit_rqs(struct blk_mq_hw_ctx *hctx)
 {
 	rblk_queue_kick(hctx->driver_data);
 }
 
-static int rblk_tagset_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
+static int rblk_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
 {
 	return rblk_queue_poll(hctx->driver_data, batch);
 }
 
 /* Polled I/O has the last queues, all other I/O those before them. */
-static void rblk_tagset_map_queues(struct blk_mq_tag_set *set)
+static void rblk_mq_map_queues(struct blk_mq_tag_set *set)
 {
 	struct rblk_session *session = set->driver_data;
 	unsigned int polled = session->options.poll_queues;
@@ -156,7 +156,7 @@ static void rblk_tagset_map_queues(struct blk_mq_tag_set *set)
 	blk_mq_map_queues(&set->map[HCTX_TYPE_POLL]);
 }
 
-static int rblk_tagset_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
+static int rblk_mq_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned int index)
 {
 	struct rblk_session *session = data;
 
@@ -164,7 +164,7 @@ static int rblk_tagset_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigne
 	return 0;
 }
 
-static int rblk_tagset_init_request(struct blk_mq_tag_set *set, struct request *rq,
+static int rblk_mq_init_request(struct blk_mq_tag_set *set, struct request *rq,
 				    unsigned int hctx, rblk_compat_node_t node)
 {
 	struct rblk_session *session = set->driver_data;
@@ -174,14 +174,14 @@ static int rblk_tagset_init_request(struct blk_mq_tag_set *set, struct request *
 }
 
 static const struct blk_mq_ops rblk_mq_ops = {
-	.queue_rq = rblk_tagset_queue_rq,
-	.commit_rqs = rblk_tagset_commit_rqs,
+	.queue_rq = rblk_mq_queue_rq,
+	.commit_rqs = rblk_mq_commit_rqs,
 	.complete = rblk_io_complete,
 	.timeout = rblk_overdue_check,
-	.poll = rblk_tagset_poll,
-	.map_queues = rblk_tagset_map_queues,
-	.init_hctx = rblk_tagset_init_hctx,
-	.init_request = rblk_tagset_init_request,
+	.poll = rblk_mq_poll,
+	.map_queues = rblk_mq_map_queues,
+	.init_hctx = rblk_mq_init_hctx,
+	.init_request = rblk_mq_init_request,
 };
 
 /* -- beginning and end -- */
@@ -191,7 +191,7 @@ static const struct blk_mq_ops rblk_mq_ops = {
  * has for its own; *node: where the first one's device is. 0: no queue is connected. (Under
  * core_lock a queue that is live has its limits, memory and device.)
  */
-static unsigned int rblk_tagset_count_queues(struct rblk_session *session, int *node)
+static unsigned int rblk_mq_count_queues(struct rblk_session *session, int *node)
 {
 	unsigned int i, depth = UINT_MAX,
 			plain = session->queue_count - session->options.poll_queues;
@@ -219,7 +219,7 @@ static unsigned int rblk_tagset_count_queues(struct rblk_session *session, int *
  * The placeholder, which never has any, is always one of two or more: so no attach or detach waits
  * for another disk's I/O. (nvme's connect queue has the same effect.)
  */
-static int rblk_tagset_hold_place(struct rblk_session *session)
+static int rblk_mq_hold_place(struct rblk_session *session)
 {
 	struct request_queue *q = rblk_compat_alloc_queue(&session->tag_set);
 
@@ -229,7 +229,7 @@ static int rblk_tagset_hold_place(struct rblk_session *session)
 	return 0;
 }
 
-static int rblk_tagset_create_locked(struct rblk_session *session)
+static int rblk_mq_create_locked(struct rblk_session *session)
 {
 	struct blk_mq_tag_set *set = &session->tag_set;
 	unsigned int depth;
@@ -238,15 +238,15 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	lockdep_assert_held(&session->lifecycle);
 	if (session->tag_set_ready)
 		return 0;
-	depth = rblk_tagset_count_queues(session, &node);
+	depth = rblk_mq_count_queues(session, &node);
 	if (!depth)
 		return -ENOTCONN;
 	memset(set, 0, sizeof(*set));
 	set->ops = &rblk_mq_ops;
 	set->nr_hw_queues = session->hw_queues;
 	set->nr_maps = session->options.poll_queues ? HCTX_MAX_TYPES : 1;
-	set->queue_depth = depth + RBLK_TAGSET_RESERVED;
-	set->reserved_tags = RBLK_TAGSET_RESERVED;
+	set->queue_depth = depth + RBLK_MQ_RESERVED;
+	set->reserved_tags = RBLK_MQ_RESERVED;
 	set->numa_node = node;
 	set->cmd_size = sizeof(struct rblk_io);
 	/*
@@ -259,7 +259,7 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	error = blk_mq_alloc_tag_set(set);
 	if (error)
 		return error;
-	error = rblk_tagset_hold_place(session);
+	error = rblk_mq_hold_place(session);
 	if (error)
 		blk_mq_free_tag_set(set);
 	else
@@ -267,12 +267,12 @@ static int rblk_tagset_create_locked(struct rblk_session *session)
 	return error;
 }
 
-int rblk_tagset_create(struct rblk_session *session)
+int rblk_mq_create(struct rblk_session *session)
 {
 	int error;
 
 	mutex_lock(&session->lifecycle);
-	error = rblk_tagset_create_locked(session);
+	error = rblk_mq_create_locked(session);
 	mutex_unlock(&session->lifecycle);
 	return error;
 }
@@ -287,14 +287,14 @@ int rblk_tagset_create(struct rblk_session *session)
  * never started sets no timer. (The kernel wants a request for a certain hardware context to be a
  * reserved one.)
  */
-void rblk_tagset_share(struct rblk_session *session)
+void rblk_mq_share(struct rblk_session *session)
 {
 	struct request *rq;
 	unsigned int i;
 
 	lockdep_assert_held(&session->lifecycle);
 	WRITE_ONCE(session->tags_shared, true); /* of those that queues lend (queue.c) */
-	blk_sync_queue(session->placeholder); /* the timer that rblk_tagset_unshare() has set */
+	blk_sync_queue(session->placeholder); /* the timer that rblk_mq_unshare() has set */
 	for (i = 0; i < session->hw_queues; i++) {
 		rq = blk_mq_alloc_request_hctx(session->placeholder, REQ_OP_DRV_OUT,
 					       BLK_MQ_REQ_NOWAIT | BLK_MQ_REQ_RESERVED, i);
@@ -309,7 +309,7 @@ void rblk_tagset_share(struct rblk_session *session)
  * once. The timer runs some seconds later. If there is no request to be had the tags stay divided,
  * which is no error.
  */
-void rblk_tagset_unshare(struct rblk_session *session)
+void rblk_mq_unshare(struct rblk_session *session)
 {
 	struct request *rq;
 
@@ -325,7 +325,7 @@ void rblk_tagset_unshare(struct rblk_session *session)
 	blk_mq_end_request(rq, BLK_STS_OK);
 }
 
-void rblk_tagset_destroy(struct rblk_session *session)
+void rblk_mq_destroy(struct rblk_session *session)
 {
 	if (!session->tag_set_ready)
 		return;
@@ -342,7 +342,7 @@ struct rblk_settling {
 	unsigned int left;
 };
 
-static bool rblk_tagset_count_unended(struct request *rq, void *data)
+static bool rblk_mq_count_unended(struct request *rq, void *data)
 {
 	struct rblk_settling *settling = data;
 	const struct rblk_io *io = blk_mq_rq_to_pdu(rq);
@@ -352,7 +352,7 @@ static bool rblk_tagset_count_unended(struct request *rq, void *data)
 	return true;
 }
 
-void rblk_tagset_settle(struct rblk_queue *queue)
+void rblk_mq_settle(struct rblk_queue *queue)
 {
 	struct rblk_session *session = queue->session;
 	struct rblk_settling settling = { .queue = queue };
@@ -362,7 +362,7 @@ void rblk_tagset_settle(struct rblk_queue *queue)
 		return;
 	for (;;) {
 		settling.left = 0;
-		blk_mq_tagset_busy_iter(&session->tag_set, rblk_tagset_count_unended, &settling);
+		blk_mq_tagset_busy_iter(&session->tag_set, rblk_mq_count_unended, &settling);
 		if (!settling.left)
 			return;
 		fsleep(USEC_PER_MSEC);
