@@ -249,7 +249,7 @@ static void rblk_drive_confirm(struct rblk_session *session)
  */
 static unsigned long rblk_drive_calls(struct rblk_session *session)
 {
-	unsigned long wait = rblk_works_name(session);
+	unsigned long wait = MAX_JIFFY_OFFSET;
 	unsigned int i;
 
 	rblk_drive_confirm(session);
@@ -336,12 +336,6 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		queue->volumes.incarnation = action->incarnation;
 		queue->volumes.epoch = action->epoch;
 		rblk_works_ask_volumes(queue);
-	} else if (action->kind == CORE_ACTION_NAME) {
-		session->naming = (struct rblk_naming){
-			.due = true,
-			.at = jiffies,
-			.by = jiffies + msecs_to_jiffies(session->options.connect_ms),
-		};
 	}
 }
 
@@ -381,6 +375,8 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		rblk_drive_state_changed(session);
 		break;
 	case CORE_ACTION_NAME:
+		rblk_works_name(session);
+		break;
 	case CORE_ACTION_NONE:
 	case CORE_ACTIONS:
 		break;
@@ -417,11 +413,6 @@ static void rblk_drive_work(struct work_struct *work)
 }
 
 /* -- beginning and end -- */
-
-void rblk_drive_init_queue(struct rblk_queue *queue)
-{
-	rblk_works_init_queue(queue);
-}
 
 void rblk_drive_init(struct rblk_session *session)
 {

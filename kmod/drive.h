@@ -14,7 +14,6 @@ struct rblk_disk;
 struct rblk_queue;
 
 void rblk_drive_init(struct rblk_session *session);
-void rblk_drive_init_queue(struct rblk_queue *queue);
 /* Begin to connect. */
 void rblk_drive_start(struct rblk_session *session);
 /* Connected and named, every queue tried; or over. */

@@ -118,7 +118,7 @@ bool rblk_queue_idle(struct rblk_queue *queue)
 	bool idle;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	idle = list_empty(&queue->pending) && !queue->session_callers;
+	idle = list_empty(&queue->pending) && !queue->reserved_used;
 	for (tag = 0; idle && tag < queue->credits; tag++)
 		idle = !READ_ONCE(queue->commands[tag]);
 	spin_unlock_irqrestore(&queue->lock, flags);

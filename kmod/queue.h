@@ -80,13 +80,16 @@ struct rblk_queue_stats {
 	u64 aborts, dropped; /* ABORTs sent; commands that ended by one */
 };
 
-/* Lost commands are fenced volume by volume; core_lock, but for `rounds`, which is drive_work's. */
+/*
+ * Lost commands are fenced volume by volume. core_lock owns the first four; the rest is drive_work's,
+ * and while `asks` is set its answer's.
+ */
 struct rblk_volume_fences {
 	u32 incarnation; /* of which incarnation, in this epoch */
 	u64 epoch;
-	bool due;	  /* the next volume is to be asked for, from `at` on (jiffies) */
-	bool asks;	  /* one is, and there is no answer yet */
+	bool due; /* the next volume is to be asked for, from `at` on (jiffies) */
 	unsigned long at;
+	bool asks; /* one is, and there is no answer yet */
 	u32 asked; /* by its handle: the last one of this round; 0: none was */
 	unsigned int rounds;
 };

@@ -21,6 +21,7 @@
 #include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/volume.h"
+#include "kmod/works.h"
 
 /* A session for each disk, if none is shared. */
 #define RBLK_SESSIONS_MAX 256
@@ -162,7 +163,7 @@ static int rblk_session_make_queues(struct rblk_session *session)
 		session->queues[i] = rblk_queue_alloc(session, i);
 		if (!session->queues[i])
 			return -ENOMEM;
-		rblk_drive_init_queue(session->queues[i]);
+		rblk_works_init_queue(session->queues[i]);
 	}
 	return 0;
 }

@@ -181,43 +181,14 @@ static void rblk_works_volume_answered(struct rblk_session *session, const struc
 	const struct rblk_command *command = &call->command;
 	u32 volume = rblk_le32(command->wire.volume);
 	struct rblk_queue *queue = arg;
-	unsigned long flags;
 
 	if (!command->error)
 		rblk_trace_fence_answered(command);
 	if (!command->error && command->status == RBLK_OK)
 		rblk_waiting_release_volume(session, queue->index, volume, command->queue->epoch,
 					    (u32)rblk_le64(command->wire.argument));
-	spin_lock_irqsave(&session->core_lock, flags);
-	queue->volumes.asked = volume;
-	queue->volumes.asks = false;
-	spin_unlock_irqrestore(&session->core_lock, flags);
-}
-
-/*
- * Over a queue that is up, this one's next incarnation perhaps. 0: its answer comes; -EOPNOTSUPP:
- * the target fences all volumes or none; else it may be asked again.
- */
-static int rblk_works_fence_volume(struct rblk_queue *queue, struct rblk_session_command *sc)
-{
-	struct rblk_session *session = queue->session;
-	struct rblk_queue *carrier;
-	int via, error;
-
-	spin_lock_irq(&session->core_lock);
-	via = core_session_carrier(&session->core);
-	queue->volumes.asks = via >= 0;
-	spin_unlock_irq(&session->core_lock);
-	if (via < 0)
-		return -ENOTCONN;
-	carrier = session->queues[via];
-	/* It is fixed while the queue is up; if it goes down, the call fails. */
-	error = READ_ONCE(carrier->features) & RBLK_FEATURE_VOLUME_FENCE
-			? rblk_call_send(carrier, sc, session->options.command_ms)
-			: -EOPNOTSUPP;
-	if (error)
-		queue->volumes.asks = false;
-	return error;
+	WRITE_ONCE(queue->volumes.asked, volume);
+	smp_store_release(&queue->volumes.asks, false);
 }
 
 void rblk_works_ask_volumes(struct rblk_queue *queue)
@@ -225,30 +196,29 @@ void rblk_works_ask_volumes(struct rblk_queue *queue)
 	lockdep_assert_held(&queue->session->core_lock);
 	queue->volumes.due = true;
 	queue->volumes.at = jiffies;
-	queue->volumes.asked = 0;
 	rblk_drive_kick(queue->session);
 }
 
-/* Is it time to ask for the next one? *wait: else it is in so many jiffies, if at all. */
+/* Is it time to ask for the next one, over queue *via? *wait: else it is in so many jiffies. */
 static bool rblk_works_volumes_due(struct rblk_queue *queue, struct rblk_session_command *sc,
-				   unsigned long *wait)
+				   int *via, unsigned long *wait)
 {
 	struct rblk_volume_fences *v = &queue->volumes;
 	struct rblk_session *session = queue->session;
-	bool due = false;
+	bool due;
 
-	spin_lock_irq(&session->core_lock);
 	*wait = MAX_JIFFY_OFFSET;
+	if (smp_load_acquire(&v->asks))
+		return false;
+	spin_lock_irq(&session->core_lock);
 	sc->epoch = v->epoch;
 	sc->argument = v->incarnation;
-	sc->volume = v->asked;
-	if (!core_session_owes_fence(&session->core, queue->index, v->epoch, v->incarnation))
-		v->due = false;
-	if (v->due && !v->asks && time_before(jiffies, v->at))
+	*via = core_session_carrier(&session->core);
+	v->due &= core_session_owes_fence(&session->core, queue->index, v->epoch, v->incarnation);
+	due = v->due && !time_before(jiffies, v->at);
+	if (v->due && !due)
 		*wait = v->at - jiffies;
-	else if (v->due && !v->asks)
-		due = true;
-	/* Who asks meanwhile for another round sets it again. */
+	/* Who has more to ask for meanwhile sets it again. */
 	v->due &= !due;
 	spin_unlock_irq(&session->core_lock);
 	return due;
@@ -261,29 +231,34 @@ unsigned long rblk_works_fence_volumes(struct rblk_queue *queue)
 	struct rblk_session_command sc = {
 		.opcode = RBLK_OP_FENCE,
 		.lba = queue->index,
+		.volume = v->asked,
 		.left = rblk_works_volume_answered,
 		.left_arg = queue,
 	};
 	unsigned long wait;
-	int error = -EAGAIN;
+	int via, error = -EAGAIN;
 
-	if (!rblk_works_volumes_due(queue, &sc, &wait))
+	if (!rblk_works_volumes_due(queue, &sc, &via, &wait))
 		return wait;
 	if (!rblk_waiting_next_volume(session, queue->index, &sc.volume)) {
 		v->rounds = 0;
 		return wait;
 	}
-	if (sc.volume)
-		error = rblk_works_fence_volume(queue, &sc);
-	if (error == -EOPNOTSUPP)
-		return wait;
-	/* All were asked for: also one whose volume is not open now, which has no handle. */
+	if (sc.volume && via >= 0) {
+		/* It is fixed while the carrier is up; if that goes down, the call fails. */
+		if (!(READ_ONCE(session->queues[via]->features) & RBLK_FEATURE_VOLUME_FENCE))
+			return wait;
+		v->asks = true;
+		error = rblk_call_send(session->queues[via], &sc, session->options.command_ms);
+	}
+	/* A round is over. Some may have no handle now, because their volumes are not open. */
 	if (error)
 		wait = msecs_to_jiffies(rblk_waiting_pause_ms(min(++v->rounds, 4u)));
 	spin_lock_irq(&session->core_lock);
-	if (!v->due && error) {
+	if (error) {
+		v->asks = false;
 		v->asked = 0;
-		v->at = jiffies + wait;
+		v->at = v->due ? v->at : jiffies + wait;
 	}
 	v->due = true;
 	spin_unlock_irq(&session->core_lock);
@@ -320,71 +295,52 @@ static void rblk_works_open_disks(struct rblk_session *session)
 			mod_delayed_work(rblk_opens, &disk->open_work, 0);
 }
 
-/* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */
-static void rblk_works_named(struct rblk_session *session, const struct rblk_call *call, void *arg)
+static void rblk_works_named(struct rblk_session *session, u16 status, u16 denied)
 {
-	const struct rblk_command *command = &call->command;
-	struct rblk_naming *naming = &session->naming;
 	char text[RBLK_TEXT_BYTES];
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	if (command->error)
-		goto out;
-	if (command->status == RBLK_E_BUSY && time_before(jiffies, naming->by)) {
-		naming->due = true;
-		naming->at = jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(++naming->tries));
-		goto out;
-	}
-	if (command->status) {
+	if (status) {
 		scnprintf(text, sizeof(text), "%s: IDENTIFY: %s",
-			  rblk_queue_peer(command->queue),
-			  rblk_refusal_text(command->status,
-					    command->status == RBLK_E_DENIED ? command->detail :
-									       RBLK_DENIED_UNSAID));
+			  rblk_queue_peer(session->queues[0]), rblk_refusal_text(status, denied));
 		rblk_tell_attempt_line(session, text);
 	} else {
 		rblk_works_open_disks(session);
 	}
-	core_session_named(&session->core, !command->status, rblk_drive_now());
+	core_session_named(&session->core, !status, rblk_drive_now());
 	rblk_tell_mended(session);
 	rblk_drive_follow(session);
-out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-unsigned long rblk_works_name(struct rblk_session *session)
+/* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */
+static void rblk_works_name_answered(struct rblk_session *session, const struct rblk_call *call,
+				     void *arg)
 {
-	struct rblk_naming *naming = &session->naming;
+	const struct rblk_command *command = &call->command;
+
+	if (!command->error)
+		rblk_works_named(session, command->status,
+				 command->status == RBLK_E_DENIED ? command->detail :
+								    RBLK_DENIED_UNSAID);
+}
+
+void rblk_works_name(struct rblk_session *session)
+{
 	struct rblk_wire_identify identify = {};
 	const struct rblk_session_command sc = {
 		.opcode = RBLK_OP_IDENTIFY,
 		.payload = &identify,
 		.payload_bytes = sizeof(identify),
-		.left = rblk_works_named,
+		.left = rblk_works_name_answered,
 	};
-	unsigned long wait = MAX_JIFFY_OFFSET;
-	bool due;
 
-	spin_lock_irq(&session->core_lock);
-	due = naming->due && !time_before(jiffies, naming->at);
-	if (naming->due && !due)
-		wait = naming->at - jiffies;
-	naming->due &= !due;
-	spin_unlock_irq(&session->core_lock);
-	if (!due)
-		return wait;
 	strscpy(identify.initiator, session->options.initiator, sizeof(identify.initiator));
 	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
-	/* Else queue 0 is going down, or its next tag has its turn. */
-	if (rblk_call_send(session->queues[0], &sc, session->options.command_ms) == -EBUSY) {
-		wait = msecs_to_jiffies(rblk_waiting_pause_ms(1));
-		spin_lock_irq(&session->core_lock);
-		naming->due = true;
-		naming->at = jiffies + wait;
-		spin_unlock_irq(&session->core_lock);
-	}
-	return wait;
+	/* It comes first: there is a tag, unless the target answers nothing. */
+	if (rblk_call_send(session->queues[0], &sc, session->options.command_ms) == -EBUSY)
+		rblk_works_named(session, RBLK_E_BUSY, RBLK_DENIED_UNSAID);
 }
 
 /* -- beginning and end -- */
