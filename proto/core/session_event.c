@@ -411,7 +411,7 @@ void core_session_fenced(struct core_session *session, u16 index, u32 incarnatio
 {
 	struct core_lost *lost = &session->queue[index].lost;
 
-	rblk_trace_session(session, FENCED, index, success);
+	rblk_trace_session(session, FENCED, index, success ? incarnation : 0);
 	if (!lost->fence_sent || lost->asked != incarnation)
 		return; /* too late: it was sent again by another queue, or is not needed any more */
 	lost->fence_sent = false;

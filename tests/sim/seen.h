@@ -19,7 +19,7 @@ enum sim_session_event {
 	SIM_SESSION_UNREACHED,
 	SIM_SESSION_LOST,
 	SIM_SESSION_DRAINED,
-	SIM_SESSION_FENCED, /* what: success */
+	SIM_SESSION_FENCED, /* what: the incarnation, 0: it has failed */
 	SIM_SESSION_NAMED,  /* what: success */
 	SIM_SESSION_MISLED,
 	SIM_SESSION_TICK,

@@ -177,14 +177,15 @@ static const char *event_name(enum sim_session_event event, unsigned int index, 
 	return NULL;
 }
 
+/* incarnation: 0: it has failed. */
 static void fenced_seen(const struct core_session *session, const struct core_lost *lost, unsigned int index,
-			bool success)
+			unsigned int incarnation)
 {
 	if (!lost->fence_sent)
 		sim_reached("session fenced", "when nobody waits for it any more", NULL);
 	else if (lost->asked != lost->incarnation)
 		sim_reached("session fenced", "and lost again meanwhile", NULL);
-	else if (success)
+	else if (incarnation == lost->asked)
 		sim_whitebox_fenced(sim_session_of(sim_actor_self()), session->epoch, index, lost->incarnation);
 }
 
