@@ -5,7 +5,7 @@
  * its own answer says how it ended.
  */
 #include "initiator/io.h"
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
 

@@ -155,6 +155,13 @@ int ini_queue_doorbell(struct ini_queue *queue)
 	return 0;
 }
 
+void ini_session_doorbells(struct rblk_session *session)
+{
+	for (u16 i = 0; i < session->queue_count; i++)
+		if (session->queues[i].pending_count)
+			ini_queue_doorbell(&session->queues[i]);
+}
+
 void ini_queue_sent(struct ini_queue *queue, u32 message)
 {
 	struct ini_list held = queue->held;

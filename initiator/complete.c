@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <limits.h>
 #include "initiator/durable.h"
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 #include "initiator/publish.h"
 #include "initiator/reopen.h"
 #include "initiator/session.h"

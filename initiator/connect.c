@@ -8,7 +8,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 #include "initiator/session.h"
 
 /* -- one connection ---------------------------------------------------------------------------- */

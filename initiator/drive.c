@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include "initiator/fence.h"
 #include "initiator/io.h"
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 #include "initiator/reopen.h"
 
 /* -- what follows ------------------------------------------------------------------------------ */

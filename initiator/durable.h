@@ -3,7 +3,7 @@
  * The process's record of what is durable, volume by volume (F7, core/durable.h): all sessions, on
  * whatever threads, and all opens of a volume share it, because a FLUSH promises that all writes
  * called back before are durable, whoever started them. Called by volume.c, io.c, complete.c and
- * parked.c, on the session's thread.
+ * retry.c, on the session's thread.
  *
  * Locks: a registry's, and within it a volume's. Neither is held while anything else of the library
  * is called.

@@ -2,7 +2,7 @@
 /* Owns the FENCEs of lost queues and of their volumes, see fence.h. Called by drive.c and timer.c. */
 #include "initiator/fence.h"
 
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
 

@@ -9,8 +9,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include "initiator/durable.h"
-#include "initiator/parked.h"
 #include "initiator/reopen.h"
+#include "initiator/retry.h"
+#include "initiator/route.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
 
@@ -68,19 +69,6 @@ int ini_io_check(const struct rblk_volume *volume, const char *what, const struc
 	if (ask->flags & RBLK_IO_FUA && !volume->info.can_fua)
 		return ini_io_refuse(volume, -EOPNOTSUPP, what, "the volume cannot do FUA");
 	return 0;
-}
-
-/* The next queue in turn that has a credit. */
-static struct ini_slot *take_slot(struct rblk_session *session)
-{
-	for (u16 i = 0; i < session->queue_count; i++) {
-		u16 index = (u16)((session->next_queue + i) % session->queue_count);
-		struct ini_slot *slot = ini_slot_take(&session->queues[index], false);
-
-		if (slot)
-			return slot;
-	}
-	return NULL;
 }
 
 static int refuse_data(const struct rblk_volume *volume, const struct ini_io *io)
@@ -260,7 +248,7 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 	}
 	if (session->parking.used && ini_parking_full(volume))
 		return -EAGAIN;
-	slot = volume->late_ns ? NULL : take_slot(session);
+	slot = volume->late_ns ? NULL : ini_route_take(session);
 	return slot ? start_slot(volume, slot, io) : start_later(volume, io);
 }
 
@@ -272,7 +260,7 @@ static int restart(struct rblk_volume *volume, const struct ini_io *io)
 
 	if (err)
 		return err;
-	slot = take_slot(volume->session);
+	slot = ini_route_take(volume->session);
 	return slot ? start_slot(volume, slot, io) : -EAGAIN;
 }
 
@@ -398,4 +386,14 @@ int rblk_write_zeroes(struct rblk_volume *volume, uint64_t bytes, uint64_t offse
 
 	return start_range(volume, RBLK_OP_WRITE_ZEROES, bytes, offset,
 			   volume->info.max_discard_bytes, &ask, arg);
+}
+
+int rblk_submit(struct rblk_session *session)
+{
+	if (core_session_over(&session->core))
+		return -ENOTCONN;
+	session->now_ns = env_now_ns();
+	ini_route_next(session);
+	ini_session_doorbells(session);
+	return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * A place for commands without a queue: those of lost connections, and new ones while no queue
  * takes any. It has room for as many as the session's queues can have outstanding. These are only
- * the lists; parked.c fills and empties them. The session's thread owns it.
+ * the lists; retry.c fills and empties them. The session's thread owns it.
  */
 #ifndef RBLK_INITIATOR_PARKING_H
 #define RBLK_INITIATOR_PARKING_H

@@ -240,6 +240,8 @@ void ini_devices_release(struct rblk_session *session);
 
 /* Ring it: send what is pending as far as there is room. Negative errno: the queue is broken. */
 int ini_queue_doorbell(struct ini_queue *queue);
+/* All queues that have gathered some; one that fails is lost, and the session goes on. */
+void ini_session_doorbells(struct rblk_session *session);
 /* A signalled SEND completed: everything up to `message` has. */
 void ini_queue_sent(struct ini_queue *queue, u32 message);
 

@@ -375,14 +375,6 @@ void ini_session_free(struct rblk_session *session)
 
 /* -- turning ----------------------------------------------------------------------------------- */
 
-/* A queue that fails is lost; the session goes on. */
-static void doorbells(struct rblk_session *session)
-{
-	for (u16 i = 0; i < session->queue_count; i++)
-		if (session->queues[i].pending_count)
-			ini_queue_doorbell(&session->queues[i]);
-}
-
 void ini_session_turn(struct rblk_session *session)
 {
 	unsigned int work;
@@ -402,7 +394,7 @@ void ini_session_turn(struct rblk_session *session)
 	ini_timer_run(session);
 	ini_drive(session);
 	session->looks.events_due = false;
-	doorbells(session);
+	ini_session_doorbells(session);
 }
 
 int rblk_poll(struct rblk_session *session, unsigned int max)
@@ -420,40 +412,11 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	/* Commands that the callbacks started, and actions that follow from them, go out now,
 	 * not in the next turn. */
 	ini_drive(session);
-	doorbells(session);
+	ini_session_doorbells(session);
 	session->polling--;
 	if (!count && session->ended && !session->done.head && !session->parking.done)
 		return session->failure.final;
 	return (int)count;
-}
-
-/* The queue for the next commands; it stays the same for a whole message (rblk_submit()). */
-static u16 choose_queue(const struct rblk_session *session)
-{
-	u16 turn = (u16)((session->next_queue + 1) % session->queue_count), best = turn;
-
-	if (session->options.policy != RBLK_POLICY_LEAST_IN_FLIGHT)
-		return turn;
-	for (u16 i = 0; i < session->queue_count; i++) {
-		u16 index = (u16)((turn + i) % session->queue_count);
-
-		if (!core_session_open(&session->core, index))
-			continue;
-		if (!core_session_open(&session->core, best) ||
-		    session->queues[index].tags.taken_io < session->queues[best].tags.taken_io)
-			best = index;
-	}
-	return best;
-}
-
-int rblk_submit(struct rblk_session *session)
-{
-	if (core_session_over(&session->core))
-		return -ENOTCONN;
-	session->now_ns = env_now_ns();
-	session->next_queue = choose_queue(session);
-	doorbells(session);
-	return 0;
 }
 
 void rblk_session_stop(struct rblk_session *session)

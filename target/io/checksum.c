@@ -7,7 +7,7 @@
 #include "target/io/command.h"
 
 #include "proto/digest/digest.h"
-#include "target/io/limited.h"
+#include "target/io/throttle.h"
 #include "target/io/request.h"
 #include "target/io/share.h"
 
@@ -33,7 +33,7 @@ static void checksum_add(struct tgt_request *request)
 {
 	request->result = rblk_digest((uint32_t)request->result, request->data, request->io.bytes);
 	request->done_bytes += request->io.bytes;
-	if (!request->aborted && request->access->limited && tgt_checksum_piece(request) && !tgt_limited_pass(request, false))
+	if (!request->aborted && request->access->limited && tgt_checksum_piece(request) && !tgt_throttle_pass(request, false))
 		return;
 	tgt_request_put_off(request);
 }

@@ -3,7 +3,7 @@
  * The counts of a session's commands to one volume, made by the reactor that did them: plain memory
  * of that reactor, which nobody else reads (serve/snapshot.c hands out copies). Counted once for each
  * command, when its answer is known (request.c); waits for limits when they begin and end
- * (limited.c). serve/stats.c owns them.
+ * (throttle.c). serve/stats.c owns them.
  */
 #ifndef RBLK_TARGET_COUNTS_H
 #define RBLK_TARGET_COUNTS_H
@@ -30,7 +30,7 @@ struct tgt_counts {
 	uint64_t bytes_read, bytes_written;
 	uint64_t us[TGT_COUNT_KINDS][TGT_STAGES]; /* sums of the latencies */
 	uint64_t latency[TGT_COUNT_KINDS][TGT_STAGES][CORE_BUCKETS];
-	/* limited.c: commands that had to wait for a limit; how long in all, without waits that go on. */
+	/* throttle.c: commands that had to wait for a limit; how long in all, without waits that go on. */
 	uint64_t limited_commands, limited_ns;
 };
 

@@ -99,7 +99,7 @@ struct tgt_request {
 	uint32_t queued_us, stored_us;
 };
 
-struct tgt_answers; /* answers.h */
+struct tgt_replay; /* replay.h */
 
 /* -- I/O queues -------------------------------------------------------------------------------- */
 
@@ -152,7 +152,7 @@ struct tgt_io_queue {
 	const struct tgt_io_queue_ops *ops;
 	struct tgt_loop *loop;
 	struct tgt_share *share; /* the session's */
-	struct tgt_answers *answers; /* likewise (F8) */
+	struct tgt_replay *answers; /* likewise (F8) */
 	struct tgt_receives *receives;
 	struct fab_conn *conn;
 	unsigned int fabric;  /* index of the fabric among the reactor's */

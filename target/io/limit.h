@@ -28,7 +28,7 @@ struct tgt_token_bucket {
 	TAILQ_ENTRY(tgt_token_bucket) link;			    /* loop->buckets */
 	struct tgt_limit *limit;    /* a reference */
 	unsigned int users;	    /* handles */
-	unsigned int blocked;	    /* requests that wait for it (limited.c) */
+	unsigned int blocked;	    /* requests that wait for it (throttle.c) */
 	uint64_t next_ns;	    /* when it may buy again */
 	uint32_t jitter;	    /* so that buckets take turns in being first */
 	struct tgt_token_bucket_kind {

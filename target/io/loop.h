@@ -80,7 +80,7 @@ struct tgt_loop {
 	uint64_t gathered_ns;		 /* how long memory was gathered in that period */
 	uint64_t gather_seen_ns;	 /* when gathered_ns was last brought up to date */
 	struct tgt_request_list resumed; /* continue in the next turn: work in stores' memory */
-	struct tgt_request_list limited; /* wait for a limit (limited.c), in the order they came */
+	struct tgt_request_list limited; /* wait for a limit (throttle.c), in the order they came */
 	uint64_t limited_ns;		 /* when to look at them again */
 	struct tgt_token_bucket_list buckets; /* at limits */
 	uint64_t direct_bytes;		 /* of TGT_DIRECT_BYTES, in this turn */

@@ -4,7 +4,7 @@
  * data that they announce (F1: RC order makes the data visible first). If only a few reads are
  * ready, each is completed by its own WRITE WITH IMMEDIATE instead.
  */
-#include "target/io/chain.h"
+#include "target/io/wr_chain.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include "proto/digest/digest.h"
 #include "proto/wire/wire_check.h"
 #include "target/io/io_queue.h"
-#include "target/io/limited.h"
+#include "target/io/throttle.h"
 #include "target/store/submit.h"
 
 static struct tgt_loop *request_loop(const struct tgt_request *request)
@@ -267,7 +267,7 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 		status = tgt_request_check(request);
 	if (status)
 		tgt_request_complete(request, status);
-	else if (!request->access->limited || tgt_limited_pass(request, capsule != NULL))
+	else if (!request->access->limited || tgt_throttle_pass(request, capsule != NULL))
 		tgt_command_of(request)->begin(request);
 }
 

@@ -94,7 +94,7 @@ void tgt_request_data_in(struct tgt_request *request);
  * a command that works in the store's own memory. */
 void tgt_request_resume(struct tgt_request *request);
 
-/* Its limits let a request go on (limited.c). */
+/* Its limits let a request go on (throttle.c). */
 void tgt_request_unlimited(struct tgt_request *request);
 
 /* The upper room waits for something to end; it lists the request if true. held: request->held. */

@@ -8,7 +8,7 @@
 #include "target/io/request.h"
 
 #include "proto/core/trace.h"
-#include "target/io/answers.h"
+#include "target/io/replay.h"
 #include "target/io/share.h"
 #include "target/io/transfer.h"
 
@@ -19,7 +19,7 @@ bool tgt_request_begin_operation(struct tgt_request *request)
 	struct tgt_answer answer = {.number = 0};
 	enum rblk_status status = RBLK_E_INVALID;
 
-	switch (tgt_answers_begin(request->io_queue->answers, request->argument,
+	switch (tgt_replay_begin(request->io_queue->answers, request->argument,
 				  request->flags & RBLK_CMD_RETRY, &answer)) {
 	case TGT_OPERATION_NEW:
 		request->numbered = true;
@@ -41,7 +41,7 @@ bool tgt_request_begin_operation(struct tgt_request *request)
 void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status status)
 {
 	request->numbered = false;
-	tgt_answers_end(request->io_queue->answers, request->argument, status, request->result);
+	tgt_replay_end(request->io_queue->answers, request->argument, status, request->result);
 }
 
 /* -- answered ---------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  */
 #include "target/io/transfer.h"
 
-#include "target/io/chain.h"
+#include "target/io/wr_chain.h"
 #include "target/io/request.h"
 #include "target/io/share.h"
 

@@ -9,7 +9,7 @@
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
 #include "target/base/daemon_event.h"
-#include "target/serve/admit.h"
+#include "target/serve/authorize.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
 #include "target/serve/remote_queue.h"
@@ -27,7 +27,7 @@ static enum rblk_status admin_identify(struct tgt_request *request, const struct
 		return RBLK_E_INVALID;
 	if (session->named && !memcmp(session->initiator, identify->initiator, sizeof(session->initiator)))
 		return RBLK_OK;
-	if (!tgt_admit_name(session, request, identify->initiator))
+	if (!tgt_authorize_name(session, request, identify->initiator))
 		return RBLK_E_DENIED;
 	/* Each new name needs a look-up for every open volume, on every reactor: one per turn is
 	 * enough. */
@@ -46,7 +46,7 @@ static enum rblk_status admin_identify(struct tgt_request *request, const struct
 	session->named_ns = request->io_queue->loop->now_ns;
 	/* Last: these may close this queue. */
 	tgt_rights_name(session, identify->initiator);
-	tgt_admit_again(session);
+	tgt_authorize_again(session);
 	return TGT_UNANSWERED;
 }
 
@@ -68,7 +68,7 @@ static enum rblk_status admin_list(struct tgt_request *request, const struct tgt
 	report = tgt_request_report_alloc(request, max * (uint32_t)sizeof(*report));
 	if (!report)
 		return RBLK_E_BUSY;
-	count = tgt_admit_list(session, (unsigned int)request->lba, volumes, max, &total);
+	count = tgt_authorize_list(session, (unsigned int)request->lba, volumes, max, &total);
 	for (unsigned int i = 0; i < count; i++) {
 		tgt_volume_describe(volumes[i], request->io_queue->loop->max_io_bytes, TGT_CAPSULE_BYTES,
 				    &report[i]);

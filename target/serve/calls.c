@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "target/serve/admit.h"
+#include "target/serve/authorize.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
 #include "target/serve/lease.h"
@@ -31,7 +31,7 @@ void tgt_reactor_list_changed(struct tgt_reactor *reactor, struct tgt_volume *vo
 
 void tgt_reactor_rules_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	tgt_admit_changed(reactor);
+	tgt_authorize_changed(reactor);
 	tgt_limits_changed(reactor);
 	tgt_reactor_list_changed(reactor, NULL);
 }

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "target/io/limited.h"
+#include "target/io/throttle.h"
 #include "target/io/request.h"
 #include "target/serve/event.h"
 #include "target/serve/limits.h"
@@ -491,7 +491,7 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 void tgt_handle_volume_removed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	handle_volume_event(reactor, volume, true);
-	tgt_limited_again(&reactor->loop);
+	tgt_throttle_again(&reactor->loop);
 }
 
 void tgt_handle_volume_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)

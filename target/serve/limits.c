@@ -3,7 +3,7 @@
 #include "target/serve/limits.h"
 
 #include <stdlib.h>
-#include "target/io/limited.h"
+#include "target/io/throttle.h"
 #include "target/serve/queue.h"
 
 /* NULL: there is no limit; or no memory: nothing is refused for that. */
@@ -115,7 +115,7 @@ void tgt_limits_named(struct tgt_session *session)
 
 	session_limit_all(session, rules);
 	tgt_rules_put(rules);
-	tgt_limited_again(&session->reactor->loop);
+	tgt_throttle_again(&session->reactor->loop);
 }
 
 void tgt_limits_changed(struct tgt_reactor *reactor)
@@ -126,5 +126,5 @@ void tgt_limits_changed(struct tgt_reactor *reactor)
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 		session_limit_all(session, rules);
 	tgt_rules_put(rules);
-	tgt_limited_again(&reactor->loop);
+	tgt_throttle_again(&reactor->loop);
 }

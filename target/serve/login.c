@@ -10,7 +10,7 @@
 #include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
-#include "target/serve/admit.h"
+#include "target/serve/authorize.h"
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 #include "target/serve/queue.h"
@@ -185,7 +185,7 @@ static bool login_denied(struct tgt_reactor *reactor, const struct tgt_login *lo
 	uint32_t why;
 
 	if (reactor->loop.draining ||
-	    tgt_admit_login(&login->origin, reactor, joins ? session : NULL, &why))
+	    tgt_authorize_login(&login->origin, reactor, joins ? session : NULL, &why))
 		return false;
 	tgt_login_reject(reactor, login->request, RBLK_REJECT_DENIED, why, rblk_denied_text(why));
 	return true;

@@ -9,7 +9,7 @@
 #include "proto/wire/wire_check.h"
 #include "target/base/log.h"
 #include "target/base/unserved.h"
-#include "target/serve/admit.h"
+#include "target/serve/authorize.h"
 #include "target/serve/barrier.h"
 #include "target/serve/handle.h"
 
@@ -67,7 +67,7 @@ static enum rblk_status open_volume(struct tgt_session *session, struct tgt_requ
 	enum tgt_right right;
 
 	/* Once more, because it may have waited. */
-	right = tgt_admit_open(session, request, volume->config.name);
+	right = tgt_authorize_open(session, request, volume->config.name);
 	if (right < TGT_RIGHT_READ) {
 		tgt_volume_put(volume);
 		return RBLK_E_DENIED;
@@ -79,7 +79,7 @@ static enum rblk_status open_volume(struct tgt_session *session, struct tgt_requ
 		return status;
 	handle->restricted = restricted;
 	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
-	tgt_admit_check(handle, right);
+	tgt_authorize_check(handle, right);
 	tgt_volume_describe(handle->access.channel->volume, request->io_queue->loop->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
 	report->handle = rblk_to_le32(handle->id);
@@ -252,7 +252,7 @@ enum rblk_status tgt_open_begin(struct tgt_request *request, const struct tgt_ar
 		return RBLK_E_BUSY;
 	flags = rblk_le32(open->flags);
 	/* Before it is looked for: whether it exists is for those who may use it. */
-	right = tgt_admit_open(session, request, open->name);
+	right = tgt_authorize_open(session, request, open->name);
 	if (right < TGT_RIGHT_READ)
 		return RBLK_E_DENIED;
 	restricted = open_restrict(&flags, right);

@@ -15,7 +15,7 @@
 #include "proto/core/env.h"
 #include "target/io/request.h"
 #include "target/io/transfer.h"
-#include "target/io/limited.h"
+#include "target/io/throttle.h"
 #include "target/io/work.h"
 #include "target/serve/device.h"
 #include "target/serve/keepalive.h"
@@ -229,7 +229,7 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	if (reactor->ring)
 		work += tgt_ring_reap(reactor->ring, REAP_BUDGET);
 	work += tgt_work_resume(&reactor->loop);
-	work += tgt_limited_resume(&reactor->loop);
+	work += tgt_throttle_resume(&reactor->loop);
 	tgt_work_feed(&reactor->loop);
 	reactor_timers(reactor);
 	work += tgt_session_bury(reactor);

@@ -2,7 +2,7 @@
 /*
  * Access rules: which initiator, from where, may use which volume. A process has one rulebook, which
  * all reactors read and a reload replaces as a whole: a decision is by the old rules or by the new
- * ones. admit.c asks for sessions. It is off the data path, but on reactors' threads, and any peer that may log in can make
+ * ones. authorize.c asks for sessions. It is off the data path, but on reactors' threads, and any peer that may log in can make
  * it decide about every volume (LIST): so what does not depend on the volume is found once.
  */
 #ifndef RBLK_TARGET_RULES_H

@@ -13,7 +13,7 @@
 #include "proto/secret/secret.h"
 #include "proto/wire/wire.h"
 #include "target/io/access.h"
-#include "target/io/answers.h"
+#include "target/io/replay.h"
 #include "target/io/share.h"
 #include "target/serve/peers.h"
 #include "target/serve/reactor_impl.h"
@@ -61,7 +61,7 @@ struct tgt_handle {
 	bool closing; /* CLOSE waits, or the session ends: not found any more */
 	bool event_changed, event_removed;
 	bool restricted;   /* for reading by the rules, though it was opened for writing */
-	bool unrestricted; /* the rules allow writing by now, and the initiator was told (admit.c) */
+	bool unrestricted; /* the rules allow writing by now, and the initiator was told (authorize.c) */
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 	unsigned int remotes;	    /* that have not closed the handle; it waits for them */
 	struct tgt_stats *stats;    /* where access.counts is; NULL: not its own */
@@ -98,7 +98,7 @@ struct tgt_session {
 	struct tgt_lease *lease;
 	struct tgt_host *host;	/* of its first login; then of the name that it has proven */
 	struct tgt_share share; /* of the reactor's memory; its queues' I/O queues use it */
-	struct tgt_answers answers; /* F8; its queues' I/O queues use it */
+	struct tgt_replay answers; /* F8; its queues' I/O queues use it */
 	struct tgt_queue_slot slots[RBLK_QUEUES_MAX];
 	unsigned int queues_here, queues_away; /* that have connections, or may not linger any more (queue.c) */
 	unsigned int lingering; /* that have none any more; those away included */

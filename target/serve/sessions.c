@@ -30,7 +30,7 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 		return NULL;
 	if (pthread_mutex_init(&session->lock, NULL))
 		goto err_free;
-	if (tgt_answers_init(&session->answers))
+	if (tgt_replay_init(&session->answers))
 		goto err_lock;
 	session->reactor = reactor;
 	session->host = host;
@@ -211,7 +211,7 @@ static void session_free(struct tgt_session *session)
 	}
 	tgt_lease_put(session->lease);
 	tgt_host_put(reactor, session->host);
-	tgt_answers_fini(&session->answers);
+	tgt_replay_fini(&session->answers);
 	pthread_mutex_destroy(&session->lock);
 	free(session);
 }

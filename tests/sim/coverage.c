@@ -4,7 +4,7 @@
  * the report puts together those that read the same. Also the states of the target's requests, the
  * judgements of its logins, the ends of its queues, the looks into its reply caches and the barriers of OPEN at other
  * reactors, to which the linker leads the calls of tgt_request_set_state(), core_login_judge(),
- * tgt_queue_close(), tgt_answers_begin() and tgt_barrier_begin(), tgt_barrier_is_over() and tgt_barrier_end().
+ * tgt_queue_close(), tgt_replay_begin() and tgt_barrier_begin(), tgt_barrier_is_over() and tgt_barrier_end().
  */
 #include "tests/sim/coverage.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include "proto/core/login.h"
 #include "proto/wire/wire_names.h"
-#include "target/io/answers.h"
+#include "target/io/replay.h"
 #include "target/io/request.h"
 #include "target/serve/barrier.h"
 #include "target/serve/queue.h"

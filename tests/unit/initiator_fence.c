@@ -8,7 +8,7 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
 #include "proto/wire/wire_names.h"

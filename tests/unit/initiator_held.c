@@ -8,7 +8,7 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 
 static struct rblk_session session;
 static struct ini_queue *const queue = &session.queues[0];

@@ -4,7 +4,7 @@
  * fenced, and was to go again when that connection, too, was lost before it went: so it is READY, and only its flag says
  * that it may be done. Method: commands that wait are put where a lost connection leaves them.
  */
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 #include "initiator/volume.h"
 #include "tests/unit/unit.h"
 

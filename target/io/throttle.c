@@ -3,7 +3,7 @@
  * The list of commands that wait for a limit, in their order, and the counts of them. One that waits for its
  * initiator's limit does not keep others from the volume; those that wait for the same limit do not overtake each other.
  */
-#include "target/io/limited.h"
+#include "target/io/throttle.h"
 
 #include "target/io/io_queue.h"
 
@@ -67,11 +67,11 @@ static bool limited_leave(struct tgt_request *request)
 	TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
 	request_waited(request);
 	/* Others waited behind it; and whoever walks through the list must begin anew. */
-	tgt_limited_again(request->io_queue->loop);
+	tgt_throttle_again(request->io_queue->loop);
 	return true;
 }
 
-bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
+bool tgt_throttle_pass(struct tgt_request *request, bool has_capsule)
 {
 	struct tgt_token_bucket *bucket = request_blocker(request);
 
@@ -90,12 +90,12 @@ bool tgt_limited_pass(struct tgt_request *request, bool has_capsule)
 	return false;
 }
 
-void tgt_limited_again(struct tgt_loop *loop)
+void tgt_throttle_again(struct tgt_loop *loop)
 {
 	loop->limited_ns = 0;
 }
 
-unsigned int tgt_limited_resume(struct tgt_loop *loop)
+unsigned int tgt_throttle_resume(struct tgt_loop *loop)
 {
 	struct tgt_request *request, *following;
 	unsigned int count = 0;

@@ -4,8 +4,8 @@
  * and when they end. Commands of a lost connection wait for the fence of its incarnation (F5), unless
  * they change nothing.
  */
-#ifndef RBLK_INITIATOR_PARKED_H
-#define RBLK_INITIATOR_PARKED_H
+#ifndef RBLK_INITIATOR_RETRY_H
+#define RBLK_INITIATOR_RETRY_H
 
 #include "initiator/session.h"
 

@@ -2,7 +2,7 @@
 /*
  * The chain of one turn: how work requests are added to it, accounted for and posted.
  */
-#include "target/io/chain.h"
+#include "target/io/wr_chain.h"
 
 #include <string.h>
 #include "target/io/share.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns commands that wait for a connection, see parked.h. I/O on live queues does not pass
+/* Owns commands that wait for a connection, see retry.h. I/O on live queues does not pass
  * through here.
  */
-#include "initiator/parked.h"
+#include "initiator/retry.h"
 
 #include <assert.h>
 #include "initiator/publish.h"

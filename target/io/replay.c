@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The reply cache of answers.h. */
-#include "target/io/answers.h"
+/* The reply cache of replay.h. */
+#include "target/io/replay.h"
 
 #include <assert.h>
 #include "proto/core/trace.h"
 
-static struct tgt_answer *answer_slot(struct tgt_answers *answers, uint64_t number)
+static struct tgt_answer *answer_slot(struct tgt_replay *answers, uint64_t number)
 {
 	return &answers->answers[number % RBLK_OPERATIONS_MAX];
 }
 
-int tgt_answers_init(struct tgt_answers *answers)
+int tgt_replay_init(struct tgt_replay *answers)
 {
 	return -pthread_mutex_init(&answers->lock, NULL);
 }
 
-void tgt_answers_fini(struct tgt_answers *answers)
+void tgt_replay_fini(struct tgt_replay *answers)
 {
 	pthread_mutex_destroy(&answers->lock);
 }
@@ -34,7 +34,7 @@ static enum tgt_operation answer_begin(struct tgt_answer *slot, uint64_t number,
 	return TGT_OPERATION_NEW;
 }
 
-enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
+enum tgt_operation tgt_replay_begin(struct tgt_replay *answers, uint64_t number, bool retry,
 				     struct tgt_answer *answer)
 {
 	struct tgt_answer *slot = answer_slot(answers, number);
@@ -56,7 +56,7 @@ static bool answer_is_kept(enum rblk_status status)
 	       status == RBLK_E_MEDIUM || status == RBLK_E_COMPARE || status == RBLK_E_RESERVED;
 }
 
-void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
+void tgt_replay_end(struct tgt_replay *answers, uint64_t number, enum rblk_status status,
 		     uint64_t result)
 {
 	struct tgt_answer *slot = answer_slot(answers, number);

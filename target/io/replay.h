@@ -6,8 +6,8 @@
  * more of these commands outstanding. serve/ embeds one in each session; it ends with the epoch.
  * The threads of all reactors that have queues of the session call it.
  */
-#ifndef RBLK_TARGET_ANSWERS_H
-#define RBLK_TARGET_ANSWERS_H
+#ifndef RBLK_TARGET_REPLAY_H
+#define RBLK_TARGET_REPLAY_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,27 +21,27 @@ struct tgt_answer {
 	bool under_way;	 /* no answer yet */
 };
 
-/* tgt_answers_init() and _fini(). Number n has the slot n modulo their count. */
-struct tgt_answers {
+/* tgt_replay_init() and _fini(). Number n has the slot n modulo their count. */
+struct tgt_replay {
 	pthread_mutex_t lock;
 	struct tgt_answer answers[RBLK_OPERATIONS_MAX];
 };
 
 enum tgt_operation {
-	TGT_OPERATION_NEW,     /* do it now; outstanding until tgt_answers_end() */
+	TGT_OPERATION_NEW,     /* do it now; outstanding until tgt_replay_end() */
 	TGT_OPERATION_KNOWN,   /* *answer is set to its answer */
 	TGT_OPERATION_LATER,   /* a retry, and its first attempt is dropped only now: its volume was fenced before its queue */
 	TGT_OPERATION_INVALID, /* seen before and no retry, outstanding, or too old to be known */
 };
 
 /* 0 or negative errno. The memory must be all zero. */
-int tgt_answers_init(struct tgt_answers *answers);
-void tgt_answers_fini(struct tgt_answers *answers);
+int tgt_replay_init(struct tgt_replay *answers);
+void tgt_replay_fini(struct tgt_replay *answers);
 
-enum tgt_operation tgt_answers_begin(struct tgt_answers *answers, uint64_t number, bool retry,
+enum tgt_operation tgt_replay_begin(struct tgt_replay *answers, uint64_t number, bool retry,
 				     struct tgt_answer *answer);
 /* It has this answer. If something was done it is kept, and nothing is done again; otherwise the number may come again. */
-void tgt_answers_end(struct tgt_answers *answers, uint64_t number, enum rblk_status status,
+void tgt_replay_end(struct tgt_replay *answers, uint64_t number, enum rblk_status status,
 		     uint64_t result);
 
 #endif

@@ -4,7 +4,7 @@
  * whether it goes on or is ended; one that may begin at once is not counted. Method: requests of an I/O queue made by the
  * test, at a limit of one operation a second, on a clock of the test's; what a command does then is the test's, too.
  */
-#include "target/io/limited.h"
+#include "target/io/throttle.h"
 #include "tests/unit/target_queue_rig.h"
 
 #define S 1000000000ull
@@ -81,8 +81,8 @@ static void let_go_on(void)
 		assert_int_equal(counts.limited_ns, before_ns);
 		assert_true(rig->loop.now_ns < from_ns + 10 * S);
 		rig->loop.now_ns += S / 100;
-		tgt_limited_again(&rig->loop);
-	} while (!tgt_limited_resume(&rig->loop));
+		tgt_throttle_again(&rig->loop);
+	} while (!tgt_throttle_resume(&rig->loop));
 	assert_int_equal(gone_on, 1);
 	assert_int_equal(counts.limited_ns, before_ns + rig->loop.now_ns - from_ns);
 }
@@ -92,15 +92,15 @@ static void waits_are_counted(void **state)
 	uint64_t all_ns;
 
 	(void)state;
-	assert_true(tgt_limited_pass(arrive(0), false));
+	assert_true(tgt_throttle_pass(arrive(0), false));
 	check_counts(0, 0);
-	assert_false(tgt_limited_pass(arrive(1), false));
+	assert_false(tgt_throttle_pass(arrive(1), false));
 	check_counts(1, 0);
 	let_go_on();
 	all_ns = counts.limited_ns;
 	check_counts(1, all_ns);
 	/* The next command in its slot is another one. */
-	assert_false(tgt_limited_pass(arrive(1), false));
+	assert_false(tgt_throttle_pass(arrive(1), false));
 	check_counts(2, all_ns);
 	let_go_on();
 	assert_int_equal(counts.limited_commands, 2);
@@ -113,14 +113,14 @@ static void a_command_that_waits_again_is_counted_once(void **state)
 	uint64_t all_ns;
 
 	(void)state;
-	assert_true(tgt_limited_pass(arrive(0), false));
+	assert_true(tgt_throttle_pass(arrive(0), false));
 	request = arrive(1);
-	assert_false(tgt_limited_pass(request, false));
+	assert_false(tgt_throttle_pass(request, false));
 	for (unsigned int piece = 1; piece < 4; piece++) {
 		let_go_on();
 		request->done_bytes += 4096;
 		request->state = TGT_REQUEST_STORING;
-		assert_false(tgt_limited_pass(request, false));
+		assert_false(tgt_throttle_pass(request, false));
 		assert_int_equal(counts.limited_commands, 1);
 	}
 	/* It is aborted. */
@@ -135,14 +135,14 @@ static void a_command_that_waits_again_is_counted_once(void **state)
 static void each_that_waits_is_counted(void **state)
 {
 	(void)state;
-	assert_true(tgt_limited_pass(arrive(0), false));
-	assert_false(tgt_limited_pass(arrive(0), false));
+	assert_true(tgt_throttle_pass(arrive(0), false));
+	assert_false(tgt_throttle_pass(arrive(0), false));
 	rig->loop.now_ns += S / 10;
-	assert_false(tgt_limited_pass(arrive(1), false));
+	assert_false(tgt_throttle_pass(arrive(1), false));
 	check_counts(2, 0);
 	rig->loop.now_ns += S / 10;
 	rig->loop.draining = true;
-	assert_int_equal(tgt_limited_resume(&rig->loop), 2);
+	assert_int_equal(tgt_throttle_resume(&rig->loop), 2);
 	check_counts(2, 3 * (S / 10));
 }
 
@@ -162,7 +162,7 @@ static uint64_t paid(uint8_t opcode, bool writes_zeroes)
 	request->opcode = opcode;
 	request->blocks = 1000;
 	request->length = opcode == RBLK_OP_WRITE ? 1000 * 512 : 0;
-	assert_true(tgt_limited_pass(request, false));
+	assert_true(tgt_throttle_pass(request, false));
 	used_ns = bucket.kinds[TGT_LIMIT_BYTES].used_ns;
 	tgt_token_bucket_fini(&bucket, rig->loop.now_ns);
 	bucket = before;

@@ -3,7 +3,7 @@
  * The rules applied to sessions. A session may do what each of its connections may do, so that a
  * connection from elsewhere that joins it by its id gains nothing.
  */
-#include "target/serve/admit.h"
+#include "target/serve/authorize.h"
 
 #include <errno.h>
 #include <string.h>
@@ -128,7 +128,7 @@ static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 	return NULL;
 }
 
-bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
+bool tgt_authorize_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
 		     const struct tgt_session *session, uint32_t *why)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(reactor);
@@ -144,7 +144,7 @@ bool tgt_admit_login(const struct tgt_origin *origin, const struct tgt_reactor *
 	return may;
 }
 
-enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_request *request,
+enum tgt_right tgt_authorize_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
@@ -169,7 +169,7 @@ enum tgt_right tgt_admit_open(const struct tgt_session *session, struct tgt_requ
 	return TGT_RIGHT_NONE;
 }
 
-unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int first,
+unsigned int tgt_authorize_list(const struct tgt_session *session, unsigned int first,
 			    struct tgt_volume **list, unsigned int max, unsigned int *total)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
@@ -196,7 +196,7 @@ unsigned int tgt_admit_list(const struct tgt_session *session, unsigned int firs
 	return found;
 }
 
-bool tgt_admit_name(const struct tgt_session *session, struct tgt_request *request,
+bool tgt_authorize_name(const struct tgt_session *session, struct tgt_request *request,
 		    const char name[RBLK_NAME_BYTES])
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
@@ -234,7 +234,7 @@ static void admit_end(struct tgt_session *session, const struct tgt_volume *volu
 	tgt_session_end(session, LOST_RIGHT);
 }
 
-void tgt_admit_again(struct tgt_session *session)
+void tgt_authorize_again(struct tgt_session *session)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	const struct tgt_volume *volume = admit_lost(session, rules, NULL);
@@ -244,7 +244,7 @@ void tgt_admit_again(struct tgt_session *session)
 		admit_end(session, volume);
 }
 
-void tgt_admit_check(struct tgt_handle *handle, enum tgt_right right)
+void tgt_authorize_check(struct tgt_handle *handle, enum tgt_right right)
 {
 	bool unrestricted = handle->restricted && right >= TGT_RIGHT_WRITE;
 
@@ -264,12 +264,12 @@ static void admit_check_all(struct tgt_session *session, const struct tgt_rules 
 		struct tgt_handle *handle = session->handles[i];
 
 		if (handle && handle->restricted && handle->access.channel && !handle->closing)
-			tgt_admit_check(handle,
+			tgt_authorize_check(handle,
 					admission_right(&admission, handle->access.channel->volume->config.name, &why));
 	}
 }
 
-void tgt_admit_changed(struct tgt_reactor *reactor)
+void tgt_authorize_changed(struct tgt_reactor *reactor)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(reactor);
 	struct tgt_session *session, *following;

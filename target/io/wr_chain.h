@@ -4,8 +4,8 @@
  * in the accounts of the send queue. Data is split to the device's limits. reply.c adds completions, transfer.c the
  * rest. The reactor's thread only.
  */
-#ifndef RBLK_TARGET_CHAIN_H
-#define RBLK_TARGET_CHAIN_H
+#ifndef RBLK_TARGET_WR_CHAIN_H
+#define RBLK_TARGET_WR_CHAIN_H
 
 #include "target/io/io_queue.h"
 
