@@ -249,7 +249,7 @@ static void rblk_drive_confirm(struct rblk_session *session)
  */
 static unsigned long rblk_drive_calls(struct rblk_session *session)
 {
-	unsigned long wait = MAX_JIFFY_OFFSET;
+	unsigned long wait = rblk_works_name(session);
 	unsigned int i;
 
 	rblk_drive_confirm(session);
@@ -336,6 +336,12 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		queue->volumes.incarnation = action->incarnation;
 		queue->volumes.epoch = action->epoch;
 		rblk_works_ask_volumes(queue);
+	} else if (action->kind == CORE_ACTION_NAME) {
+		session->naming = (struct rblk_naming){
+			.due = true,
+			.at = jiffies,
+			.by = jiffies + msecs_to_jiffies(session->options.connect_ms),
+		};
 	}
 }
 
@@ -375,8 +381,6 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		rblk_drive_state_changed(session);
 		break;
 	case CORE_ACTION_NAME:
-		rblk_works_name(session);
-		break;
 	case CORE_ACTION_NONE:
 	case CORE_ACTIONS:
 		break;

@@ -168,6 +168,7 @@ static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_com
 	int queue = -1, error;
 
 	sc->status = RBLK_OK;
+	sc->was_left = false;
 	if (wait_event_killable(session->wait, rblk_reservation_may_go(disk, sc, &queue)))
 		return -EINTR;
 	if (queue < 0)

@@ -76,6 +76,13 @@ enum rblk_gate {
 	RBLK_GATE_FAIL,      /* it fails */
 };
 
+/* IDENTIFY, in a new epoch; core_lock */
+struct rblk_naming {
+	bool due; /* it is to be sent, from `at` on (jiffies) */
+	unsigned long at, by; /* it is sent again to a target that is BUSY, until `by` */
+	unsigned int tries;
+};
+
 struct rblk_session {
 	struct kref refs;
 	struct list_head entry; /* registry; rblk_sessions_lock */
@@ -125,6 +132,7 @@ struct rblk_session {
 	/* session or disk has changed, or one of the session's own commands ended */
 	wait_queue_head_t wait;
 	struct delayed_work drive_work;
+	struct rblk_naming naming;
 	unsigned long leaving; /* bitmap: queues that are to move to another portal; drive_work */
 
 	u8 session_id[16]; /* a secret */

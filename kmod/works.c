@@ -295,52 +295,71 @@ static void rblk_works_open_disks(struct rblk_session *session)
 			mod_delayed_work(rblk_opens, &disk->open_work, 0);
 }
 
-static void rblk_works_named(struct rblk_session *session, u16 status, u16 denied)
+/* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */
+static void rblk_works_named(struct rblk_session *session, const struct rblk_call *call, void *arg)
 {
+	const struct rblk_command *command = &call->command;
+	struct rblk_naming *naming = &session->naming;
 	char text[RBLK_TEXT_BYTES];
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	if (status) {
+	if (command->error)
+		goto out;
+	if (command->status == RBLK_E_BUSY && time_before(jiffies, naming->by)) {
+		naming->due = true;
+		naming->at = jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(++naming->tries));
+		goto out;
+	}
+	if (command->status) {
 		scnprintf(text, sizeof(text), "%s: IDENTIFY: %s",
-			  rblk_queue_peer(session->queues[0]), rblk_refusal_text(status, denied));
+			  rblk_queue_peer(command->queue),
+			  rblk_refusal_text(command->status,
+					    command->status == RBLK_E_DENIED ? command->detail :
+									       RBLK_DENIED_UNSAID));
 		rblk_tell_attempt_line(session, text);
 	} else {
 		rblk_works_open_disks(session);
 	}
-	core_session_named(&session->core, !status, rblk_drive_now());
+	core_session_named(&session->core, !command->status, rblk_drive_now());
 	rblk_tell_mended(session);
 	rblk_drive_follow(session);
+out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-/* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */
-static void rblk_works_name_answered(struct rblk_session *session, const struct rblk_call *call,
-				     void *arg)
+unsigned long rblk_works_name(struct rblk_session *session)
 {
-	const struct rblk_command *command = &call->command;
-
-	if (!command->error)
-		rblk_works_named(session, command->status,
-				 command->status == RBLK_E_DENIED ? command->detail :
-								    RBLK_DENIED_UNSAID);
-}
-
-void rblk_works_name(struct rblk_session *session)
-{
+	struct rblk_naming *naming = &session->naming;
 	struct rblk_wire_identify identify = {};
 	const struct rblk_session_command sc = {
 		.opcode = RBLK_OP_IDENTIFY,
 		.payload = &identify,
 		.payload_bytes = sizeof(identify),
-		.left = rblk_works_name_answered,
+		.left = rblk_works_named,
 	};
+	unsigned long wait = MAX_JIFFY_OFFSET;
+	bool due;
 
+	spin_lock_irq(&session->core_lock);
+	due = naming->due && !time_before(jiffies, naming->at);
+	if (naming->due && !due)
+		wait = naming->at - jiffies;
+	naming->due &= !due;
+	spin_unlock_irq(&session->core_lock);
+	if (!due)
+		return wait;
 	strscpy(identify.initiator, session->options.initiator, sizeof(identify.initiator));
 	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
-	/* It comes first: there is a tag, unless the target answers nothing. */
-	if (rblk_call_send(session->queues[0], &sc, session->options.command_ms) == -EBUSY)
-		rblk_works_named(session, RBLK_E_BUSY, RBLK_DENIED_UNSAID);
+	/* Else queue 0 is going down, or its next tag has its turn. */
+	if (rblk_call_send(session->queues[0], &sc, session->options.command_ms) == -EBUSY) {
+		wait = msecs_to_jiffies(rblk_waiting_pause_ms(1));
+		spin_lock_irq(&session->core_lock);
+		naming->due = true;
+		naming->at = jiffies + wait;
+		spin_unlock_irq(&session->core_lock);
+	}
+	return wait;
 }
 
 /* -- beginning and end -- */

@@ -21,8 +21,11 @@ int rblk_works_accepted(struct rblk_queue *queue);
 void rblk_works_fence(struct rblk_session *session, const struct core_action *action);
 /* KEEPALIVE. On queue 0 it confirms the last event (V9). By drive_work. */
 void rblk_works_probe(struct rblk_queue *queue);
-/* CORE_ACTION_NAME: IDENTIFY. By drive_work. */
-void rblk_works_name(struct rblk_session *session);
+/*
+ * CORE_ACTION_NAME: the target is told who we are, until that is answered with anything but BUSY
+ * (C6), for connect_ms. By drive_work, again after so many jiffies.
+ */
+unsigned long rblk_works_name(struct rblk_session *session);
 /*
  * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked
  * for each volume that has lost some with the queue, also for those that have failed since, one

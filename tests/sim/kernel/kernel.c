@@ -53,6 +53,9 @@ const void *sim_context(void)
 
 void sim_kernel_kill(uint64_t dies_ns)
 {
+	/* One at a time: whoever waits keeps the time when it dies. */
+	if (kernel.mortal)
+		return;
 	kernel.mortal = sim_fiber_self();
 	kernel.dies_ns = dies_ns;
 }
