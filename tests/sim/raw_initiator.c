@@ -156,7 +156,8 @@ static void on_refused(struct sim_wire_connection *connection, uint16_t reason, 
 			slot->incarnation = detail;
 		break;
 	case RBLK_REJECT_NO_SESSION:
-		if (!connection->queue && !connection->login.fence_incarnation)
+		/* An earlier one of this epoch, without an answer, may have begun what was kicked since. */
+		if (!connection->queue && connection->incarnation == 1)
 			login_fail(connection, "the login that begins a session finds none");
 		sim_raw_renew(raw);
 		break;

@@ -12,3 +12,4 @@
 300300295	# a later loss of a queue was taken for one that a RESERVE waits for
 1020		# with kicks: a volume opened anew within a call that waited, judged by when it was seen
 1475		# with kicks: a fence of a queue, and the next epoch's queue of that number
+400002073	# a session that was kicked before its first acceptance was seen
