@@ -54,6 +54,13 @@ struct tgt_change_result {
 	char words[TGT_ERROR_BYTES];	 /* of an error; or about what is unserved */
 };
 
+/* The last time that the files were read again. */
+struct tgt_last_reload {
+	uint64_t time_ns; /* CLOCK_REALTIME; 0: they were not */
+	bool failed;
+	char words[TGT_ERROR_BYTES]; /* why */
+};
+
 /* Who carries out changes: on a thread of its own, in their order. Any thread may call these. */
 struct tgt_changer {
 	/* Takes over what the change owns, in any case. Its number; 0: error (TGT_ERROR_BYTES) says why not. */
@@ -62,6 +69,7 @@ struct tgt_changer {
 	bool (*ended)(void *context, uint64_t number, struct tgt_change_result *result);
 	/* There are changes that are not saved. */
 	bool (*unsaved)(void *context);
+	void (*last_reload)(void *context, struct tgt_last_reload *last);
 	void *context;
 	int fd; /* an eventfd that is written when one ends; who asks reads it */
 };

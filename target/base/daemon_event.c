@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
-#include <time.h>
 #include "proto/core/env.h"
+#include "target/base/text.h"
 
 #define WINDOW_NS 1000000000u
 #define COPIED 8u
@@ -175,20 +175,12 @@ static void slot_keep(struct event_slot *slot, struct event_kept *kind)
 	kind->count++;
 }
 
-static uint64_t time_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void event_keep(const struct tgt_daemon_event_about *about, enum tgt_log_level level,
 		       const char *message)
 {
 	struct event_kept *kind = &events.kinds[about->kind];
 	struct event_peer peer = peer_of(about->address, about->initiator);
-	uint64_t now_ns = env_now_ns(), time_ns = time_now_ns();
+	uint64_t now_ns = env_now_ns(), time_ns = tgt_time_now_ns();
 	struct event_slot *slot;
 	struct tgt_daemon_event *event;
 
@@ -278,6 +270,27 @@ uint64_t tgt_daemon_events_last(void)
 	last = events.last;
 	pthread_mutex_unlock(&events.lock);
 	return last;
+}
+
+unsigned int tgt_daemon_events_count(enum tgt_daemon_event_kind kind, uint64_t since_ns, struct tgt_daemon_event *last)
+{
+	const struct event_slot *slot;
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&events.lock);
+	/* A list that was never used has no end yet. */
+	if (events.kinds[kind].count) {
+		TAILQ_FOREACH(slot, &events.kinds[kind].slots, kind_link) {
+			if (slot->event.time_ns < since_ns)
+				continue;
+			count += 1 + slot->event.suppressed;
+			*last = slot->event;
+		}
+		/* Those after the last one, which the next one will tell. */
+		count += count ? events.kinds[kind].suppressed : 0;
+	}
+	pthread_mutex_unlock(&events.lock);
+	return count;
 }
 
 void tgt_daemon_events_wake(int eventfd)

@@ -67,6 +67,8 @@ void tgt_daemon_event(const struct tgt_daemon_event_about *about, struct tgt_log
 
 /* The first `max` that are kept, and whose numbers are higher than `after`; returns how many. */
 unsigned int tgt_daemon_events_after(uint64_t after, struct tgt_daemon_event *events, unsigned int max);
+/* How many of that kind there were since that time (CLOCK_REALTIME), those that were not kept included; *last is the last one. */
+unsigned int tgt_daemon_events_count(enum tgt_daemon_event_kind kind, uint64_t since_ns, struct tgt_daemon_event *last);
 /* The number of the last one; 0: there was none. */
 uint64_t tgt_daemon_events_last(void);
 /* This eventfd becomes readable with each daemon event; -1: none does any more. */

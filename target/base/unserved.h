@@ -11,6 +11,9 @@
 #include <stdint.h>
 #include "target/base/error.h"
 
+/* How often it is tried again. */
+#define TGT_UNSERVED_AGAIN_MS 1000
+
 enum tgt_unserved_kind {
 	TGT_UNSERVED_VOLUME,
 	TGT_UNSERVED_ADDRESS,

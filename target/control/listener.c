@@ -35,7 +35,7 @@
 /* Time between attempts on an address in use at the start: short compared with a restart. */
 #define IN_USE_NS 20000000
 /* How often an address whose device was removed is tried. */
-#define AGAIN_MS 1000
+#define AGAIN_MS TGT_UNSERVED_AGAIN_MS
 /* How often the reactors look for devices that were removed. */
 #define CHECK_MS 5000
 

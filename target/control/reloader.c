@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 #include "target/base/daemon_event.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/base/text.h"
 #include "target/base/unserved.h"
 #include "target/control/document.h"
 #include "target/control/options.h"
@@ -21,7 +23,7 @@
 
 #define NS_PER_S 1000000000ull
 /* How often what is not served is tried again. */
-#define MEND_S 1
+#define MEND_S (TGT_UNSERVED_AGAIN_MS / 1000)
 /* The last I/O of a former volume: checked so often, and so long by the reload itself. */
 #define WAIT_STEP_NS 20000000
 #define WAIT_NS (10 * NS_PER_S)
@@ -54,6 +56,7 @@ struct tgt_reloader {
 	unsigned int queued;
 	uint64_t numbers, done; /* of the last change that was taken, and that has ended */
 	struct tgt_change_result results[RESULTS_MAX]; /* by number */
+	struct tgt_last_reload last_reload;
 };
 
 /* -- on the thread ----------------------------------------------------------------------------- */
@@ -150,6 +153,17 @@ static int reloader_apply(struct tgt_reloader *reloader, struct tgt_document *wa
 	return 0;
 }
 
+static void reload_remember(struct tgt_reloader *reloader, bool failed, const char *error)
+{
+	struct tgt_last_reload *last = &reloader->last_reload;
+
+	pthread_mutex_lock(&reloader->lock);
+	last->time_ns = tgt_time_now_ns();
+	last->failed = failed;
+	snprintf(last->words, sizeof(last->words), "%s", failed ? error : "");
+	pthread_mutex_unlock(&reloader->lock);
+}
+
 /* Parses the command line again, with its configuration files. */
 static int change_reload(struct tgt_reloader *reloader, bool force, struct tgt_change_result *result,
 			 char *error)
@@ -157,12 +171,14 @@ static int change_reload(struct tgt_reloader *reloader, bool force, struct tgt_c
 	struct tgt_document wanted = {0};
 	int status;
 
-	if (!force && tgt_document_changed(&reloader->document))
+	if (!force && tgt_document_changed(&reloader->document)) {
 		status = tgt_error(error, -EBUSY,
 				   "changes that were not saved would be lost: save them, or reload "
 				   "with --force");
-	else
+	} else {
 		status = reloader_apply(reloader, &wanted, force, result, error);
+		reload_remember(reloader, status < 0, error);
+	}
 	if (status < 0)
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_RELOAD_FAILED,
 								  .error = -status},
@@ -352,6 +368,15 @@ static bool changer_unsaved(void *context)
 	return atomic_load(&reloader->unsaved);
 }
 
+static void changer_last_reload(void *context, struct tgt_last_reload *last)
+{
+	struct tgt_reloader *reloader = context;
+
+	pthread_mutex_lock(&reloader->lock);
+	*last = reloader->last_reload;
+	pthread_mutex_unlock(&reloader->lock);
+}
+
 const struct tgt_changer *tgt_reloader_changer(const struct tgt_reloader *reloader)
 {
 	return &reloader->changer;
@@ -401,6 +426,7 @@ int tgt_reloader_create(const struct tgt_reloader_options *options, struct tgt_r
 		.begin = changer_begin,
 		.ended = changer_ended,
 		.unsaved = changer_unsaved,
+		.last_reload = changer_last_reload,
 		.context = reloader,
 		.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};

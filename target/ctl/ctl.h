@@ -16,8 +16,8 @@
 
 #define CTL_SOCKET "/run/rblkd/control"
 
-/* The program's exit status; in the manual under EXIT STATUS. */
-enum ctl_exit { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2 };
+/* The program's exit status; in the manual under EXIT STATUS. CTL_PROBLEMS: the daemon says that something is wrong. */
+enum ctl_exit { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_PROBLEMS = 3 };
 
 /* The values of all options. */
 struct ctl_values {
@@ -90,6 +90,8 @@ json_t *ctl_ask(const struct ctl_values *values, const char *method, json_t *par
 #define CTL_TEXT_BYTES SCREEN_TEXT_BYTES
 const char *ctl_format_bytes(uint64_t bytes, char *text);
 const char *ctl_format_age(uint64_t ns, char *text);
+/* A peer's name never moves the cursor. */
+void ctl_print_clean(const char *text);
 uint64_t ctl_integer(const json_t *object, const char *key);
 const char *ctl_string(const json_t *object, const char *key);
 uint64_t ctl_operations(const json_t *object); /* sum of "operations" */

@@ -7,18 +7,11 @@
 
 #define FOLLOW_S 1
 
-/* A peer's name never moves the cursor. */
-static void print_clean(const char *text)
-{
-	for (; text && *text; text++)
-		putchar(*text < ' ' || *text > '~' ? '?' : *text);
-}
-
 static void event_print(const json_t *event)
 {
 	printf("%s  %-7s  %-15s  ", ctl_string(event, "time"), ctl_string(event, "level"),
 	       ctl_string(event, "event"));
-	print_clean(ctl_string(event, "message"));
+	ctl_print_clean(ctl_string(event, "message"));
 	if (ctl_integer(event, "suppressed"))
 		printf(" (and %llu like it before)",
 		       (unsigned long long)ctl_integer(event, "suppressed"));

@@ -34,6 +34,12 @@ const char *ctl_format_age(uint64_t ns, char *text)
 	return text;
 }
 
+void ctl_print_clean(const char *text)
+{
+	for (; *text; text++)
+		putchar(*text < ' ' || *text > '~' ? '?' : *text);
+}
+
 /* -- answers ----------------------------------------------------------------------------------- */
 
 uint64_t ctl_integer(const json_t *object, const char *key)

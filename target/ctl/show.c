@@ -42,15 +42,6 @@ static void status_reactors(const json_t *result)
 	screen_table_destroy(table);
 }
 
-static void status_missing(const json_t *result, const char *key)
-{
-	const json_t *missing;
-	size_t i;
-
-	json_array_foreach(json_object_get(result, key), i, missing)
-		printf("missing: %s\n", ctl_string(missing, "reason"));
-}
-
 static void status_print(const json_t *result)
 {
 	json_t *ends = json_object_get(result, "connection_ends"), *value;
@@ -59,7 +50,9 @@ static void status_print(const json_t *result)
 	const char *key;
 	size_t i;
 
-	printf("rblkd %s (process %" PRIu64 "): %s for %s\n", ctl_string(result, "version"),
+	/* Names may be peers', and never move the cursor. */
+	ctl_print_clean(ctl_string(result, "health"));
+	printf("\nrblkd %s (process %" PRIu64 "): %s for %s\n", ctl_string(result, "version"),
 	       ctl_integer(result, "pid"), ctl_string(result, "state"),
 	       ctl_format_age(ctl_integer(result, "uptime_ns"), age));
 	json_array_foreach(json_object_get(result, "addresses"), i, address)
@@ -78,16 +71,19 @@ static void status_print(const json_t *result)
 	if (ctl_integer(result, "reactors_silent"))
 		printf("%" PRIu64 " reactors did not answer in time\n",
 		       ctl_integer(result, "reactors_silent"));
-	status_missing(result, "missing_volumes");
-	status_missing(result, "missing_addresses");
 	ctl_unsaved_print(result);
 }
 
 int ctl_status(const struct ctl_values *values, char **operands, int count)
 {
+	json_t *result = ctl_ask(values, "status", NULL);
+	bool problems = json_array_size(json_object_get(result, "problems"));
+	int status;
+
 	(void)operands;
 	(void)count;
-	return ctl_show(values, ctl_ask(values, "status", NULL), status_print);
+	status = ctl_show(values, result, status_print);
+	return status == CTL_OK && problems ? CTL_PROBLEMS : status;
 }
 
 /* -- sessions ---------------------------------------------------------------------------------- */

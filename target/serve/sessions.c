@@ -190,6 +190,17 @@ static uint64_t session_keep_ns(const struct tgt_reactor *reactor)
 	return reactor->config.session_ms * 1000000ull;
 }
 
+uint64_t tgt_session_awaits_ns(const struct tgt_session *session, uint64_t *gone_ns)
+{
+	uint64_t keep_ns = session_keep_ns(session->reactor);
+
+	*gone_ns = 0;
+	if (session->ending || session->home || tgt_session_is_connected(session))
+		return 0;
+	*gone_ns = session->reactor->loop.now_ns - session->idle_since_ns;
+	return *gone_ns < keep_ns ? keep_ns - *gone_ns : 0;
+}
+
 static bool session_has_queues(const struct tgt_session *session)
 {
 	return tgt_session_is_connected(session) || session->lingering;

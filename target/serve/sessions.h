@@ -40,6 +40,8 @@ void tgt_session_end(struct tgt_session *session, const char *reason);
 void tgt_session_drain(struct tgt_session *session, const char *reason);
 /* End of a turn: destroy the queues that have ended, or let them linger. May free their sessions. Returns how many. */
 unsigned int tgt_session_bury(struct tgt_reactor *reactor);
+/* How long its initiator may still come back, if it has no connection, for *gone_ns; else both are 0. */
+uint64_t tgt_session_awaits_ns(const struct tgt_session *session, uint64_t *gone_ns);
 /* Timer: end sessions whose time without connections is over. If `need` (else NULL) has no place for one more
  * nevertheless: the oldest that has no queue now, of that host, or of any if that host has few. */
 void tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need);

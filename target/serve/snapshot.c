@@ -7,6 +7,7 @@
 #include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
+#include "target/serve/sessions.h"
 #include "target/store/pool.h"
 
 /* How many of each there are, for the one allocation. */
@@ -59,6 +60,7 @@ void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot
 	memcpy(entry->initiator, session->initiator, sizeof(entry->initiator));
 	memcpy(entry->peer, session->peer, sizeof(entry->peer));
 	entry->connections = session->queues_here;
+	entry->awaits_ns = tgt_session_awaits_ns(session, &entry->gone_ns);
 	entry->handles = session->handles_open;
 	entry->credits = session->share.credits;
 	entry->data_bytes = session->share.data_bytes;

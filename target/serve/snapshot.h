@@ -28,6 +28,8 @@ struct tgt_snapshot_session {
 	bool proven; /* its name, by a secret, on each of its connections */
 	bool ending; /* no connection joins it; its storage I/O may go on */
 	unsigned int connections, outstanding, handles;
+	/* Without a connection, and not ending: for so long, and its initiator may come back for so long. Else 0. */
+	uint64_t gone_ns, awaits_ns;
 	unsigned int encrypted, rdma; /* of its connections: under TLS; over RDMA */
 	uint32_t credits;    /* receive buffers promised to its queues */
 	uint64_t data_bytes; /* of the pool, held */

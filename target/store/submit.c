@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "target/base/daemon_event.h"
+#include "target/base/text.h"
 #include "target/store/sync.h"
 
 static const char *const kind_names[TGT_IO_KINDS] = {
@@ -31,6 +32,8 @@ static void volume_failed(struct tgt_channel *channel, const struct tgt_io *io, 
 	const struct tgt_daemon_event_about about = {
 		.kind = TGT_DAEMON_EVENT_IO_FAILED, .volume = volume->config.name, .error = -error};
 
+	atomic_store(&volume->trouble.error, -error);
+	atomic_store(&volume->trouble.error_time_ns, tgt_time_now_ns());
 	if (io->kind == TGT_IO_FLUSH)
 		tgt_daemon_event(&about, &channel->log_limit, TGT_LOG_ERROR,
 				 "volume %s: FLUSH failed (failure %" PRIu64 "): %s", volume->config.name,

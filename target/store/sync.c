@@ -11,6 +11,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "target/base/daemon_event.h"
+#include "target/base/text.h"
 #include "target/store/failed_sync_file.h"
 
 static bool is_sync(const struct tgt_io *io)
@@ -61,6 +62,8 @@ static void volume_latch(struct tgt_volume *volume)
 	tgt_sync_new_epoch(volume);
 	if (trouble->file)
 		atomic_store(&trouble->file->lost, 1);
+	if (!atomic_load(&trouble->lost))
+		atomic_store(&trouble->lost_time_ns, tgt_time_now_ns());
 	if (!atomic_exchange(&trouble->lost, true))
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_WRITES_LOST,
 								  .volume = volume->config.name},

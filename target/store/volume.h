@@ -35,10 +35,13 @@ struct tgt_volume_trouble {
 	/* F7: mixed into the store's cache epoch; drawn at each such failure, and where nothing vouches for what an
 	 * earlier process has left (epoch.h). */
 	_Atomic uint64_t epoch;
+	_Atomic uint64_t lost_time_ns; /* when `lost` was set, CLOCK_REALTIME; 0: by an earlier process */
 	struct tgt_orphans syncs; /* under way, counted as orphans are */
 	struct tgt_failed_sync_file *file;   /* the same beyond the end of the process; NULL: not kept, or only read */
 	struct tgt_channel *_Atomic waiting; /* channels to wake when one ends: a stack */
 	_Atomic uint64_t errors[TGT_IO_KINDS];
+	_Atomic uint64_t error_time_ns; /* the last one's, CLOCK_REALTIME; */
+	_Atomic int error;		/* its errno */
 };
 
 /*

@@ -3,6 +3,7 @@
 #include "target/watch/methods.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "proto/core/env.h"
@@ -26,6 +27,7 @@ const struct tgt_view *tgt_methods_view(struct tgt_methods *methods)
 	if (tgt_view_take(&methods->source, &methods->view))
 		return NULL;
 	methods->view_ns = env_now_ns();
+	tgt_busy_look(&methods->busy, &methods->view);
 	return &methods->view;
 }
 
@@ -48,7 +50,12 @@ static json_t *status_addresses(const struct tgt_methods *methods)
 	return array;
 }
 
-json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view)
+int tgt_methods_health(const struct tgt_methods *methods, const struct tgt_view *view, struct tgt_health *health)
+{
+	return tgt_health_take(view, &methods->busy, methods->changer, health);
+}
+
+static json_t *status_object(const struct tgt_methods *methods, const struct tgt_view *view)
 {
 	const struct tgt_view_totals *totals = &view->totals;
 
@@ -70,11 +77,29 @@ json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_v
 			 tgt_report_missing(view, TGT_UNSERVED_ADDRESS));
 }
 
+json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view, bool reasons)
+{
+	json_t *status = status_object(methods, view);
+	struct tgt_health health;
+	char *words;
+
+	if (!status || tgt_methods_health(methods, view, &health)) {
+		json_decref(status);
+		return NULL;
+	}
+	words = tgt_health_words(&health, reasons);
+	json_object_set_new(status, "health", tgt_rpc_text(words ? words : ""));
+	json_object_set_new(status, "problems", tgt_health_report(&health, reasons));
+	free(words);
+	tgt_health_fini(&health);
+	return status;
+}
+
 static json_t *method_status(struct tgt_rpc_call *call)
 {
 	const struct tgt_view *view = tgt_methods_view(call->context);
 
-	return view ? tgt_methods_status(call->context, view) : NULL;
+	return view ? tgt_methods_status(call->context, view, true) : NULL;
 }
 
 static json_t *method_sessions(struct tgt_rpc_call *call)
@@ -139,11 +164,14 @@ static json_t *method_kick(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
 	const struct tgt_view *view;
+	json_t *result;
 
-	/* Whoever came since the last view is meant, too. */
+	/* Whoever came since the last view is meant, too, and the next one is without those who went. */
 	tgt_methods_fini(methods);
 	view = tgt_methods_view(methods);
-	return view ? tgt_kick(call, &methods->source, view) : NULL;
+	result = view ? tgt_kick(call, &methods->source, view) : NULL;
+	tgt_methods_fini(methods);
+	return result;
 }
 
 static json_t *method_drain(struct tgt_rpc_call *call)

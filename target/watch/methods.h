@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include "target/base/change.h"
+#include "target/watch/health.h"
 #include "target/watch/rpc.h"
 #include "target/watch/view.h"
 
@@ -18,6 +19,7 @@ struct tgt_methods {
 	double started_s; /* the same since the epoch, by the clock of that time: it may be set since */
 	uint64_t view_ns; /* when the view was taken; 0: there is none */
 	struct tgt_view view;
+	struct tgt_busy busy; /* since earlier views */
 	_Atomic bool draining; /* control thread sets */
 };
 
@@ -27,8 +29,10 @@ extern const struct tgt_rpc_method tgt_methods[];
 /* A view that is not old; NULL: no memory. So the reactors answer no more often than ten times a
  * second, however many ask. */
 const struct tgt_view *tgt_methods_view(struct tgt_methods *methods);
-/* The answer of the method status: a new reference, or NULL: no memory. */
-json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view);
+/* The problems by that view; as tgt_health_take(). */
+int tgt_methods_health(const struct tgt_methods *methods, const struct tgt_view *view, struct tgt_health *health);
+/* The answer of the method status, with the reasons of problems or without them: a new reference, or NULL: no memory. */
+json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view, bool reasons);
 void tgt_methods_fini(struct tgt_methods *methods);
 
 #endif

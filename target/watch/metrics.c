@@ -70,6 +70,19 @@ static void metrics_daemon(FILE *out, const struct tgt_methods *methods,
 	      view->missing);
 }
 
+/* Each kind, so that a rule sees the end, too. */
+static void metrics_problems(FILE *out, const struct tgt_methods *methods, const struct tgt_view *view)
+{
+	struct tgt_health health;
+
+	if (tgt_methods_health(methods, view, &health))
+		return;
+	family(out, "rblk_problems", "gauge", "What is wrong, by its kind: what the first line of rblkctl status says.");
+	for (unsigned int kind = 0; kind < TGT_PROBLEMS; kind++)
+		fprintf(out, "rblk_problems{problem=\"%s\"} %u\n", tgt_problem_name(kind), health.counts[kind]);
+	tgt_health_fini(&health);
+}
+
 /* 0 for volumes that are served, so that a rule sees the end, too. */
 static void metrics_missing(FILE *out, const struct tgt_view *view)
 {
@@ -554,6 +567,7 @@ char *tgt_metrics_text(const struct tgt_methods *methods, const struct tgt_view 
 	if (!out)
 		return NULL;
 	metrics_daemon(out, methods, view);
+	metrics_problems(out, methods, view);
 	metrics_missing(out, view);
 	metrics_events(out, view);
 	metrics_reactors(out, view);

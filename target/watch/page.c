@@ -96,7 +96,7 @@ static json_t *page_volumes(const struct tgt_view *view)
 	return volumes;
 }
 
-/* Without the reasons, which have paths. */
+/* Without the reasons, which have paths, as those of the problems. */
 static void page_missing(json_t *status)
 {
 	json_t *missing;
@@ -109,7 +109,7 @@ static void page_missing(json_t *status)
 json_t *tgt_page_status(struct tgt_methods *methods)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
-	json_t *status = view ? tgt_methods_status(methods, view) : NULL, *ends;
+	json_t *status = view ? tgt_methods_status(methods, view, false) : NULL, *ends;
 
 	if (!status)
 		return NULL;

@@ -34,25 +34,56 @@ static void path_metrics(struct tgt_methods *methods, const char *after, struct 
 		answer->text = tgt_metrics_text(methods, view, &answer->bytes);
 }
 
-/* Do all reactors run? */
-static void path_healthz(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+/* A line with the health behind `before`. 503: not good, or nobody knows. */
+static void answer_health(struct tgt_methods *methods, const char *before, bool (*good)(const struct tgt_health *health),
+			  struct tgt_http_answer *answer)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
+	struct tgt_health health;
+	char *words, *line = NULL;
 
+	if (!view || tgt_methods_health(methods, view, &health)) {
+		tgt_answer_words(answer, 503, "out of memory\n");
+		return;
+	}
+	words = tgt_health_words(&health, false);
+	if (words && asprintf(&line, "%s%s\n", before, words) < 0)
+		line = NULL;
+	tgt_answer_words(answer, good(&health) ? 200 : 503, line ? line : "out of memory\n");
+	free(line);
+	free(words);
+	tgt_health_fini(&health);
+}
+
+static bool nothing_failed(const struct tgt_health *health)
+{
+	return !health->failures;
+}
+
+static void path_healthz(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+{
 	(void)after;
-	if (view && !view->missing)
-		tgt_answer_words(answer, 200, "ok\n");
-	else
-		tgt_answer_words(answer, 503, "a reactor does not answer\n");
+	answer_health(methods, "", nothing_failed, answer);
+}
+
+static bool all_answer(const struct tgt_health *health)
+{
+	return !health->counts[TGT_PROBLEM_REACTOR_SILENT];
+}
+
+static bool never(const struct tgt_health *health)
+{
+	(void)health;
+	return false;
 }
 
 static void path_readyz(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
 {
 	(void)after;
 	if (atomic_load(&methods->draining))
-		tgt_answer_words(answer, 503, "draining\n");
+		answer_health(methods, "draining, ", never, answer);
 	else
-		tgt_answer_words(answer, 200, "serving\n");
+		answer_health(methods, "serving, ", all_answer, answer);
 }
 
 /* -- the page, and what it asks for ------------------------------------------------------------ */

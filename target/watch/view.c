@@ -173,6 +173,11 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 	entry->read_only = volume->config.read_only || volume->store->info.read_only;
 	entry->buffered = volume->store->info.buffered;
 	entry->flush_failed = atomic_load(&volume->trouble.lost);
+	entry->flush_failed_time_ns = atomic_load(&volume->trouble.lost_time_ns);
+	for (unsigned int kind = 0; kind < TGT_IO_KINDS; kind++)
+		entry->failures += atomic_load(&volume->trouble.errors[kind]);
+	entry->error_time_ns = atomic_load(&volume->trouble.error_time_ns);
+	entry->error = atomic_load(&volume->trouble.error);
 }
 
 static int view_volumes(struct tgt_view *view, struct tgt_registry *registry)

@@ -21,7 +21,7 @@
 #include "target/watch/journal.h"
 
 /* How often a path is tried that could not be used. */
-#define RETRY_MS 5000
+#define RETRY_MS TGT_UNSERVED_AGAIN_MS
 /* How long clients wait when there are no descriptors. */
 #define ACCEPT_RETRY_MS 100
 /* And a journal that is full. */

@@ -73,7 +73,7 @@ head -c 65536 /dev/zero >&7
 watched() { "$RBLKCTL" sessions --json --socket "$socket" | jq -e 'any(.sessions[]; .volumes == ["ram"])' > "$scratch/json"; }
 wait_for "the session" watched
 
-asked 0 status status
+asked 3 status status
 json_is '.sessions >= 1 and (.reactors | length) >= 1 and .missing_volumes[0].volume == "gone"'
 asked 0 sessions sessions
 json_is 'any(.sessions[]; .initiator == "watched")'

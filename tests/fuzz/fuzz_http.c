@@ -46,9 +46,15 @@ const struct tgt_view *tgt_methods_view(struct tgt_methods *all)
 	return &all->view;
 }
 
-json_t *tgt_methods_status(const struct tgt_methods *all, const struct tgt_view *view)
+int tgt_methods_health(const struct tgt_methods *all, const struct tgt_view *view, struct tgt_health *health)
+{
+	return tgt_health_take(view, &all->busy, NULL, health);
+}
+
+json_t *tgt_methods_status(const struct tgt_methods *all, const struct tgt_view *view, bool reasons)
 {
 	(void)all;
+	(void)reasons;
 	return json_pack("{s:i}", "sessions", (int)view->session_count);
 }
 
@@ -61,6 +67,13 @@ unsigned int tgt_daemon_events_after(uint64_t after, struct tgt_daemon_event *ou
 		return 0;
 	*out = event;
 	return 1;
+}
+
+unsigned int tgt_daemon_events_count(enum tgt_daemon_event_kind kind, uint64_t since_ns, struct tgt_daemon_event *last)
+{
+	(void)since_ns;
+	*last = event;
+	return kind == TGT_DAEMON_EVENT_REFUSED ? TGT_PROBLEM_LOGINS + 1 : 0;
 }
 
 uint64_t tgt_daemon_events_last(void)

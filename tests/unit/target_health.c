@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: what tests with a daemon cannot have at will is a problem in time: a reactor that is
+ * silent, or busy nearly all the time, over ten seconds at least, however often somebody looks; and
+ * more problems than are listed are counted. Method: views that are made here.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "target/watch/health.h"
+#include "tests/unit/unit.h"
+
+#define S 1000000000ull
+
+static struct tgt_health health;
+
+static unsigned int count_of(const struct tgt_view *view, const struct tgt_busy *busy,
+			     enum tgt_problem_kind kind)
+{
+	tgt_health_fini(&health);
+	assert_int_equal(tgt_health_take(view, busy, NULL, &health), 0);
+	return health.counts[kind];
+}
+
+static void a_reactor_is_busy(void **state)
+{
+	struct tgt_snapshot idle = {.reactor = 0}, busy = {.reactor = 1};
+	struct tgt_view view = {.snapshots = {&idle, &busy}, .reactor_count = 2};
+	struct tgt_busy looks = {0};
+	char *words;
+
+	(void)state;
+	/* It was idle for an hour, then works all the time. */
+	idle.taken_ns = busy.taken_ns = 3600 * S;
+	for (unsigned int s = 0; s < 30; s++) {
+		tgt_busy_look(&looks, &view);
+		assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_REACTOR_BUSY),
+				 s >= 10 ? 1 : 0);
+		idle.taken_ns = busy.taken_ns += S;
+		idle.busy_ns += S / 2;
+		busy.busy_ns += S;
+	}
+	words = tgt_health_words(&health, true);
+	assert_string_equal(words, "1 problem: reactor 1: at its limit, busy for 100% of its time");
+	free(words);
+	assert_int_equal(health.failures, 0);
+	/* And is idle again: it is seen when ten seconds are over. */
+	for (unsigned int s = 0; s < 30; s++) {
+		tgt_busy_look(&looks, &view);
+		idle.taken_ns = busy.taken_ns += S;
+	}
+	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_REACTOR_BUSY), 0);
+	tgt_health_fini(&health);
+}
+
+static void a_reactor_is_silent(void **state)
+{
+	struct tgt_snapshot snapshot = {.reactor = 0, .taken_ns = S};
+	struct tgt_view view = {.snapshots = {&snapshot, NULL}, .reactor_count = 2, .missing = 1};
+	struct tgt_busy looks = {0};
+	char *words;
+
+	(void)state;
+	tgt_busy_look(&looks, &view);
+	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_REACTOR_SILENT), 1);
+	assert_int_equal(health.failures, 1);
+	words = tgt_health_words(&health, false);
+	assert_string_equal(words,
+			    "1 problem: reactor 1: does not answer, its sessions stand still");
+	free(words);
+	tgt_health_fini(&health);
+}
+
+static void many_are_counted(void **state)
+{
+	struct tgt_snapshot_session sessions[TGT_PROBLEMS_LISTED + 36];
+	struct tgt_view view = {.sessions = sessions, .session_count = TGT_PROBLEMS_LISTED + 36};
+	struct tgt_busy looks = {0};
+	json_t *report;
+	char *words;
+
+	(void)state;
+	memset(sessions, 0, sizeof(sessions));
+	for (unsigned int i = 0; i < view.session_count; i++) {
+		strcpy(sessions[i].initiator, "web1");
+		sessions[i].awaits_ns = 43 * S;
+		sessions[i].gone_ns = 17 * S;
+		sessions[i].handles = 1;
+	}
+	/* These are waited for no longer, have nothing open, and have just gone. */
+	sessions[1].awaits_ns = 0;
+	sessions[2].handles = 0;
+	sessions[3].gone_ns = S;
+	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_CLIENT_AWAITED),
+			 TGT_PROBLEMS_LISTED + 33);
+	words = tgt_health_words(&health, true);
+	assert_non_null(strstr(words, "97 problems: initiator web1: its connections are lost, its "
+				      "session waits for it 43 s more; "));
+	assert_non_null(strstr(words, "; and 33 more"));
+	free(words);
+	report = tgt_health_report(&health, true);
+	assert_int_equal(json_array_size(report), TGT_PROBLEMS_LISTED);
+	assert_string_equal(
+		json_string_value(json_object_get(json_array_get(report, 0), "initiator")), "web1");
+	json_decref(report);
+	tgt_health_fini(&health);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_reactor_is_busy),
+		cmocka_unit_test(a_reactor_is_silent),
+		cmocka_unit_test(many_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
