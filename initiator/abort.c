@@ -8,6 +8,7 @@
 #include "initiator/retry.h"
 #include "initiator/session.h"
 #include "proto/wire/wire_names.h"
+#include "proto/words/units.h"
 
 #include <errno.h>
 
@@ -25,12 +26,13 @@ static void abort_done(void *arg, const struct rblk_result *result)
 		return;
 	for (u32 tag = 0; tag < queue->tags.credits; tag++) {
 		const struct ini_slot *slot = &queue->slots[tag];
+		char text[UNITS_TEXT_BYTES];
 
 		if (queue->tag_array[tag].state != CORE_TAG_SENT || queue->tag_array[tag].sequence != sequence)
 			continue;
-		ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %u ms, and the target does not have it",
+		ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %s, and the target does not have it",
 			       rblk_opcode_name(slot->command.opcode),
-			       (unsigned int)((queue->session->now_ns - slot->sent_ns) / 1000000));
+			       units_format_us((double)(queue->session->now_ns - slot->sent_ns) / 1e3, text));
 		return;
 	}
 }

@@ -12,6 +12,7 @@
 #include "initiator/io.h"
 #include "initiator/retry.h"
 #include "initiator/reopen.h"
+#include "proto/words/units.h"
 
 /* -- what follows ------------------------------------------------------------------------------ */
 
@@ -32,13 +33,14 @@ static void tell_silence(struct ini_queue *queue)
 	struct rblk_session *session = queue->session;
 	const struct core_queue *core = &session->core.queue[queue->index];
 	u64 limit_ns = core->keepalive_ms * 1000000ull;
+	char text[UNITS_TEXT_BYTES];
 
 	if (queue->state != INI_QUEUE_LIVE || core_session_over(&session->core) || !limit_ns ||
 	    !core->probed || session->now_ns - core->probed_ns < limit_ns)
 		return;
 	ini_session_note(session,
-			 "%s: queue %u: connection lost: KEEPALIVE was not answered within %u ms",
-			 fab_conn_peer(queue->conn), queue->index, core->keepalive_ms);
+			 "%s: queue %u: connection lost: KEEPALIVE was not answered within %s",
+			 fab_conn_peer(queue->conn), queue->index, units_text(UNITS_TIME_MS, core->keepalive_ms, text));
 	session->failure.last = -ETIMEDOUT;
 	ini_portal_failed(queue, -ETIMEDOUT);
 }
@@ -47,6 +49,7 @@ static void close_queue(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
 	struct ini_portal *portal = ini_portal_of(queue);
+	char text[UNITS_TEXT_BYTES];
 
 	tell_silence(queue);
 
@@ -54,8 +57,8 @@ static void close_queue(struct ini_queue *queue)
 	if (queue->state == INI_QUEUE_CONNECTING && !portal->error &&
 	    session->now_ns >= session->core.queue[queue->index].by_ns) {
 		portal->error = -ETIMEDOUT;
-		snprintf(portal->words, sizeof(portal->words), "no answer within %u ms",
-			 session->core.queue[queue->index].attempt_ms);
+		snprintf(portal->words, sizeof(portal->words), "no answer within %s",
+			 units_text(UNITS_TIME_MS, session->core.queue[queue->index].attempt_ms, text));
 	}
 	queue->again = false;
 	if (queue->state == INI_QUEUE_CLOSED && !queue->drained)
@@ -101,19 +104,19 @@ static void failed(struct rblk_session *session)
 {
 	const struct rblk_options *options = &session->options;
 	enum core_failure why = session->core.failure;
-	char words[150];
+	char words[150], text[UNITS_TEXT_BYTES];
 
 	snprintf(words, sizeof(words), "%.149s", session->failure.words);
 	if (why == CORE_FAILURE_TIMEOUT || (why == CORE_FAILURE_UNREACHED && !session->failure.last)) {
 		if (!session->failure.last)
 			session->failure.last = -ETIMEDOUT;
-		snprintf(session->failure.words, sizeof(session->failure.words), "%s: no session within %u ms%s%s",
-			 ini_session_peer(session), options->connect_timeout_ms,
+		snprintf(session->failure.words, sizeof(session->failure.words), "%s: no session within %s%s%s",
+			 ini_session_peer(session), units_text(UNITS_TIME_MS, options->connect_timeout_ms, text),
 			 words[0] ? ": " : "", words);
 	} else if (why == CORE_FAILURE_GIVE_UP && !options->no_reconnect) {
 		session->failure.last = -ETIMEDOUT;
-		snprintf(session->failure.words, sizeof(session->failure.words), "no connection for %u ms: %s",
-			 options->give_up_ms, words);
+		snprintf(session->failure.words, sizeof(session->failure.words), "no connection for %s: %s",
+			 units_text(UNITS_TIME_MS, options->give_up_ms, text), words);
 	}
 	if (why != CORE_FAILURE_ABANDONED)
 		session->failure.final = session->failure.last ? session->failure.last : -EIO;

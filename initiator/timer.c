@@ -8,6 +8,7 @@
 #include "initiator/session.h"
 
 #include "proto/wire/wire_names.h"
+#include "proto/words/units.h"
 
 #define MS_NS 1000000ull
 #define TIMER_PERIOD_NS MS_NS
@@ -76,11 +77,13 @@ static void lose_overdue(struct ini_queue *queue, const struct ini_slot *slot)
 {
 	const struct rblk_session *session = queue->session;
 	u64 waited_ns = session->now_ns - slot->sent_ns;
+	char text[UNITS_TEXT_BYTES];
 
-	ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %u ms",
-		       rblk_opcode_name(slot->command.opcode),
-		       slot->volume ? session->options.command_timeout_ms :
-				      (unsigned int)(waited_ns / MS_NS));
+	if (slot->volume)
+		units_text(UNITS_TIME_MS, session->options.command_timeout_ms, text);
+	else
+		units_format_us((double)waited_ns / 1e3, text);
+	ini_queue_lose(queue, -ETIMEDOUT, "%s was not answered within %s", rblk_opcode_name(slot->command.opcode), text);
 }
 
 /*

@@ -325,7 +325,7 @@ int attached_print(const struct attached *list, int count)
 			 attached_counter(&list[i], "commands"));
 		cmd_table_row(table, list[i].device, list[i].name[0] ? list[i].name : "-",
 			      list[i].target, list[i].volume,
-			      cmd_format_bytes(list[i].bytes, size), queues, commands,
+			      units_format_bytes(list[i].bytes, size), queues, commands,
 			      list[i].state);
 	}
 	cmd_table_print(table);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "initiator/rblk.h"
+#include "proto/words/units.h"
 
 /* The command's exit status; in the manual under EXIT STATUS. */
 enum cmd_exit {
@@ -25,8 +26,8 @@ enum cmd_option_kind {
 	CMD_OPTION_FLAG,   /* bool */
 	CMD_OPTION_TEXT,   /* const char * */
 	CMD_OPTION_NUMBER, /* uint64_t, decimal */
-	CMD_OPTION_SIZE,   /* uint64_t, bytes with an optional suffix k, m, g, t (of 1024) */
-	CMD_OPTION_TIME,   /* uint64_t, milliseconds; a suffix us, ms, s, m, min, h; none: seconds */
+	CMD_OPTION_SIZE,   /* uint64_t, bytes */
+	CMD_OPTION_TIME,   /* uint64_t, milliseconds; proto/words/units.h has the grammar of these */
 	CMD_OPTION_TLS,	   /* enum rblk_tls_use: auto, always, never */
 };
 
@@ -81,12 +82,8 @@ int cmd_options_only(const char *mode, const char *const *taken);
 int cmd_options_not(const char *mode, const char *name);
 /* The verb's --help. */
 void cmd_options_help(const struct cmd_verb *verb);
-/* "64k", "1.5" is not one. 0 or -EINVAL, -ERANGE. */
-int cmd_size_parse(const char *text, uint64_t *bytes);
-/* "500ms", "5s", "5" (seconds), "2m", "2min", "1h"; "3000us", if whole ms. 0 or -EINVAL, -ERANGE. */
-int cmd_time_parse(const char *text, uint64_t *ms);
 
-#define CMD_REASON_BYTES 192
+#define CMD_REASON_BYTES UNITS_WHY_BYTES
 /* The option of this name (`length` bytes of it), or NULL. */
 const struct cmd_option *cmd_option_find(const struct cmd_option *options, const char *name,
 					 size_t length);
@@ -102,9 +99,7 @@ int cmd_option_store(const struct cmd_option *option, void *values, const char *
 int cmd_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #define CMD_TEXT_BYTES 64
-/* "1.5 GiB"; exact multiples without a fraction. text: CMD_TEXT_BYTES; returns it. */
-const char *cmd_format_bytes(uint64_t bytes, char *text);
-/* "1b4e28ba-2fa1-11d2-883f-0016d3cca427". */
+/* text: CMD_TEXT_BYTES; returns it. "1b4e28ba-2fa1-11d2-883f-0016d3cca427". */
 const char *cmd_format_uuid(const uint8_t uuid[16], char *text);
 /* "1:05", "2:00:07". */
 const char *cmd_format_seconds(uint64_t seconds, char *text);

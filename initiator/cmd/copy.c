@@ -93,14 +93,14 @@ static int copy_check_sizes(struct copy *copy)
 	if (values.bytes) {
 		if (source->bytes != COPY_UNKNOWN && values.bytes > source->bytes)
 			return cmd_error("%s: has %s, fewer than the %s of --size", source->name,
-					 cmd_format_bytes(source->bytes, a),
-					 cmd_format_bytes(values.bytes, b));
+					 units_format_bytes(source->bytes, a),
+					 units_format_bytes(values.bytes, b));
 		copy->total = values.bytes;
 	}
 	if (copy->total != COPY_UNKNOWN && copy->total > destination->bytes)
 		return cmd_error("%s: %s do not fit into %s, %s (%" PRIu64 " > %" PRIu64 " bytes)",
-				 source->name, cmd_format_bytes(copy->total, a), destination->name,
-				 cmd_format_bytes(destination->bytes, b), copy->total,
+				 source->name, units_format_bytes(copy->total, a), destination->name,
+				 units_format_bytes(destination->bytes, b), copy->total,
 				 destination->bytes);
 	return CMD_OK;
 }
@@ -179,13 +179,13 @@ static void copy_say(const struct copy *copy, FILE *out, double seconds)
 {
 	char bytes[CMD_TEXT_BYTES], zeroed[CMD_TEXT_BYTES], rate[CMD_TEXT_BYTES];
 
-	fprintf(out, "copied: %s in %.2f s, %s/s", cmd_format_bytes(copy->done_bytes, bytes),
+	fprintf(out, "copied: %s in %.2f s, %s/s", units_format_bytes(copy->done_bytes, bytes),
 		seconds,
-		cmd_format_bytes((uint64_t)((double)copy->done_bytes / (seconds > 0 ? seconds : 1)),
+		units_format_bytes((uint64_t)((double)copy->done_bytes / (seconds > 0 ? seconds : 1)),
 				 rate));
 	if (copy->zeroed_bytes)
 		fprintf(out, ", of which %s of zeroes were not transferred",
-			cmd_format_bytes(copy->zeroed_bytes, zeroed));
+			units_format_bytes(copy->zeroed_bytes, zeroed));
 	fputc('\n', out);
 }
 
@@ -223,11 +223,11 @@ static int copy_say_stopped(const struct copy *copy)
 	const char *why = copy_interrupted ? "interrupted" : "stopped";
 	char done[CMD_TEXT_BYTES], total[CMD_TEXT_BYTES];
 
-	cmd_format_bytes(copy->done_bytes, done);
+	units_format_bytes(copy->done_bytes, done);
 	if (copy->total == COPY_UNKNOWN)
 		return cmd_error("%s: %s were copied, not verified", why, done);
 	return cmd_error("%s: %s of %s were copied, not verified", why, done,
-			 cmd_format_bytes(copy->total, total));
+			 units_format_bytes(copy->total, total));
 }
 
 /* -- the verb ---------------------------------------------------------------------------------- */

@@ -170,7 +170,7 @@ static int copy_read_end(struct copy *copy)
 	if (length <= 0)
 		return 0;
 	cmd_error("%s: is longer than %s, %s", copy->source.name, copy->destination.name,
-		  cmd_format_bytes(copy->destination.bytes, text));
+		  units_format_bytes(copy->destination.bytes, text));
 	copy->error = -ENOSPC;
 	return -ENOSPC;
 }

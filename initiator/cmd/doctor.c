@@ -202,9 +202,9 @@ static void doctor_print_system(void)
 	else if (facts.memlock_bytes == DOCTOR_UNLIMITED)
 		printf("memlock      unlimited\n");
 	else
-		printf("memlock      %s\n", cmd_format_bytes(facts.memlock_bytes, size));
+		printf("memlock      %s\n", units_format_bytes(facts.memlock_bytes, size));
 	printf("huge pages   %" PRIu64 " of %s, %" PRIu64 " free (not required)\n",
-	       facts.huge_pages, cmd_format_bytes(facts.huge_page_bytes, size),
+	       facts.huge_pages, units_format_bytes(facts.huge_page_bytes, size),
 	       facts.huge_pages_free);
 	printf("modules     ");
 	for (i = 0; i < facts.module_count; i++)

@@ -23,7 +23,7 @@ static void info_size(const char *what, uint64_t bytes)
 	char text[CMD_TEXT_BYTES];
 
 	if (bytes)
-		printf("%-20s %s (%" PRIu64 " bytes)\n", what, cmd_format_bytes(bytes, text),
+		printf("%-20s %s (%" PRIu64 " bytes)\n", what, units_format_bytes(bytes, text),
 		       bytes);
 	else
 		printf("%-20s -\n", what);

@@ -45,7 +45,7 @@ static int list_print(const struct rblk_volume_info *list, int count)
 	cmd_table_row(table, "NAME", ">SIZE", ">BLOCK", "FLAGS", "UUID");
 	for (i = 0; i < count; i++) {
 		snprintf(block, sizeof(block), "%u", list[i].block_bytes);
-		cmd_table_row(table, list[i].name, cmd_format_bytes(list[i].bytes, size), block,
+		cmd_table_row(table, list[i].name, units_format_bytes(list[i].bytes, size), block,
 			      list_flags(&list[i], flags, sizeof(flags)),
 			      cmd_format_uuid(list[i].uuid, uuid));
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Owns the tables of the command line: the verbs, and how the options of each are parsed and explained. */
 #include "initiator/cmd/cmd.h"
+#include "proto/words/units.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,84 +25,6 @@ const struct cmd_verb *const cmd_verbs[] = {
  * Operands and options may be mixed; "--" ends the options; "-" is an operand (standard input).
  */
 
-int cmd_size_parse(const char *text, uint64_t *bytes)
-{
-	static const char suffixes[] = "kmgt";
-	unsigned int shift = 0;
-	const char *suffix;
-	char *end;
-
-	if (!isdigit((unsigned char)*text))
-		return -EINVAL;
-	errno = 0;
-	*bytes = strtoull(text, &end, 10);
-	if (errno)
-		return -ERANGE;
-	if (*end) {
-		suffix = strchr(suffixes, tolower((unsigned char)*end));
-		if (!suffix)
-			return -EINVAL;
-		shift = 10 * (unsigned int)(suffix - suffixes + 1);
-		end++;
-		if (!strcasecmp(end, "ib"))
-			end += 2;
-	}
-	if (*end)
-		return -EINVAL;
-	if (*bytes > UINT64_MAX >> shift)
-		return -ERANGE;
-	*bytes <<= shift;
-	return 0;
-}
-
-int cmd_time_parse(const char *text, uint64_t *ms)
-{
-	static const struct {
-		const char *suffix;
-		uint64_t ms;
-	} units[] = {
-		{ "", 1000 },	{ "ms", 1 },	  { "s", 1000 },
-		{ "m", 60000 }, { "min", 60000 }, { "h", 3600000 },
-	};
-	char *end;
-	size_t i;
-
-	if (!isdigit((unsigned char)*text))
-		return -EINVAL;
-	errno = 0;
-	*ms = strtoull(text, &end, 10);
-	if (errno)
-		return -ERANGE;
-	if (!strcmp(end, "us")) {
-		*ms = *ms / 1000 + (*ms % 1000 != 0); /* times are whole milliseconds, and none ends early */
-		return 0;
-	}
-	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(end, units[i].suffix))
-			continue;
-		if (*ms > UINT64_MAX / units[i].ms)
-			return -ERANGE;
-		*ms *= units[i].ms;
-		return 0;
-	}
-	return -EINVAL;
-}
-
-static int options_number(const struct cmd_option *option, const char *text, uint64_t *value)
-{
-	char *end;
-
-	if (option->kind == CMD_OPTION_SIZE)
-		return cmd_size_parse(text, value);
-	if (option->kind == CMD_OPTION_TIME)
-		return cmd_time_parse(text, value);
-	if (!isdigit((unsigned char)*text))
-		return -EINVAL;
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	return errno || *end ? -EINVAL : 0;
-}
-
 static int options_tls(const char *text, enum rblk_tls_use *use, char *reason)
 {
 	static const char *const words[] = {
@@ -120,14 +41,9 @@ static int options_tls(const char *text, enum rblk_tls_use *use, char *reason)
 
 int cmd_option_store(const struct cmd_option *option, void *values, const char *text, char *reason)
 {
-	static const char *const kinds[] = {
-		[CMD_OPTION_NUMBER] = "a number",
-		[CMD_OPTION_SIZE] = "a size",
-		[CMD_OPTION_TIME] = "a time, like 500ms, 5s or 2m",
-	};
-	const char *unit = option->kind == CMD_OPTION_TIME ? " ms" : "";
+	static const enum units_kind kinds[] = {
+		[CMD_OPTION_NUMBER] = UNITS_COUNT, [CMD_OPTION_SIZE] = UNITS_SIZE, [CMD_OPTION_TIME] = UNITS_TIME_MS};
 	void *place = (char *)values + option->offset;
-	uint64_t value;
 
 	if (option->kind == CMD_OPTION_FLAG) {
 		*(bool *)place = true;
@@ -139,19 +55,7 @@ int cmd_option_store(const struct cmd_option *option, void *values, const char *
 	}
 	if (option->kind == CMD_OPTION_TLS)
 		return options_tls(text, place, reason);
-	if (options_number(option, text, &value)) {
-		snprintf(reason, CMD_REASON_BYTES, "\"%.64s\" is not %s", text,
-			 kinds[option->kind]);
-		return -EINVAL;
-	}
-	if (value < option->least || value > option->most) {
-		snprintf(reason, CMD_REASON_BYTES,
-			 "%.64s is not between %" PRIu64 "%s and %" PRIu64 "%s", text,
-			 option->least, unit, option->most, unit);
-		return -EINVAL;
-	}
-	*(uint64_t *)place = value;
-	return 0;
+	return units_read(kinds[option->kind], text, option->least, option->most, place, reason);
 }
 
 /* The verb whose options were parsed, and which of them were there: bits by index. */

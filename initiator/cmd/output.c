@@ -35,26 +35,6 @@ int cmd_error(const char *format, ...)
 	return CMD_FAILED;
 }
 
-const char *cmd_format_bytes(uint64_t bytes, char *text)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	unsigned int unit = 0;
-	uint64_t whole = bytes;
-	uint64_t rest = 0;
-
-	while (whole >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-		rest |= whole & 1023;
-		whole >>= 10;
-		unit++;
-	}
-	if (!rest)
-		snprintf(text, CMD_TEXT_BYTES, "%" PRIu64 " %s", whole, units[unit]);
-	else
-		snprintf(text, CMD_TEXT_BYTES, "%.1f %s",
-			 (double)bytes / (double)(1ull << (10 * unit)), units[unit]);
-	return text;
-}
-
 const char *cmd_format_uuid(const uint8_t uuid[16], char *text)
 {
 	size_t length = 0;

@@ -102,8 +102,8 @@ void progress_line(const struct progress *progress, uint64_t done, uint64_t now_
 		return;
 	if (known && !progress_part(text, columns, " %3u%%", (unsigned int)(share * 100)))
 		return;
-	if (!progress_part(text, columns, "  %s", cmd_format_bytes(done, bytes)) ||
-	    !progress_part(text, columns, "  %s/s", cmd_format_bytes((uint64_t)per_second, rate)))
+	if (!progress_part(text, columns, "  %s", units_format_bytes(done, bytes)) ||
+	    !progress_part(text, columns, "  %s/s", units_format_bytes((uint64_t)per_second, rate)))
 		return;
 	if (known && progress_part(text, columns, "  ETA %s", left))
 		progress_bar(text, columns, share);

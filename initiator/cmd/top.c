@@ -75,21 +75,21 @@ static bool top_look(struct top_look *look)
 /* "-": the use has no such count, or nothing was done. */
 static const char *cell_us(bool known, double us, char *text)
 {
-	return known ? screen_format_us(us, text) : "-";
+	return known ? units_format_us(us, text) : "-";
 }
 
 static const char *cell_rate(bool known, double count, char *text)
 {
-	return known ? screen_format_count(count, text) : "-";
+	return known ? units_format_count(count, text) : "-";
 }
 
 static void table_row(struct screen_table *table, const struct top_row *row, double seconds)
 {
 	const struct top_use *use = row->use;
 	double operations = (double)row->reads + (double)row->writes + (double)row->others;
-	char iops[SCREEN_TEXT_BYTES], reads[SCREEN_TEXT_BYTES], mean[SCREEN_TEXT_BYTES],
-		p50[SCREEN_TEXT_BYTES], p99[SCREEN_TEXT_BYTES], depth[SCREEN_TEXT_BYTES],
-		failed[SCREEN_TEXT_BYTES], in[32] = "-", out[32] = "-", share[16] = "-";
+	char iops[UNITS_TEXT_BYTES], reads[UNITS_TEXT_BYTES], mean[UNITS_TEXT_BYTES],
+		p50[UNITS_TEXT_BYTES], p99[UNITS_TEXT_BYTES], depth[UNITS_TEXT_BYTES],
+		failed[UNITS_TEXT_BYTES], in[32] = "-", out[32] = "-", share[16] = "-";
 	bool timed = use->counted && operations > 0, spread = timed && use->spread;
 
 	if (use->counted) {
@@ -113,7 +113,7 @@ static void top_table(const struct top *top, const struct top_rows *rows, bool c
 	const struct top_row *all = &rows->all;
 	struct screen_table *table = screen_table_create(COLUMNS);
 	size_t room = screen_top_room(&top->screen);
-	char sum[256], mean[SCREEN_TEXT_BYTES];
+	char sum[256], mean[UNITS_TEXT_BYTES];
 
 	screen_table_row(table, CELLS("USER", "VOLUME", "TARGET", "STATE", ">IOPS", ">READS",
 				      ">MB/S READ", ">WRITTEN", ">MEAN", ">P50", ">P99", ">DEPTH",
@@ -125,7 +125,7 @@ static void top_table(const struct top *top, const struct top_rows *rows, bool c
 		 ((double)all->reads + (double)all->writes + (double)all->others) / rows->seconds,
 		 (double)all->read_bytes / rows->seconds / 1e6,
 		 (double)all->written_bytes / rows->seconds / 1e6,
-		 screen_format_us(all->mean_us, mean), cut ? "; there are more rows" : "");
+		 units_format_us(all->mean_us, mean), cut ? "; there are more rows" : "");
 	screen_top_begin(&top->screen, sum);
 	screen_top_end(&top->screen, table, importance);
 	screen_table_destroy(table);

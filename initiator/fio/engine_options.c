@@ -7,8 +7,32 @@
 #include "optgroup.h"
 
 #include "initiator/fio/engine.h"
+#include "proto/words/units.h"
 
 #define ENGINE_TIME_MS_MAX 3600000u /* the longest that librblk accepts */
+
+static int engine_time(const char *name, const char *text, unsigned int *ms)
+{
+	char why[UNITS_WHY_BYTES];
+	uint64_t value;
+
+	if (units_read(UNITS_TIME_MS, text, 0, ENGINE_TIME_MS_MAX, &value, why) < 0) {
+		log_err("rblk: %s: %s\n", name, why);
+		return 1;
+	}
+	*ms = (unsigned int)value;
+	return 0;
+}
+
+static int engine_give_up(void *data, const char *text)
+{
+	return engine_time("rblk_give_up", text, &((struct engine_options *)data)->give_up_ms);
+}
+
+static int engine_fail_fast(void *data, const char *text)
+{
+	return engine_time("rblk_fail_fast", text, &((struct engine_options *)data)->fail_fast_ms);
+}
 
 /* rblk_engine.c declares it: no header can, without fio's. */
 extern struct fio_option engine_option_table[];
@@ -188,22 +212,20 @@ struct fio_option engine_option_table[] = {
 	{
 		.name = "rblk_give_up",
 		.lname = "rblk give-up time",
-		.type = FIO_OPT_INT,
-		.off1 = offsetof(struct engine_options, give_up_ms),
-		.maxval = ENGINE_TIME_MS_MAX,
-		.def = "60000",
-		.help = "Milliseconds without a connection after which the job fails (0: at once)",
+		.type = FIO_OPT_STR_STORE,
+		.cb = engine_give_up,
+		.def = "1min",
+		.help = "Time without a connection after which the job fails (0: at once)",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
 		.name = "rblk_fail_fast",
 		.lname = "rblk fail-fast time",
-		.type = FIO_OPT_INT,
-		.off1 = offsetof(struct engine_options, fail_fast_ms),
-		.maxval = ENGINE_TIME_MS_MAX,
+		.type = FIO_OPT_STR_STORE,
+		.cb = engine_fail_fast,
 		.def = "0",
-		.help = "Milliseconds without a connection after which commands fail (0: they wait)",
+		.help = "Time without a connection after which commands fail (0: they wait)",
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},

@@ -16,13 +16,14 @@
 #include <nbdkit-plugin.h>
 
 #include "initiator/nbdkit/link.h"
+#include "proto/words/units.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 
 /* The longest request that NBD clients send by default. */
 #define PLUGIN_MAX_BYTES (32u << 20)
 #define PLUGIN_EXTENTS_MAX 256u
-#define PLUGIN_GIVE_UP_MAX 86400u /* seconds */
+#define PLUGIN_GIVE_UP_MAX 86400000u /* ms */
 /* nbdkit's bounds for the preferred size. */
 #define PLUGIN_PREFERRED_MIN 512u
 #define PLUGIN_PREFERRED_MAX (2u << 20)
@@ -31,9 +32,9 @@ static struct {
 	char *uri, *name, *key_file, *device, *source;
 	enum rblk_tls_use tls;
 	bool digest;
-	unsigned int tos, ack_timeout;
-	unsigned int queues;
-	unsigned int give_up; /* seconds; 0: the library's default */
+	uint64_t tos, ack_timeout;
+	uint64_t queues;
+	uint64_t give_up_ms; /* 0: the library's default */
 	bool polling;
 } settings;
 
@@ -88,24 +89,25 @@ static int config_polling(const char *value)
 
 static const struct {
 	const char *key;
-	unsigned int *number, min, max;
+	enum units_kind kind;
+	uint64_t *number, min, max;
 } numbers[] = {
-	{"queues", &settings.queues, 1, 16},
-	{"give-up", &settings.give_up, 1, PLUGIN_GIVE_UP_MAX},
-	{"tos", &settings.tos, 0, 255},
-	{"ack-timeout", &settings.ack_timeout, 0, 31},
+	{"queues", UNITS_COUNT, &settings.queues, 1, 16},
+	{"give-up", UNITS_TIME_MS, &settings.give_up_ms, 1, PLUGIN_GIVE_UP_MAX},
+	{"tos", UNITS_COUNT, &settings.tos, 0, 255},
+	{"ack-timeout", UNITS_COUNT, &settings.ack_timeout, 0, 31},
 };
 
 static int config_number(const char *key, const char *value)
 {
+	char why[UNITS_WHY_BYTES];
+
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (strcmp(key, numbers[i].key) != 0)
 			continue;
-		if (nbdkit_parse_unsigned(key, value, numbers[i].number))
-			return -1;
-		if (*numbers[i].number >= numbers[i].min && *numbers[i].number <= numbers[i].max)
+		if (units_read(numbers[i].kind, value, numbers[i].min, numbers[i].max, numbers[i].number, why) == 0)
 			return 0;
-		nbdkit_error("%s=%s: not from %u to %u", key, value, numbers[i].min, numbers[i].max);
+		nbdkit_error("%s: %s", key, why);
 		return -1;
 	}
 	nbdkit_error("unknown parameter \"%s\"", key);
@@ -163,7 +165,7 @@ static int plugin_config_complete(void)
 	"tos=NUMBER       TOS or traffic class of packets to the target: DSCP * 4\n"             \
 	"ack-timeout=NUMBER  RDMA: repeat unacknowledged packets after 4.096 us * 2^NUMBER\n"    \
 	"queues=COUNT     connections to the target for each NBD connection (default 1)\n"        \
-	"give-up=SECONDS  after so long without a connection, requests fail (default 60)\n"        \
+	"give-up=TIME     after so long without a connection, requests fail (default 1min)\n"        \
 	"polling=HOW      never (default): sleep until the target answers; always: spin"
 
 static void plugin_dump(void)
@@ -195,8 +197,8 @@ static int plugin_list_exports(int readonly, int is_tls, struct nbdkit_exports *
 		.key_file = settings.key_file,
 		.device = settings.device,
 		.source = settings.source,
-		.tos = settings.tos,
-		.ack_timeout = settings.ack_timeout,
+		.tos = (unsigned int)settings.tos,
+		.ack_timeout = (unsigned int)settings.ack_timeout,
 		.tls = settings.tls,
 		.digest = settings.digest,
 	};
@@ -235,13 +237,13 @@ static void *plugin_open(int readonly)
 		.key_file = settings.key_file,
 		.device = settings.device,
 		.source = settings.source,
-		.tos = settings.tos,
-		.ack_timeout = settings.ack_timeout,
+		.tos = (unsigned int)settings.tos,
+		.ack_timeout = (unsigned int)settings.ack_timeout,
 		.tls = settings.tls,
 		.digest = settings.digest,
 		.volume = uri_has_volume() ? NULL : name,
-		.queues = settings.queues,
-		.give_up_ms = settings.give_up * 1000,
+		.queues = (unsigned int)settings.queues,
+		.give_up_ms = (unsigned int)settings.give_up_ms,
 		.polling = settings.polling,
 		.read_only = readonly,
 	};

@@ -16,6 +16,7 @@
  */
 #include "proto/fabric/fabric_verbs.h"
 #include "proto/core/env.h"
+#include "proto/words/units.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -350,11 +351,13 @@ void verbs_conn_qp_made(struct verbs_conn *conn, int err)
 /* The deadline of the present state has passed. */
 void verbs_conn_expire(struct verbs_conn *conn)
 {
+	char text[UNITS_TEXT_BYTES];
+
 	verbs_conn_set_deadline(conn, 0);
 	if (conn->state == VERBS_CONN_RESOLVING || conn->state == VERBS_CONN_CONNECTING) {
 		verbs_conn_break(conn, FAB_EVENT_FAILED, -ETIMEDOUT,
-				 "connect to %s: no answer within %u ms%s", conn->head.peer,
-				 conn->options.timeout_ms,
+				 "connect to %s: no answer within %s%s", conn->head.peer,
+				 units_text(UNITS_TIME_MS, conn->options.timeout_ms, text),
 				 conn->state == VERBS_CONN_RESOLVING
 					 ? ": the address or the route to it was not resolved"
 					 : "");

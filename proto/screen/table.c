@@ -149,27 +149,3 @@ void screen_table_destroy(struct screen_table *table)
 	free(table->cells);
 	free(table);
 }
-
-/* -- numbers ----------------------------------------------------------------------------------- */
-
-const char *screen_format_count(double count, char *text)
-{
-	if (count >= 1e7)
-		snprintf(text, SCREEN_TEXT_BYTES, "%.1fM", count / 1e6);
-	else if (count >= 1e4)
-		snprintf(text, SCREEN_TEXT_BYTES, "%.1fk", count / 1e3);
-	else
-		snprintf(text, SCREEN_TEXT_BYTES, "%.0f", count);
-	return text;
-}
-
-const char *screen_format_us(double us, char *text)
-{
-	if (us >= 1e6)
-		snprintf(text, SCREEN_TEXT_BYTES, "%.1fs", us / 1e6);
-	else if (us >= 1e3)
-		snprintf(text, SCREEN_TEXT_BYTES, "%.1fms", us / 1e3);
-	else
-		snprintf(text, SCREEN_TEXT_BYTES, "%.0fus", us);
-	return text;
-}

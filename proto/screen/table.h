@@ -23,9 +23,4 @@ void screen_table_print(const struct screen_table *table, unsigned int width,
 			const unsigned int *order);
 void screen_table_destroy(struct screen_table *table);
 
-#define SCREEN_TEXT_BYTES 32
-/* Both return text, which has SCREEN_TEXT_BYTES. */
-const char *screen_format_count(double count, char *text); /* "12.3k" */
-const char *screen_format_us(double us, char *text);	   /* "340us", "2.1ms" */
-
 #endif

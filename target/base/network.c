@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "proto/words/units.h"
 #include "target/base/error.h"
-#include "target/base/units.h"
 
 #define MAPPED_BITS 96u /* before an IPv4 address as IPv6 maps it */
 
@@ -51,7 +51,7 @@ int tgt_network_parse(const char *text, struct tgt_network *network, char *why)
 				 "\"%s\" is not an address, as in 10.9.0.0/16, fd09::1 or local",
 				 text);
 	bits = most;
-	if (slash && (tgt_units_count(slash + 1, &bits) < 0 || bits > most))
+	if (slash && (units_count(slash + 1, &bits) < 0 || bits > most))
 		return tgt_error(why, -EINVAL, "\"%s\": the bits after / must be from 0 to %u", text,
 				 most);
 	network->bits = (uint8_t)(bits + (most == 32 ? MAPPED_BITS : 0));

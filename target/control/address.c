@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "proto/wire/login.h"
+#include "proto/words/units.h"
 #include "target/base/error.h"
-#include "target/base/units.h"
 
 /* The first scheme of a kind is the one that is written. */
 static const struct {
@@ -50,7 +50,7 @@ static const char *port_parse(const char *text, uint16_t *port)
 {
 	uint64_t number = RBLK_DEFAULT_PORT;
 
-	if (*text && (tgt_units_count(text + 1, &number) < 0 || number > UINT16_MAX))
+	if (*text && (units_count(text + 1, &number) < 0 || number > UINT16_MAX))
 		return "the port must be a number from 0 to 65535";
 	*port = (uint16_t)number;
 	return NULL;

@@ -18,6 +18,7 @@
 #include "proto/secret/secret.h"
 #include "proto/tls/tls.h"
 #include "proto/wire/login.h"
+#include "proto/words/units.h"
 #include "target/base/daemon_event.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
@@ -177,13 +178,15 @@ static int place_listen_wait(struct tgt_listener *listener, struct place *place,
 {
 	const struct timespec pause = {.tv_nsec = IN_USE_NS};
 	uint64_t deadline_ns = env_now_ns() + (uint64_t)wait_ms * 1000000u;
+	char text[UNITS_TEXT_BYTES];
 	bool told = false;
 	int err;
 
 	while ((err = place_listen(listener, place, error)) == -EADDRINUSE &&
 	       env_now_ns() < deadline_ns && !end_requested()) {
 		if (!told)
-			tgt_log(TGT_LOG_WARNING, "%s: waiting up to %" PRIu32 " ms", error, wait_ms);
+			tgt_log(TGT_LOG_WARNING, "%s: waiting up to %s", error,
+				units_text(UNITS_TIME_MS, wait_ms, text));
 		told = true;
 		nanosleep(&pause, NULL);
 	}

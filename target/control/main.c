@@ -16,6 +16,7 @@
 #include "proto/program/program.h"
 #include "proto/secret/secret.h"
 #include "proto/wire/login.h"
+#include "proto/words/units.h"
 #include "target/base/affinity.h"
 #include "target/base/daemon_event.h"
 #include "target/base/error.h"
@@ -423,6 +424,8 @@ static bool may_wait(struct daemon *daemon, const char *what)
  */
 static bool drain(struct daemon *daemon)
 {
+	char text[UNITS_TEXT_BYTES];
+
 	tgt_notify_stopping("draining");
 	tgt_watch_draining(daemon->watch);
 	tgt_discovery_destroy(daemon->discovery);
@@ -432,7 +435,8 @@ static bool drain(struct daemon *daemon)
 	/* It may wait for a lock, and add volumes that are not needed any more. */
 	tgt_reloader_interrupt(daemon->reloader);
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_DRAINING}, NULL, TGT_LOG_INFO,
-			 "stopping: waiting up to %u ms for commands in flight", daemon->config.drain_ms);
+			 "stopping: waiting up to %s for commands in flight",
+			 units_text(UNITS_TIME_MS, daemon->config.drain_ms, text));
 	tgt_reactors_call(daemon->reactors, daemon->reactor_count, tgt_reactor_drain, NULL);
 	while (!all_drained(daemon)) {
 		daemon_wait(daemon, DRAIN_LOOK_MS);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "proto/wire/login.h"
 #include "proto/wire/message.h"
+#include "proto/words/nearest.h"
 #include "target/base/log.h"
 #include "target/control/address.h"
 
@@ -272,13 +273,12 @@ const struct tgt_option *tgt_option_find(const char *name, unsigned int places)
 
 const char *tgt_option_suggest(const char *name, unsigned int places)
 {
-	const char *names[ARRAY_SIZE(table)];
-	unsigned int i, count = 0;
+	struct words_nearest search = words_nearest_to(name);
 
-	for (i = 0; i < ARRAY_SIZE(table); i++)
+	for (unsigned int i = 0; i < ARRAY_SIZE(table); i++)
 		if (table[i].places & places)
-			names[count++] = table[i].name;
-	return tgt_word_nearest(name, names, count);
+			words_nearest_offer(&search, table[i].name);
+	return search.nearest;
 }
 
 /* -- help ----------------------------------------------------------------------------------- */
@@ -352,6 +352,6 @@ void tgt_options_help(FILE *out)
 	help_group(out, "All volumes named on the command line; in the file keys of [volume NAME]:",
 		   VOLUME_PLACES);
 	fprintf(out,
-		"\nSizes take K, M, G, T; times us, ms, s, m, h. In the file '-' is '_' in names.\n"
+		"\nSizes take K, M, G, T (of 1024); times us, ms, s, m, h, without one they are seconds. In the file '-' is '_' in names.\n"
 		"See rblkd(8) and rblkd.conf(5).\n");
 }

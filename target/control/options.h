@@ -80,8 +80,6 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 bool tgt_option_adds(const struct tgt_option *option);
 /* Sets every option with one of `places` that has a default. */
 void tgt_options_default(void *object, unsigned int places);
-/* The list's most similar member to `word`, or NULL. */
-const char *tgt_word_nearest(const char *word, const char *const *words, unsigned int count);
 
 /* -- options_parse.c ------------------------------------------------------------------------ */
 

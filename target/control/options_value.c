@@ -1,79 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From text to field, for each type of option, with error messages; and the guess at what was
- * meant.
+ * From text to field, for each type of option, with error messages.
  */
 #include "target/control/options.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uuid/uuid.h>
 #include "proto/wire/wire_check.h"
+#include "proto/words/units.h"
 #include "target/base/error.h"
-#include "target/base/units.h"
 #include "target/control/address.h"
 #include "target/control/cpus.h"
 #include "target/control/initiators.h"
 #include "target/store/store.h"
-
-/* -- guessing ------------------------------------------------------------------------------- */
-
-#define WORD_MAX 64
-
-static unsigned int least(unsigned int a, unsigned int b)
-{
-	return a < b ? a : b;
-}
-
-/* Letters to insert, drop, exchange or swap with their neighbour (Damerau), row by row. */
-static unsigned int edit_distance(const char *a, const char *b)
-{
-	unsigned int rows[3][WORD_MAX + 1];
-	unsigned int *before = rows[0], *above = rows[1], *row = rows[2];
-	size_t la = strlen(a), lb = strlen(b), i, j;
-
-	if (la > WORD_MAX || lb > WORD_MAX)
-		return WORD_MAX;
-	for (j = 0; j <= lb; j++)
-		above[j] = (unsigned int)j;
-	for (i = 1; i <= la; i++) {
-		unsigned int *spare = before;
-
-		row[0] = (unsigned int)i;
-		for (j = 1; j <= lb; j++) {
-			row[j] = least(above[j], row[j - 1]) + 1;
-			row[j] = least(row[j], above[j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				row[j] = least(row[j], before[j - 2] + 1);
-		}
-		before = above;
-		above = row;
-		row = spare;
-	}
-	return above[lb];
-}
-
-const char *tgt_word_nearest(const char *word, const char *const *words, unsigned int count)
-{
-	/* Up to a third of the letters wrong is a typing error, more is another word. */
-	unsigned int best = least((unsigned int)strlen(word) / 3 + 1, 4) + 1;
-	const char *nearest = NULL;
-	unsigned int i;
-
-	for (i = 0; i < count; i++) {
-		unsigned int distance = edit_distance(word, words[i]);
-
-		if (distance < best) {
-			best = distance;
-			nearest = words[i];
-		}
-	}
-	return nearest;
-}
 
 /* -- reading values --------------------------------------------------------------------------- */
 
@@ -90,54 +33,15 @@ static void field_write(const struct tgt_option *option, void *object, uint64_t 
 	memcpy(field, &narrow, sizeof(narrow));
 }
 
-/* "64K" rather than 65536, for messages. */
-static const char *size_words(uint64_t bytes, char words[32])
-{
-	static const char units[] = " KMGT";
-	unsigned int unit = 0;
-
-	while (unit + 2 < sizeof(units) && bytes >= 1024 && bytes % 1024 == 0) {
-		bytes /= 1024;
-		unit++;
-	}
-	snprintf(words, 32, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, units[unit]);
-	return words;
-}
-
-static const char *time_words(uint64_t us, char words[32])
-{
-	if (us && us % 1000000 == 0)
-		snprintf(words, 32, "%" PRIu64 "s", us / 1000000);
-	else if (us && us % 1000 == 0)
-		snprintf(words, 32, "%" PRIu64 "ms", us / 1000);
-	else
-		snprintf(words, 32, us ? "%" PRIu64 "us" : "%" PRIu64, us);
-	return words;
-}
-
-static int set_count(const struct tgt_option *option, void *object, const char *text, char *why)
+/* A count, size or time. */
+static int set_number(const struct tgt_option *option, enum units_kind kind, void *object, const char *text, char *why)
 {
 	uint64_t value;
+	int status = units_read(kind, text, option->least, option->most, &value, why);
 
-	if (tgt_units_count(text, &value) < 0 || value < option->least || value > option->most)
-		return tgt_error(why, -EINVAL,
-				 "\"%s\" is not a number from %" PRIu64 " to %" PRIu64, text,
-				 option->least, option->most);
-	field_write(option, object, value);
-	return 0;
-}
-
-static int set_size(const struct tgt_option *option, void *object, const char *text, char *why)
-{
-	char from[32], to[32];
-	uint64_t value;
-
-	if (tgt_units_size(text, &value) < 0 || value < option->least || value > option->most)
-		return tgt_error(why, -EINVAL,
-				 "\"%s\" is not a size from %s to %s (512, 64K, 10G, ...)", text,
-				 size_words(option->least, from), size_words(option->most, to));
-	field_write(option, object, value);
-	return 0;
+	if (status == 0)
+		field_write(option, object, value);
+	return status;
 }
 
 /* The word of the option's own that `text` is. NULL: none. */
@@ -154,30 +58,23 @@ static const struct tgt_option_choice *choice_of(const struct tgt_option *option
 static int set_time(const struct tgt_option *option, void *object, const char *text, char *why)
 {
 	const struct tgt_option_choice *choice = choice_of(option, text);
-	uint64_t unit_us = option->type == TGT_OPTION_TIME_MS ? 1000 : 1;
-	char from[32], to[32];
-	uint64_t value;
+	int status;
 
 	if (choice) {
 		field_write(option, object, choice->value);
 		return 0;
 	}
-	if (tgt_units_time(text, &value) < 0 || value % unit_us ||
-	    value / unit_us < option->least || value / unit_us > option->most)
-		return tgt_error(
-			why, -EINVAL, "\"%s\" is not a time from %s to %s (%s20ms, 30s, ...)%s%s", text,
-			time_words(option->least * unit_us, from),
-			time_words(option->most * unit_us, to), unit_us == 1 ? "500us, " : "",
-			option->choices ? ", or " : "", option->choices ? option->choices->name : "");
-	field_write(option, object, value / unit_us);
-	return 0;
+	status = set_number(option, option->type == TGT_OPTION_TIME_MS ? UNITS_TIME_MS : UNITS_TIME_US, object, text, why);
+	if (status < 0 && option->choices)
+		snprintf(why + strlen(why), TGT_ERROR_BYTES - strlen(why), "; or %s", option->choices->name);
+	return status;
 }
 
 static int set_bool(const struct tgt_option *option, void *object, const char *text, char *why)
 {
 	bool value;
 
-	if (tgt_units_bool(text, &value) < 0)
+	if (units_bool(text, &value) < 0)
 		return tgt_error(why, -EINVAL, "\"%s\" is neither yes nor no", text);
 	memcpy((char *)object + option->offset, &value, sizeof(value));
 	return 0;
@@ -203,8 +100,7 @@ static int set_block(const struct tgt_option *option, void *object, const char *
 {
 	uint64_t value;
 
-	if (tgt_units_size(text, &value) < 0 || value < option->least || value > option->most ||
-	    value & (value - 1))
+	if (units_read(UNITS_SIZE, text, option->least, option->most, &value, why) < 0 || value & (value - 1))
 		return tgt_error(why, -EINVAL, "\"%s\" is not a block size: 512, 1K, 2K or 4K",
 				 text);
 	field_write(option, object, value);
@@ -296,9 +192,9 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 		return tgt_error(why, -EINVAL, "needs a value");
 	switch (option->type) {
 	case TGT_OPTION_COUNT:
-		return set_count(option, object, text, why);
+		return set_number(option, UNITS_COUNT, object, text, why);
 	case TGT_OPTION_SIZE:
-		return set_size(option, object, text, why);
+		return set_number(option, UNITS_SIZE, object, text, why);
 	case TGT_OPTION_TIME_MS:
 	case TGT_OPTION_TIME_US:
 		return set_time(option, object, text, why);

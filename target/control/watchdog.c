@@ -7,6 +7,7 @@
 
 #include <string.h>
 #include "proto/core/env.h"
+#include "proto/words/units.h"
 #include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/control/notify.h"
@@ -57,6 +58,7 @@ static void question_ask(struct tgt_watchdog_question *question, struct tgt_reac
 static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint64_t now_ns)
 {
 	uint64_t since_ms = (now_ns - watchdog->asked_ns) / NS_PER_MS;
+	char text[UNITS_TEXT_BYTES];
 
 	if (!atomic_load_explicit(&watchdog->questions[i].asked, memory_order_acquire)) {
 		if (watchdog->silent[i])
@@ -68,9 +70,9 @@ static bool reactor_answers(struct tgt_watchdog *watchdog, unsigned int i, uint6
 		tgt_daemon_event(
 			&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REACTOR_HANGS}, NULL,
 			TGT_LOG_ERROR,
-			"reactor %u: hangs: its turn has taken %llu ms; systemd's watchdog is not "
+			"reactor %u: hangs: its turn has taken %s; systemd's watchdog is not "
 			"notified",
-			i, (unsigned long long)since_ms);
+			i, units_format_us((double)since_ms * 1e3, text));
 	watchdog->silent[i] = true;
 	return false;
 }

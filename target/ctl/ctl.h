@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "proto/screen/table.h"
+#include "proto/words/units.h"
 
 #define CTL_SOCKET "/run/rblkd/control"
 
@@ -87,8 +88,7 @@ json_t *ctl_ask(const struct ctl_values *values, const char *method, json_t *par
 
 /* -- print.c ----------------------------------------------------------------------------------- */
 
-#define CTL_TEXT_BYTES SCREEN_TEXT_BYTES
-const char *ctl_format_bytes(uint64_t bytes, char *text);
+#define CTL_TEXT_BYTES UNITS_TEXT_BYTES
 const char *ctl_format_age(uint64_t ns, char *text);
 /* A peer's name never moves the cursor. */
 void ctl_print_clean(const char *text);

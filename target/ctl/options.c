@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Options by table: parsing and --help from the same entries. Operands and options may be mixed. */
 #include "target/ctl/ctl.h"
+#include "proto/words/units.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,34 +18,6 @@ static const struct ctl_option *option_find(const struct ctl_verb *verb, const c
 			return option;
 	}
 	return NULL;
-}
-
-/* "500ms", "2s", "1m"; a bare number is seconds. */
-static bool number_read(const struct ctl_option *option, const char *text, uint64_t *value)
-{
-	static const struct {
-		const char *unit;
-		uint64_t ms;
-	} units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}};
-	char *end;
-
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	if (errno)
-		return false;
-	if (option->kind == CTL_OPTION_NUMBER)
-		return !*end;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(end, units[i].unit))
-			continue;
-		if (*value > UINT64_MAX / units[i].ms)
-			return false;
-		*value *= units[i].ms;
-		return true;
-	}
-	return false;
 }
 
 static bool has_word(const char *words, const char *word)
@@ -68,7 +38,7 @@ static bool option_store(const struct ctl_option *option, struct ctl_values *val
 			 const char *text)
 {
 	void *place = (char *)values + option->offset;
-	uint64_t number;
+	char why[UNITS_WHY_BYTES];
 
 	if (option->kind == CTL_OPTION_FLAG) {
 		*(bool *)place = true;
@@ -83,19 +53,11 @@ static bool option_store(const struct ctl_option *option, struct ctl_values *val
 		*(const char **)place = text;
 		return true;
 	}
-	if (!number_read(option, text, &number)) {
-		ctl_error("--%s: \"%.64s\" is not %s", option->name, text,
-			  option->kind == CTL_OPTION_NUMBER ? "a number" : "a time, like 500ms or 5s");
-		return false;
-	}
-	if (number < option->least || number > option->most) {
-		ctl_error("--%s: %.64s is not between %" PRIu64 "%s and %" PRIu64 "%s", option->name,
-			  text, option->least, option->kind == CTL_OPTION_TIME ? " ms" : "",
-			  option->most, option->kind == CTL_OPTION_TIME ? " ms" : "");
-		return false;
-	}
-	*(uint64_t *)place = number;
-	return true;
+	if (units_read(option->kind == CTL_OPTION_TIME ? UNITS_TIME_MS : UNITS_COUNT, text, option->least, option->most,
+		       place, why) == 0)
+		return true;
+	ctl_error("--%s: %s", option->name, why);
+	return false;
 }
 
 /* One argument that begins with '-'. *taken: the next one is its value. */

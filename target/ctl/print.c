@@ -7,20 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *ctl_format_bytes(uint64_t bytes, char *text)
-{
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-	unsigned int unit = 0;
-	double value = (double)bytes;
-
-	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-		value /= 1024;
-		unit++;
-	}
-	snprintf(text, CTL_TEXT_BYTES, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-	return text;
-}
-
 const char *ctl_format_age(uint64_t ns, char *text)
 {
 	uint64_t s = ns / 1000000000;

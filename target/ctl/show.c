@@ -34,8 +34,8 @@ static void status_reactors(const json_t *result)
 					     (double)uptime_ns
 				   : 0.0);
 		snprintf(memory, sizeof(memory), "%s of %s",
-			 ctl_format_bytes(ctl_integer(reactor, "pool_used_bytes"), used),
-			 ctl_format_bytes(ctl_integer(reactor, "pool_bytes"), bytes));
+			 units_format_bytes(ctl_integer(reactor, "pool_used_bytes"), used),
+			 units_format_bytes(ctl_integer(reactor, "pool_bytes"), bytes));
 		screen_table_row(table, CELLS(number, sessions, connections, waiting, busy, memory));
 	}
 	screen_table_print(table, 0, NULL);
@@ -143,8 +143,8 @@ static void sessions_print(const json_t *result)
 			      CELLS(number, ctl_string(session, "initiator"),
 				    json_is_true(json_object_get(session, "proven")) ? "yes" : "no",
 				    ctl_string(session, "peer"), connections, over, outstanding,
-				    screen_format_count((double)ctl_integer(session, "commands"), commands),
-				    ctl_format_bytes(ctl_integer(session, "data_bytes"), memory),
+				    units_format_count((double)ctl_integer(session, "commands"), commands),
+				    units_format_bytes(ctl_integer(session, "data_bytes"), memory),
 				    volumes));
 	}
 	screen_table_print(table, 0, NULL);
@@ -179,14 +179,14 @@ static void volumes_print(const json_t *result)
 		screen_table_row(
 			table,
 			CELLS(ctl_string(volume, "volume"),
-			      ctl_format_bytes(ctl_integer(volume, "bytes"), size),
+			      units_format_bytes(ctl_integer(volume, "bytes"), size),
 			      ctl_string(volume, "store"), opens,
-			      screen_format_count((double)ctl_operations(volume), operations),
-			      ctl_format_bytes(ctl_integer(volume, "read_bytes"), read),
-			      ctl_format_bytes(ctl_integer(volume, "written_bytes"), written),
-			      screen_format_count((double)ctl_errors_of(volume), errors),
-			      screen_format_count((double)ctl_integer(volume, "limited_commands"), limited),
-			      screen_format_us((double)ctl_integer(volume, "limited_ns") / 1e3, waited),
+			      units_format_count((double)ctl_operations(volume), operations),
+			      units_format_bytes(ctl_integer(volume, "read_bytes"), read),
+			      units_format_bytes(ctl_integer(volume, "written_bytes"), written),
+			      units_format_count((double)ctl_errors_of(volume), errors),
+			      units_format_count((double)ctl_integer(volume, "limited_commands"), limited),
+			      units_format_us((double)ctl_integer(volume, "limited_ns") / 1e3, waited),
 			      failed	  ? "a flush has failed"
 			      : read_only ? "read-only"
 					  : "ok"));

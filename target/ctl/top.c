@@ -22,8 +22,8 @@ struct top {
 
 static void table_row(struct screen_table *table, const struct ctl_row *row)
 {
-	char iops[SCREEN_TEXT_BYTES], reads[SCREEN_TEXT_BYTES], in[16], out[16], p50[SCREEN_TEXT_BYTES],
-		p99[SCREEN_TEXT_BYTES], depth[SCREEN_TEXT_BYTES], net[16], disk[16], limited[SCREEN_TEXT_BYTES];
+	char iops[UNITS_TEXT_BYTES], reads[UNITS_TEXT_BYTES], in[16], out[16], p50[UNITS_TEXT_BYTES],
+		p99[UNITS_TEXT_BYTES], depth[UNITS_TEXT_BYTES], net[16], disk[16], limited[UNITS_TEXT_BYTES];
 
 	snprintf(in, sizeof(in), "%.1f", row->read_bytes / 1e6);
 	snprintf(out, sizeof(out), "%.1f", row->written_bytes / 1e6);
@@ -31,28 +31,28 @@ static void table_row(struct screen_table *table, const struct ctl_row *row)
 	snprintf(disk, sizeof(disk), "%.0f", row->store_share * 100);
 	screen_table_row(table,
 		      CELLS(row->volume, row->initiator,
-			    screen_format_count(row->reads + row->writes + row->others, iops),
-			    screen_format_count(row->reads, reads), in, out,
-			    screen_format_us(row->p50_us, p50), screen_format_us(row->p99_us, p99),
-			    screen_format_count((double)row->outstanding, depth), net, disk,
-			    screen_format_count(row->limited, limited)));
+			    units_format_count(row->reads + row->writes + row->others, iops),
+			    units_format_count(row->reads, reads), in, out,
+			    units_format_us(row->p50_us, p50), units_format_us(row->p99_us, p99),
+			    units_format_count((double)row->outstanding, depth), net, disk,
+			    units_format_count(row->limited, limited)));
 }
 
 static void top_table(const struct top *top, const struct ctl_rows *rows)
 {
 	struct screen_table *table = screen_table_create(COLUMNS);
 	size_t room = screen_top_room(&top->screen);
-	char sum[256];
+	char sum[256], p99[UNITS_TEXT_BYTES];
 
 	screen_table_row(table, CELLS("VOLUME", "INITIATOR", ">IOPS", ">READS", ">MB/S READ",
 				      ">WRITTEN", ">P50", ">P99", ">DEPTH", ">NET%", ">DISK%", ">LIMITED"));
 	for (size_t i = 0; i < rows->count && i < room; i++)
 		table_row(table, &rows->rows[i]);
 	snprintf(sum, sizeof(sum),
-		 "%.0f operations a second, %.1f MB/s read, %.1f written, p99 %.0f us, "
+		 "%.0f operations a second, %.1f MB/s read, %.1f written, p99 %s, "
 		 "reactors busy %.0f%%",
 		 rows->all.reads + rows->all.writes + rows->all.others, rows->all.read_bytes / 1e6,
-		 rows->all.written_bytes / 1e6, rows->all.p99_us, rows->busy * 100);
+		 rows->all.written_bytes / 1e6, units_format_us(rows->all.p99_us, p99), rows->busy * 100);
 	screen_top_begin(&top->screen, sum);
 	screen_top_end(&top->screen, table, importance);
 	screen_table_destroy(table);

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "target/base/units.h"
+#include "proto/words/units.h"
 
 #define ALL_KINDS ((1u << TGT_IO_KINDS) - 1)
 
@@ -85,14 +85,14 @@ static int probability(const char *part, double *value)
 
 static int parse_part(struct tgt_fault_rule *rule, const char *part, char *why, size_t bytes)
 {
+	char unused[UNITS_WHY_BYTES];
 	uint64_t time_us;
 
 	if (kind_bits(part, &rule->kinds) == 0 || probability(part, &rule->probability) == 0)
 		return 0;
 	if (rule->action != TGT_FAULT_DELAY && error_number(part, &rule->error) == 0)
 		return 0;
-	if (rule->action == TGT_FAULT_DELAY && tgt_units_time(part, &time_us) == 0 &&
-	    time_us <= TGT_FAULT_DELAY_MS_MAX * 1000ull) {
+	if (rule->action == TGT_FAULT_DELAY && units_read(UNITS_TIME_US, part, 0, TGT_FAULT_DELAY_MS_MAX * 1000ull, &time_us, unused) == 0) {
 		rule->delay_us = (uint32_t)time_us;
 		return 0;
 	}
@@ -163,7 +163,7 @@ static int parse_number(struct tgt_fault_plan *plan, const char *name, const cha
 	}
 	if (!place)
 		place = strcmp(name, "after") == 0 ? &last->after : &last->count;
-	if (tgt_units_count(text, place) < 0) {
+	if (units_count(text, place) < 0) {
 		snprintf(why, bytes, "\"%s\" is not a number", text);
 		return -EINVAL;
 	}

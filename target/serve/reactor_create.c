@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
+#include "proto/words/units.h"
 #include "target/base/error.h"
 #include "target/io/io_queue.h"
 #include "target/io/work.h"
@@ -154,6 +155,7 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 
 static uint64_t reactor_spin_max_ns(const struct tgt_config *config, unsigned int index)
 {
+	char most[UNITS_TEXT_BYTES], wake[UNITS_TEXT_BYTES];
 	uint64_t wake_ns, max_ns;
 
 	switch (config->polling) {
@@ -168,8 +170,8 @@ static uint64_t reactor_spin_max_ns(const struct tgt_config *config, unsigned in
 		return (uint64_t)config->poll_us_max * 1000;
 	wake_ns = env_wake_ns();
 	max_ns = core_spin_max_ns(wake_ns, SPIN_LEAST_NS);
-	tgt_log(TGT_LOG_DEBUG, "reactor %u: polls for up to %u us: a wake-up takes %u us", index,
-		(unsigned int)(max_ns / 1000), (unsigned int)(wake_ns / 1000));
+	tgt_log(TGT_LOG_DEBUG, "reactor %u: polls for up to %s: a wake-up takes %s", index,
+		units_format_us((double)max_ns / 1e3, most), units_format_us((double)wake_ns / 1e3, wake));
 	return max_ns;
 }
 

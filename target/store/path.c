@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 #include "proto/core/env.h"
+#include "proto/words/units.h"
 #include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
@@ -176,7 +177,7 @@ int tgt_path_claim(const struct tgt_volume_config *config, int flags, bool devic
 	const struct timespec pause = {.tv_nsec = LOCK_RETRY_NS};
 	uint64_t deadline = env_now_ns() + (uint64_t)config->lock_wait_ms * 1000000u;
 	bool said = false;
-	char words[160];
+	char words[160], wait[UNITS_TEXT_BYTES];
 	int fd;
 
 	for (;;) {
@@ -194,8 +195,8 @@ int tgt_path_claim(const struct tgt_volume_config *config, int flags, bool devic
 					 config->path, words);
 		if (!said)
 			tgt_log(TGT_LOG_WARNING,
-				"volume %s: %s: waiting up to %" PRIu32 " ms: in use by %s",
-				config->name, config->path, config->lock_wait_ms, words);
+				"volume %s: %s: waiting up to %s: in use by %s", config->name, config->path,
+				units_text(UNITS_TIME_MS, config->lock_wait_ms, wait), words);
 		said = true;
 		nanosleep(&pause, NULL);
 	}

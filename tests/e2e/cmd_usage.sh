@@ -27,7 +27,7 @@ done
 wrong 'usage: rblk doctor' doctor a b
 wrong 'usage: rblk top' top a
 wrong '--sort: "size" is not one of iops bytes' top --sort size
-wrong '--interval: 1ms is not between 100 ms and 3600000 ms' top --interval 1ms
+wrong '--interval: "1ms" is not a time from 100ms to 1h' top --interval 1ms
 for verb in list info copy ping attach detach acknowledge top reserve key doctor fault; do
 	wrong "$verb: unknown option --frobnicate; see rblk $verb --help" "$verb" --frobnicate
 	wrong "$verb: unknown option -Z" "$verb" -Z
@@ -40,15 +40,15 @@ while read -r verb; do
 done < <("$RBLK" help | awk '/^  [a-z]/ { print $1 }')
 
 # Values of options; for times, every unit.
-wrong '--timeout: "2sec" is not a time, like 500ms, 5s or 2m' list --timeout 2sec $nobody
-wrong '--timeout: 2h is not between 1 ms and 3600000 ms' list --timeout 2h $nobody
-wrong '--timeout: 0 is not between' list --timeout=0 $nobody
+wrong '--timeout: "2sec" is not a time from 1ms to 1h, like 20ms' list --timeout 2sec $nobody
+wrong '--timeout: "2h" is not a time from 1ms to 1h' list --timeout 2h $nobody
+wrong '--timeout: "0" is not a time from' list --timeout=0 $nobody
 wrong '--timeout: TIME is missing' list --timeout
 for time in 2 2s 2000ms 2000000us 1m 1min 1h; do
 	expect 1 "$RBLK" list --timeout $time $nobody
 	err_has 'refused'
 done
-wrong '--chunk: 100 is not between 512 and' copy --chunk 100 - $nobody/v
+wrong '--chunk: "100" is not a size from 512 to' copy --chunk 100 - $nobody/v
 wrong '--json: takes no value' info --json=yes $nobody/v
 wrong '--kind: unknown kind "none"' ping --kind none $nobody
 

@@ -259,7 +259,7 @@ flock 9
 printf '[volume c]\npath = %s/c.img\nlock_wait = 30min\n' "$scratch" > rblkd.conf.d/10-c.conf
 ctl reload > waiting.log 2>&1 &
 waiting=$!
-waits() { grep -q 'c.img: waiting up to 1800000 ms' target.log; }
+waits() { grep -q 'c.img: waiting up to 30min' target.log; }
 wait_for "the lock" waits
 asked 0 sessions
 asked 1 kick nobody

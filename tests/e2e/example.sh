@@ -45,7 +45,7 @@ target_stop -KILL
 status=0
 wait $example || status=$?
 [ $status = 1 ] || fail "the target is killed: status $status"
-err_has 'no connection for 5000 ms'
+err_has 'no connection for 5s'
 
 expect 1 "$EXAMPLE" "$target/disk"
 err_has 'Connection refused'

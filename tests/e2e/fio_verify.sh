@@ -60,7 +60,7 @@ changed() {
 }
 before=$(changed)
 fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --verify=crc32c --rate_iops=500 \
-	--rblk_give_up=300000 --rblk_fail_fast=300000 --rblk_uri="$target/disk" \
+	--rblk_give_up=5min --rblk_fail_fast=300 --rblk_uri="$target/disk" \
 	> "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!
 # Before the first write it may still be opening the volume, and ends when it cannot.

@@ -72,7 +72,7 @@ static void slow_storage_times_out(void **state)
 	}
 	/* An attempt to come back that has waited for the fence in vain is told instead. */
 	words = rblk_session_error(session);
-	assert_true(strstr(words, "WRITE was not answered within 300 ms") || strstr(words, "no answer"));
+	assert_true(strstr(words, "WRITE was not answered within 300ms") || strstr(words, "no answer"));
 	/* Only the connection was lost, and it comes back. */
 	assert_int_equal(rblk_pread(volume, data, 4096, 0), 0);
 	rblk_session_close(session);

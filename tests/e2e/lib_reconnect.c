@@ -213,7 +213,7 @@ static void given_up(void **state)
 		;
 	assert_int_equal(err, -ETIMEDOUT);
 	assert_int_equal(rblk_session_state(load.session), RBLK_SESSION_FAILED);
-	assert_non_null(strstr(rblk_session_error(load.session), "no connection for 700 ms"));
+	assert_non_null(strstr(rblk_session_error(load.session), "no connection for 700ms"));
 	rblk_session_close(load.session);
 	e2e_file_remove(&file);
 }
@@ -338,7 +338,7 @@ static void silent(void **state)
 			break;
 	}
 	assert_int_equal(loss.error, -ETIMEDOUT);
-	if (!strstr(loss.words, "KEEPALIVE was not answered within 500 ms"))
+	if (!strstr(loss.words, "KEEPALIVE was not answered within 500ms"))
 		fail_msg("%s", loss.words);
 	assert_int_equal(rblk_pread(load.volume, load.slots[0].data, BLOCK, 0), 0);
 	rblk_session_close(load.session);

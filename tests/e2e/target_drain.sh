@@ -51,7 +51,7 @@ done
 kill -INT "$target_pid"
 kill -TERM "$target_pid"
 ended 1
-logged 'stopping: waiting up to 30000 ms'
+logged 'stopping: waiting up to 30s'
 logged 'stopping immediately: received a second signal'
 kill "$copy" 2>/dev/null || true
 wait "$copy" || true
@@ -64,7 +64,7 @@ ended 1
 logged 'stopping: closing volume disk did not end in time'
 target_start --fault delay=close:60s "$scratch/disk"
 kill -INT "$target_pid"
-logged 'stopping: waiting up to 30000 ms'
+logged 'stopping: waiting up to 30s'
 kill -TERM "$target_pid"
 ended 1
 logged 'stopping immediately: received a second signal'

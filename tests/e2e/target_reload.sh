@@ -118,7 +118,7 @@ cp rblkd.conf before.conf
 printf '[volume early]\nstore = memory\nsize = 8K\n[volume b]\npath = %s/b.img\nlock_wait = 30min\n' "$scratch" >> rblkd.conf
 exec 9< b.img
 flock 9
-reloaded "volume b: $scratch/b.img: waiting up to 1800000 ms"
+reloaded "volume b: $scratch/b.img: waiting up to 30min"
 serves '[["a", 1048576], ["fixed", 8192], ["m", 131072]]'
 cp before.conf again.conf
 cp rblkd.conf waiting.conf
@@ -129,7 +129,7 @@ serves '[["a", 1048576], ["fixed", 8192], ["m", 131072]]'
 
 # The wait does not keep the daemon from stopping, either.
 cp waiting.conf rblkd.conf
-reloaded "volume b: $scratch/b.img: waiting up to 1800000 ms"
+reloaded "volume b: $scratch/b.img: waiting up to 30min"
 kill "$target_pid"
 wait "$target_pid" || fail "a waiting reload keeps the daemon from stopping"
 target_pid=

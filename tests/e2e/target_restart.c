@@ -123,7 +123,7 @@ static void one_before_the_other(int signal_number, const char *what)
 		uint64_t pause_us;
 
 		e2e_daemon_begin_again(&next, file.volume, "--cache", "buffered", NULL);
-		e2e_daemon_log_wait(&next, "waiting up to 30000 ms: in use by", 1);
+		e2e_daemon_log_wait(&next, "waiting up to 30s: in use by", 1);
 		longest_pause_us();
 		if (signal_number == SIGTERM)
 			assert_int_equal(e2e_daemon_stop(&server), 0);
@@ -162,7 +162,7 @@ static void address_is_waited_for(void **state)
 	e2e_daemon_start(&server, "--null", "disk=1M", NULL);
 	next = server;
 	e2e_daemon_begin_again(&next, "--null", "disk=1M", NULL);
-	e2e_daemon_log_wait(&next, "Address already in use: waiting up to 30000 ms", 1);
+	e2e_daemon_log_wait(&next, "Address already in use: waiting up to 30s", 1);
 	assert_int_equal(e2e_daemon_stop(&server), 0);
 	e2e_daemon_await(&next);
 	assert_int_equal(e2e_daemon_stop(&next), 0);

@@ -376,7 +376,7 @@ static void predecessor(int locked, int log)
 	while ((got = read(log, text + length, sizeof(text) - 1 - length)) > 0) {
 		length += (size_t)got;
 		text[length] = 0;
-		if (strstr(text, "waiting up to 60000 ms: in use by process"))
+		if (strstr(text, "waiting up to 1min: in use by process"))
 			_exit(0);
 	}
 	_exit(1);

@@ -80,7 +80,7 @@ says 'the volume is missing'
 run 1 attach "$LAB_URI/ram"
 says "$LAB_ADDR:4430/ram: cannot be flushed, and is lost with the target"
 run 2 attach --queues 17 "$LAB_URI/disk"
-says '--queues: 17 is not between 1 and 16'
+says '--queues: "17" is not a number from 1 to 16'
 run 1 attach --name 'two words' "$LAB_URI/disk"
 says 'name "two words"'
 run 1 detach /dev/vda

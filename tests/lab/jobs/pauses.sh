@@ -32,7 +32,7 @@ rblk_kill() {
 hosts() { [ "$1" = one ] && echo "${addresses[0]}" || echo "${addresses[0]},${addresses[1]}"; }
 up_librblk() {
 	rblkd_begin
-	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$(hosts "$1")/disk" --rblk_queues=2 --rblk_give_up=600000)
+	FIO=("--ioengine=external:$RBLK_FIO_ENGINE" "--rblk_uri=rblk://$(hosts "$1")/disk" --rblk_queues=2 --rblk_give_up=10min)
 }
 rblkd_end() { [ -d /pair ] || lab_rblkd_stop; }
 down_librblk() { rblkd_end; }

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* See nearest.h. */
+#include "proto/words/nearest.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define WORD_MAX 64
+
+static unsigned int least(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+static bool same(char a, char b)
+{
+	return a == b || (a == '-' && b == '_') || (a == '_' && b == '-');
+}
+
+/* Letters to insert, drop, exchange or swap with their neighbour (Damerau), row by row. */
+static unsigned int edit_distance(const char *a, const char *b)
+{
+	unsigned int rows[3][WORD_MAX + 1];
+	unsigned int *before = rows[0], *above = rows[1], *row = rows[2];
+	size_t la = strlen(a), lb = strlen(b), i, j;
+
+	if (la > WORD_MAX || lb > WORD_MAX)
+		return WORD_MAX;
+	for (j = 0; j <= lb; j++)
+		above[j] = (unsigned int)j;
+	for (i = 1; i <= la; i++) {
+		unsigned int *spare = before;
+
+		row[0] = (unsigned int)i;
+		for (j = 1; j <= lb; j++) {
+			row[j] = least(above[j], row[j - 1]) + 1;
+			row[j] = least(row[j], above[j - 1] + !same(a[i - 1], b[j - 1]));
+			if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+				row[j] = least(row[j], before[j - 2] + 1);
+		}
+		before = above;
+		above = row;
+		row = spare;
+	}
+	return above[lb];
+}
+
+struct words_nearest words_nearest_to(const char *word)
+{
+	/* Up to a third of the letters wrong is a typing error, more is another word. */
+	return (struct words_nearest){word, NULL, least((unsigned int)strlen(word) / 3 + 1, 4) + 1};
+}
+
+void words_nearest_offer(struct words_nearest *search, const char *candidate)
+{
+	unsigned int wrong = edit_distance(search->word, candidate);
+
+	if (wrong >= search->below)
+		return;
+	search->nearest = candidate;
+	search->below = wrong;
+}

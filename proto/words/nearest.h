@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * "did you mean": the guess at a misspelled verb, option or key. Includes no other room. Pure; any thread.
+ */
+#ifndef RBLK_PROTO_WORDS_NEAREST_H
+#define RBLK_PROTO_WORDS_NEAREST_H
+
+/* A search among words that come one by one. */
+struct words_nearest {
+	const char *word;    /* what was written; of more than 64 letters nothing is guessed */
+	const char *nearest; /* of those that were offered, the first of equals; NULL: none is similar */
+	unsigned int below;  /* the next one needs fewer wrong letters than this */
+};
+
+/* `word` stays the caller's. */
+struct words_nearest words_nearest_to(const char *word);
+/* `candidate` stays the caller's, for as long as nearest is read. '-' and '_' are the same. */
+void words_nearest_offer(struct words_nearest *search, const char *candidate);
+
+#endif
