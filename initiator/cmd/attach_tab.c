@@ -4,6 +4,7 @@
  * its error, so that one mistake does not keep a booting machine from its other volumes.
  */
 #include "initiator/cmd/attach.h"
+#include "proto/words/nearest.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -49,6 +50,16 @@ static void tab_fail(struct attach_entry *entry, const char *format, ...)
 	va_end(args);
 }
 
+static void tab_unknown(struct attach_entry *entry, const char *word)
+{
+	struct words_nearest search = words_nearest_to(word);
+	char hint[WORDS_HINT_BYTES];
+
+	for (const struct cmd_option *option = tab_options; option->name; option++)
+		words_nearest_offer(&search, option->name);
+	tab_fail(entry, "unknown option \"%.64s\"; %s", word, words_hint(&search, "", "see rblktab(5)", hint));
+}
+
 static void tab_option(struct attach_entry *entry, char *word)
 {
 	char *value = strchr(word, '=');
@@ -59,7 +70,7 @@ static void tab_option(struct attach_entry *entry, char *word)
 		*value++ = '\0';
 	option = cmd_option_find(tab_options, word, strlen(word));
 	if (!option)
-		tab_fail(entry, "unknown option \"%.64s\"", word);
+		tab_unknown(entry, word);
 	else if (option->kind == CMD_OPTION_FLAG && value)
 		tab_fail(entry, "%s: takes no value", option->name);
 	else if (option->kind != CMD_OPTION_FLAG && (!value || !*value))

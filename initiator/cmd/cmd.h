@@ -163,7 +163,7 @@ struct cmd_connect {
 	{ "name", 0, CMD_OPTION_TEXT, offsetof(type, connect.name), 0, 0, "NAME",                  \
 	  "the initiator's name, for the target's log and access rules (default: the host's)" },   \
 	{ "key", 0, CMD_OPTION_TEXT, offsetof(type, connect.key), 0, 0, "FILE",                    \
-	  "file with the secret that proves the name, and the target" },                           \
+	  "file with the secret that proves the name, and the target; none (default: RBLK_KEY, or /etc/rblk/key)" },                           \
 	{ "tls", 0, CMD_OPTION_TLS, offsetof(type, connect.tls), 0, 0, "WHEN",                     \
 	  "encrypt TCP with the key: auto (default: to other machines), always, never" },          \
 	{ "digest", 0, CMD_OPTION_FLAG, offsetof(type, connect.digest), 0, 0, NULL,                \
@@ -183,6 +183,8 @@ bool cmd_uri_needs_rdma(const char *text);
 int cmd_uri_check(const char *text, bool volume);
 /* The text for a failure at a target, from a negative errno of librblk. */
 const char *cmd_reason(int error);
+/* The file of --key, or the default without it; NULL: none. */
+const char *cmd_key_file(const char *given);
 /* A connected session; NULL after an error message. */
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options);

@@ -7,7 +7,9 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "initiator/uri.h"
 #include "proto/wire/wire_names.h"
 
@@ -60,6 +62,18 @@ const char *cmd_reason(int error)
 	return strerror(-error);
 }
 
+#define KEY_FILE "/etc/rblk/key"
+
+const char *cmd_key_file(const char *given)
+{
+	const char *path = given ? given : getenv("RBLK_KEY");
+
+	/* Root's file is no other user's: without it they are who they were before. */
+	if (!path)
+		return access(KEY_FILE, R_OK) == 0 ? KEY_FILE : NULL;
+	return *path && strcmp(path, "none") != 0 ? path : NULL;
+}
+
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options)
 {
@@ -74,7 +88,7 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->tos = (uint32_t)connect->tos;
 	options->ack_timeout = (uint32_t)connect->ack_timeout;
 	options->initiator_name = connect->name;
-	options->key_file = connect->key;
+	options->key_file = cmd_key_file(connect->key);
 	options->tls = connect->tls;
 	options->digest = connect->digest;
 	options->interruptible = true; /* where a verb has handlers */

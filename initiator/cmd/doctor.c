@@ -158,7 +158,7 @@ static void doctor_connect(struct doctor_connection *connection)
 		.connect_timeout_ms = (uint32_t)values.connect.timeout_ms,
 		.device = values.connect.device,
 		.initiator_name = values.connect.name,
-		.key_file = values.connect.key,
+		.key_file = cmd_key_file(values.connect.key),
 		.tls = values.connect.tls,
 		.digest = values.connect.digest,
 		.queues = cmd_paths_hosts(connection->uri),

@@ -5,6 +5,7 @@
 #include "initiator/cmd/cmd.h"
 #include "initiator/cmd/discover.h"
 #include "proto/program/program.h"
+#include "proto/words/nearest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,14 @@ static int main_version(char **argv, int argc)
 
 static int main_unknown(const char *name)
 {
-	cmd_error("unknown verb \"%s\"; see rblk --help", name);
+	struct words_nearest search = words_nearest_to(name);
+	char hint[WORDS_HINT_BYTES];
+
+	for (size_t i = 0; cmd_verbs[i]; i++)
+		words_nearest_offer(&search, cmd_verbs[i]->name);
+	words_nearest_offer(&search, "help");
+	words_nearest_offer(&search, "version");
+	cmd_error("unknown verb \"%.64s\"; %s", name, words_hint(&search, "", "see rblk --help", hint));
 	return CMD_USAGE;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Owns the tables of the command line: the verbs, and how the options of each are parsed and explained. */
 #include "initiator/cmd/cmd.h"
+#include "proto/words/nearest.h"
 #include "proto/words/units.h"
 
 #include <errno.h>
@@ -96,6 +97,20 @@ static const struct cmd_option *options_find_letter(const struct cmd_option *opt
 	return NULL;
 }
 
+/* length: of a long option's name, which may be misspelled; 0: a letter. */
+static void options_unknown(const struct cmd_verb *verb, const char *argument, size_t length)
+{
+	char name[WORDS_NEAREST_MAX + 1], see[64], hint[WORDS_HINT_BYTES];
+	struct words_nearest search;
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, argument + 2);
+	search = words_nearest_to(name);
+	for (const struct cmd_option *option = verb->options; length && option->name; option++)
+		words_nearest_offer(&search, option->name);
+	snprintf(see, sizeof(see), "see rblk %s --help", verb->name);
+	cmd_error("%s: unknown option %s; %s", verb->name, argument, words_hint(&search, "--", see, hint));
+}
+
 /*
  * One argument that begins with '-': "--name", "--name=value", "-n". Its value may be the next
  * argument, then *taken is 1.
@@ -115,7 +130,7 @@ static int options_take(const struct cmd_verb *verb, const char *argument, const
 	else
 		option = argument[2] ? NULL : options_find_letter(verb->options, argument[1]);
 	if (!option) {
-		cmd_error("%s: unknown option %s; see rblk %s --help", verb->name, argument, verb->name);
+		options_unknown(verb, argument, is_long ? length : 0);
 		return -EINVAL;
 	}
 	if (!strcmp(option->name, "help")) {

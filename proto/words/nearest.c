@@ -3,9 +3,8 @@
 #include "proto/words/nearest.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
-
-#define WORD_MAX 64
 
 static unsigned int least(unsigned int a, unsigned int b)
 {
@@ -20,12 +19,12 @@ static bool same(char a, char b)
 /* Letters to insert, drop, exchange or swap with their neighbour (Damerau), row by row. */
 static unsigned int edit_distance(const char *a, const char *b)
 {
-	unsigned int rows[3][WORD_MAX + 1];
+	unsigned int rows[3][WORDS_NEAREST_MAX + 1];
 	unsigned int *before = rows[0], *above = rows[1], *row = rows[2];
 	size_t la = strlen(a), lb = strlen(b), i, j;
 
-	if (la > WORD_MAX || lb > WORD_MAX)
-		return WORD_MAX;
+	if (la > WORDS_NEAREST_MAX || lb > WORDS_NEAREST_MAX)
+		return WORDS_NEAREST_MAX;
 	for (j = 0; j <= lb; j++)
 		above[j] = (unsigned int)j;
 	for (i = 1; i <= la; i++) {
@@ -59,4 +58,14 @@ void words_nearest_offer(struct words_nearest *search, const char *candidate)
 		return;
 	search->nearest = candidate;
 	search->below = wrong;
+}
+
+const char *words_hint(const struct words_nearest *search, const char *dashes, const char *otherwise,
+		       char text[WORDS_HINT_BYTES])
+{
+	if (search->nearest)
+		snprintf(text, WORDS_HINT_BYTES, "did you mean \"%s%.80s\"?", dashes, search->nearest);
+	else
+		snprintf(text, WORDS_HINT_BYTES, "%s", otherwise);
+	return text;
 }

@@ -5,9 +5,11 @@
 #ifndef RBLK_PROTO_WORDS_NEAREST_H
 #define RBLK_PROTO_WORDS_NEAREST_H
 
+#define WORDS_NEAREST_MAX 64
+
 /* A search among words that come one by one. */
 struct words_nearest {
-	const char *word;    /* what was written; of more than 64 letters nothing is guessed */
+	const char *word;    /* what was written; of more than WORDS_NEAREST_MAX letters nothing is guessed */
 	const char *nearest; /* of those that were offered, the first of equals; NULL: none is similar */
 	unsigned int below;  /* the next one needs fewer wrong letters than this */
 };
@@ -16,5 +18,10 @@ struct words_nearest {
 struct words_nearest words_nearest_to(const char *word);
 /* `candidate` stays the caller's, for as long as nearest is read. '-' and '_' are the same. */
 void words_nearest_offer(struct words_nearest *search, const char *candidate);
+
+#define WORDS_HINT_BYTES 128
+/* What to do about it, in `text`: did you mean "--sort"?, with `dashes` before the nearest; without one, `otherwise`. */
+const char *words_hint(const struct words_nearest *search, const char *dashes, const char *otherwise,
+		       char text[WORDS_HINT_BYTES]);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/wire/wire_check.h"
+#include "proto/words/nearest.h"
 #include "target/base/error.h"
 #include "target/control/config.h"
 #include "target/control/document.h"
@@ -75,11 +76,10 @@ static const struct tgt_option *option_of(const struct arguments *arguments, int
 	return NULL;
 }
 
-static int unknown_option(char **argv, char *error)
+static int unknown_option(const struct arguments *arguments, char **argv, char *error)
 {
-	char name[64] = "", meant[64];
-	const char *nearest;
-	char *next;
+	char name[WORDS_NEAREST_MAX + 3], hint[WORDS_HINT_BYTES];
+	struct words_nearest search;
 
 	if (optopt && optopt < LONG_BASE)
 		return tgt_error(error, -EINVAL, "unknown option \"-%c\"; see rblkd --help",
@@ -87,15 +87,11 @@ static int unknown_option(char **argv, char *error)
 	if (optopt)
 		return tgt_error(error, -EINVAL, "%s: takes no value", argv[optind - 1]);
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(argv[optind - 1], "="), argv[optind - 1]);
-	nearest = tgt_option_suggest(name + strspn(name, "-"), TGT_ON_COMMAND_LINE);
-	if (!nearest)
-		return tgt_error(error, -EINVAL, "unknown option \"%s\"; see rblkd --help", name);
-	snprintf(meant, sizeof(meant), "%s", nearest);
-	for (next = meant; *next; next++)
-		if (*next == '_')
-			*next = '-';
-	return tgt_error(error, -EINVAL, "unknown option \"%s\"; did you mean \"--%s\"?", name,
-			 meant);
+	search = words_nearest_to(name + strspn(name, "-"));
+	for (unsigned int i = 0; arguments->longs[i].name; i++)
+		words_nearest_offer(&search, arguments->longs[i].name);
+	return tgt_error(error, -EINVAL, "unknown option \"%s\"; %s", name,
+			 words_hint(&search, "--", "see rblkd --help", hint));
 }
 
 static int arguments_read(struct arguments *arguments, int argc, char **argv, char *error)
@@ -111,7 +107,7 @@ static int arguments_read(struct arguments *arguments, int argc, char **argv, ch
 		if (code == -1)
 			break;
 		if (code == '?')
-			return unknown_option(argv, error);
+			return unknown_option(arguments, argv, error);
 		if (code == ':')
 			return tgt_error(error, -EINVAL, "%s: needs a value", argv[optind - 1]);
 		given->option = code == 1 ? NULL : option_of(arguments, code);

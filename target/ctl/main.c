@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/program/program.h"
+#include "proto/words/nearest.h"
 #include "target/ctl/ctl.h"
 
 static const struct ctl_verb *verb_find(const char *name)
@@ -33,7 +34,14 @@ static bool is(const char *text, const char *name, const char *option, const cha
 
 static int unknown(const char *name)
 {
-	ctl_error("unknown verb \"%.64s\"; see rblkctl --help", name);
+	struct words_nearest search = words_nearest_to(name);
+	char hint[WORDS_HINT_BYTES];
+
+	for (unsigned int i = 0; ctl_verbs[i].name; i++)
+		words_nearest_offer(&search, ctl_verbs[i].name);
+	words_nearest_offer(&search, "help");
+	words_nearest_offer(&search, "version");
+	ctl_error("unknown verb \"%.64s\"; %s", name, words_hint(&search, "", "see rblkctl --help", hint));
 	return CTL_USAGE;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Options by table: parsing and --help from the same entries. Operands and options may be mixed. */
 #include "target/ctl/ctl.h"
+#include "proto/words/nearest.h"
 #include "proto/words/units.h"
 
 #include <stdio.h>
@@ -60,6 +61,20 @@ static bool option_store(const struct ctl_option *option, struct ctl_values *val
 	return false;
 }
 
+/* length: of a long option's name, which may be misspelled; 0: a letter. */
+static void option_unknown(const struct ctl_verb *verb, const char *argument, size_t length)
+{
+	char name[WORDS_NEAREST_MAX + 1], see[64], hint[WORDS_HINT_BYTES];
+	struct words_nearest search;
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, argument + 2);
+	search = words_nearest_to(name);
+	for (unsigned int i = 0; length && verb->options[i]; i++)
+		words_nearest_offer(&search, verb->options[i]->name);
+	snprintf(see, sizeof(see), "see rblkctl %s --help", verb->name);
+	ctl_error("%s: unknown option %s; %s", verb->name, argument, words_hint(&search, "--", see, hint));
+}
+
 /* One argument that begins with '-'. *taken: the next one is its value. */
 static bool option_take(const struct ctl_verb *verb, struct ctl_values *values,
 			const char *argument, const char *next, int *taken)
@@ -75,8 +90,7 @@ static bool option_take(const struct ctl_verb *verb, struct ctl_values *values,
 	else if (!argument[2])
 		option = option_find(verb, NULL, 0, argument[1]);
 	if (!option) {
-		ctl_error("%s: unknown option %s; see rblkctl %s --help", verb->name, argument,
-			  verb->name);
+		option_unknown(verb, argument, is_long ? length : 0);
 		return false;
 	}
 	if (option->kind == CTL_OPTION_FLAG && value) {

@@ -4,6 +4,7 @@
 # and assertions on what a command printed and returned. It is sourced, and expects RBLK and RBLKD
 # (the programs) in the environment.
 set -euo pipefail
+export RBLK_KEY= # not the machine's /etc/rblk/key
 
 scratch=$(mktemp -d)
 target_pid=

@@ -64,6 +64,40 @@ log_has 'initiator db1 has proven its name'
 expect 0 "$RBLK" list --name db1 --json --key db1.key "$target"
 json_is '[.volumes[].volume] == ["data", "free"]'
 expect 0 "$RBLK" ping --name db1 --key db1.key --count 1 "$target"
+# Without --key: RBLK_KEY's file, or that of the system if it is set in no way; "none" and an empty one are no key.
+unproven="the target has a secret for this initiator's name, which has to be proven with its key"
+RBLK_KEY=db1.key expect 0 "$RBLK" info --name db1 "$target/data"
+RBLK_KEY=other.key expect 0 "$RBLK" info --name db1 --key db1.key "$target/data"
+RBLK_KEY=absent.key expect 1 "$RBLK" info --name db1 "$target/data"
+err_has "key file absent.key: No such file or directory"
+RBLK_KEY=none expect 1 "$RBLK" info --name db1 "$target/data"
+err_has "$unproven"
+RBLK_KEY=db1.key expect 1 "$RBLK" info --name db1 --key none "$target/data"
+err_has "$unproven"
+RBLK_KEY=db1.key expect 0 "$RBLK" doctor --name db1 --json "$target"
+json_is '[.. | objects | .proven? | select(. != null)] == [true]'
+mkdir -p etc/rblk
+cp -L /etc/passwd /etc/nsswitch.conf /etc/ld.so.cache etc/ 2> /dev/null || true
+cp db1.key etc/rblk/key
+# elsewhere STATUS COMMAND...: expect, on a machine with this /etc.
+elsewhere() {
+	local status=$1
+	shift
+	expect "$status" unshare -rm sh -c 'mount --bind etc /etc && exec "$@"' sh env -u RBLK_KEY "$@"
+}
+if unshare -rm mount --bind etc /etc 2> /dev/null; then
+	elsewhere 0 "$RBLK" info --name db1 "$target/data"
+	elsewhere 1 "$RBLK" info --name db1 --key none "$target/data"
+	err_has "$unproven"
+	chmod 644 etc/rblk/key
+	elsewhere 1 "$RBLK" info --name db1 "$target/data"
+	err_has "key file /etc/rblk/key: has mode 0644"
+	rm etc/rblk/key
+	elsewhere 1 "$RBLK" info --name db1 "$target/data"
+	err_has "$unproven"
+else
+	echo "SKIPPED: /etc/rblk/key: no namespaces for this user"
+fi
 # Another secret, none, and another name with this one.
 expect 1 "$RBLK" info --name db1 --key other.key "$target/data"
 err_has "queue 0: $wrong"

@@ -28,6 +28,10 @@ expect 2 "$RBLKCTL" frobnicate
 err_has 'unknown verb "frobnicate"'
 expect 2 "$RBLKCTL" status --frobnicate
 err_has 'unknown option --frobnicate; see rblkctl status --help'
+expect 2 "$RBLKCTL" volume
+err_has 'unknown verb "volume"; did you mean "volumes"?'
+expect 2 "$RBLKCTL" top --intervall=2
+err_has 'top: unknown option --intervall=2; did you mean "--interval"?'
 expect 2 "$RBLKCTL" status more
 err_has 'usage: rblkctl status [OPTION]...'
 expect 2 "$RBLKCTL" top --interval soon
