@@ -20,7 +20,10 @@ struct words_nearest words_nearest_to(const char *word);
 void words_nearest_offer(struct words_nearest *search, const char *candidate);
 
 #define WORDS_HINT_BYTES 128
-/* What to do about it, in `text`: did you mean "--sort"?, with `dashes` before the nearest; without one, `otherwise`. */
+/*
+ * Fills `text` with: did you mean "--sort"?, `dashes` before the nearest word; or with `otherwise` if none is similar.
+ * Returns `text`.
+ */
 const char *words_hint(const struct words_nearest *search, const char *dashes, const char *otherwise,
 		       char text[WORDS_HINT_BYTES]);
 
