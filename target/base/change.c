@@ -4,6 +4,21 @@
 
 #include <stdlib.h>
 
+void tgt_settings_free(struct tgt_settings *settings)
+{
+	if (!settings)
+		return;
+	for (unsigned int i = 0; i < settings->count; i++) {
+		free(settings->list[i].section);
+		free(settings->list[i].key);
+		free(settings->list[i].value);
+		free(settings->list[i].filed);
+	}
+	free(settings->list);
+	free(settings->unreadable);
+	free(settings);
+}
+
 void tgt_change_fini(struct tgt_change *change)
 {
 	for (unsigned int i = 0; i < change->edit_count; i++) {

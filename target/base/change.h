@@ -29,7 +29,8 @@ struct tgt_edit {
 	char *key, *value;
 };
 
-enum tgt_change_kind { TGT_CHANGE_RELOAD, TGT_CHANGE_EDIT, TGT_CHANGE_SAVE };
+/* SHOW changes nothing: what is in force, and what the files have. */
+enum tgt_change_kind { TGT_CHANGE_RELOAD, TGT_CHANGE_EDIT, TGT_CHANGE_SAVE, TGT_CHANGE_SHOW };
 
 struct tgt_change {
 	enum tgt_change_kind kind;
@@ -44,6 +45,21 @@ struct tgt_change {
 
 #define TGT_RESTART_BYTES 512
 
+/* A setting that has a value, or whose files say so. Texts are owned. */
+struct tgt_setting {
+	char *section; /* "volume data" */
+	char *key;
+	char *value; /* in force; NULL: it has none, as the section is not in force */
+	char *filed; /* by the files; NULL: likewise, or they cannot be read */
+	bool standard; /* the default, by both */
+};
+
+struct tgt_settings {
+	struct tgt_setting *list; /* in force, then what only the files have */
+	unsigned int count;
+	char *unreadable; /* why the files cannot be read; NULL: they can */
+};
+
 struct tgt_change_result {
 	int status; /* 0, or negative errno: `words` says why, and what it was before is in force */
 	unsigned int added, removed, changed; /* volumes */
@@ -52,6 +68,7 @@ struct tgt_change_result {
 	bool unsaved;	       /* the files do not have all that is in force */
 	char restart[TGT_RESTART_BYTES]; /* settings that only a restart changes: "credits, queues" */
 	char words[TGT_ERROR_BYTES];	 /* of an error; or about what is unserved */
+	struct tgt_settings *settings;	 /* of SHOW: its taker's; else NULL */
 };
 
 /* The last time that the files were read again. */
@@ -75,5 +92,6 @@ struct tgt_changer {
 };
 
 void tgt_change_fini(struct tgt_change *change);
+void tgt_settings_free(struct tgt_settings *settings); /* NULL: no effect */
 
 #endif

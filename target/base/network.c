@@ -61,6 +61,22 @@ int tgt_network_parse(const char *text, struct tgt_network *network, char *why)
 	return 0;
 }
 
+void tgt_network_format(const struct tgt_network *network, char text[TGT_NETWORK_BYTES])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	bool v4 = network->bits >= MAPPED_BITS && !memcmp(network->address, mapped, sizeof(mapped));
+	unsigned int bits = network->bits - (v4 ? MAPPED_BITS : 0);
+	size_t length;
+
+	strcpy(text, "local");
+	if (network->local)
+		return;
+	inet_ntop(v4 ? AF_INET : AF_INET6, network->address + (v4 ? 12 : 0), text, TGT_NETWORK_BYTES);
+	length = strlen(text);
+	if (bits < (v4 ? 32 : 128))
+		snprintf(text + length, TGT_NETWORK_BYTES - length, "/%u", bits);
+}
+
 bool tgt_network_has(const struct tgt_network *network, const uint8_t address[16], bool local)
 {
 	if (network->local)

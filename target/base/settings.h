@@ -96,6 +96,7 @@ struct tgt_initiator_config {
 	struct tgt_limit_config limit; /* of all of that name together */
 	unsigned int weight; /* turns that each of its sessions has when a store is full */
 	struct rblk_secrets *secrets; /* a reference; NULL: nothing has to prove the name */
+	char *secret_files; /* "PATH, PATH", owned; NULL: none */
 	char *source; /* "file:line", for messages */
 };
 

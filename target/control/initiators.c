@@ -3,6 +3,7 @@
 #include "target/control/initiators.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -149,6 +150,7 @@ int tgt_initiator_add_secrets(struct tgt_initiator_config *initiator, const char
 {
 	char words[RBLK_SECRET_ERROR_BYTES], advice[TGT_DENIED_BYTES] = "";
 	struct rblk_secrets *more = rblk_secrets_read(path, words), *all = NULL;
+	char *files;
 
 	if (more)
 		all = rblk_secrets_join(initiator->secrets, more, words);
@@ -159,6 +161,11 @@ int tgt_initiator_add_secrets(struct tgt_initiator_config *initiator, const char
 		return tgt_error(why, -EINVAL, "%s: %s%s", path, words, advice);
 	rblk_secrets_put(initiator->secrets);
 	initiator->secrets = all;
+	if (asprintf(&files, "%s%s%s", initiator->secret_files ? initiator->secret_files : "",
+		     initiator->secret_files ? ", " : "", path) < 0)
+		return tgt_error(why, -ENOMEM, "%s: out of memory", path);
+	free(initiator->secret_files);
+	initiator->secret_files = files;
 	return 0;
 }
 
@@ -182,6 +189,7 @@ void tgt_initiators_fini(struct tgt_config *config)
 		free(config->initiators[i].networks);
 		free(config->initiators[i].grants);
 		free(config->initiators[i].source);
+		free(config->initiators[i].secret_files);
 		rblk_secrets_put(config->initiators[i].secrets);
 	}
 	free(config->initiators);

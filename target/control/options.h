@@ -81,6 +81,11 @@ bool tgt_option_adds(const struct tgt_option *option);
 /* Sets every option with one of `places` that has a default. */
 void tgt_options_default(void *object, unsigned int places);
 
+/* -- options_format.c ----------------------------------------------------------------------- */
+
+/* Writes the option's field as a file would have it (of a secret its file); nothing if it has no value. */
+void tgt_option_format(const struct tgt_option *option, const void *object, FILE *out);
+
 /* -- options_parse.c ------------------------------------------------------------------------ */
 
 struct tgt_document;

@@ -19,6 +19,7 @@
 #include "target/base/unserved.h"
 #include "target/control/document.h"
 #include "target/control/options.h"
+#include "target/control/settings_show.h"
 #include "target/store/path.h"
 
 #define NS_PER_S 1000000000ull
@@ -223,8 +224,9 @@ static void reloader_change(struct tgt_reloader *reloader, const struct tgt_chan
 	char error[TGT_ERROR_BYTES];
 
 	memset(result, 0, sizeof(*result));
-	tgt_log(TGT_LOG_INFO, "control: %s, as user %u (process %d) asked", what[change->kind],
-		(unsigned int)change->uid, (int)change->pid);
+	if (change->kind != TGT_CHANGE_SHOW)
+		tgt_log(TGT_LOG_INFO, "control: %s, as user %u (process %d) asked", what[change->kind],
+			(unsigned int)change->uid, (int)change->pid);
 	switch (change->kind) {
 	case TGT_CHANGE_RELOAD:
 		result->status = change_reload(reloader, change->force, result, error);
@@ -234,6 +236,11 @@ static void reloader_change(struct tgt_reloader *reloader, const struct tgt_chan
 		break;
 	case TGT_CHANGE_SAVE:
 		result->status = change_save(reloader, change->force, error);
+		break;
+	case TGT_CHANGE_SHOW:
+		result->status = tgt_settings_show(reloader->options.argc, reloader->options.argv, reloader->options.config,
+						   &result->settings);
+		tgt_error(error, 0, "out of memory");
 		break;
 	}
 	if (result->status < 0)
@@ -269,7 +276,9 @@ static void reloader_take(struct tgt_reloader *reloader)
 	reloader_change(reloader, &change, &result);
 	tgt_change_fini(&change);
 	pthread_mutex_lock(&reloader->lock);
-	reloader->results[++reloader->done % RESULTS_MAX] = result;
+	/* Whoever asked for the former one has gone. */
+	tgt_settings_free(reloader->results[++reloader->done % RESULTS_MAX].settings);
+	reloader->results[reloader->done % RESULTS_MAX] = result;
 	eventfd_write(reloader->changer.fd, 1);
 }
 
@@ -351,11 +360,12 @@ static bool changer_ended(void *context, uint64_t number, struct tgt_change_resu
 
 	pthread_mutex_lock(&reloader->lock);
 	ended = number <= reloader->done;
-	if (ended)
-		*result = reloader->results[number % RESULTS_MAX];
 	if (ended && reloader->done - number >= RESULTS_MAX) {
 		memset(result, 0, sizeof(*result));
 		result->status = tgt_error(result->words, -ESTALE, "it has ended too long ago");
+	} else if (ended) {
+		*result = reloader->results[number % RESULTS_MAX];
+		reloader->results[number % RESULTS_MAX].settings = NULL;
 	}
 	pthread_mutex_unlock(&reloader->lock);
 	return ended;
@@ -388,6 +398,8 @@ static void reloader_free(struct tgt_reloader *reloader)
 {
 	for (unsigned int i = 0; i < reloader->queued; i++)
 		tgt_change_fini(&reloader->queue[i]);
+	for (unsigned int i = 0; i < RESULTS_MAX; i++)
+		tgt_settings_free(reloader->results[i].settings);
 	tgt_document_fini(&reloader->document);
 	if (reloader->changer.fd >= 0)
 		close(reloader->changer.fd);

@@ -17,7 +17,7 @@
 
 #define CTL_SOCKET "/run/rblkd/control"
 
-/* The program's exit status; in the manual under EXIT STATUS. CTL_PROBLEMS: the daemon says that something is wrong. */
+/* The program's exit status; in the manual under EXIT STATUS. CTL_PROBLEMS: status has problems, diff differences. */
 enum ctl_exit { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_PROBLEMS = 3 };
 
 /* The values of all options. */
@@ -26,7 +26,7 @@ struct ctl_values {
 	bool json, help, force;
 	uint64_t interval_ms, count; /* count 0: without end */
 	const char *sort, *filter;
-	bool follow;
+	bool follow, all;
 };
 
 enum ctl_option_kind { CTL_OPTION_FLAG, CTL_OPTION_TEXT, CTL_OPTION_NUMBER, CTL_OPTION_TIME };
@@ -110,6 +110,8 @@ int ctl_set(const struct ctl_values *values, char **operands, int count);
 int ctl_remove(const struct ctl_values *values, char **operands, int count);
 int ctl_reload(const struct ctl_values *values, char **operands, int count);
 int ctl_save(const struct ctl_values *values, char **operands, int count);
+int ctl_settings(const struct ctl_values *values, char **operands, int count);
+int ctl_diff(const struct ctl_values *values, char **operands, int count);
 int ctl_kick(const struct ctl_values *values, char **operands, int count);
 int ctl_drain(const struct ctl_values *values, char **operands, int count);
 /* A line, if changes are not in the configuration's files. */

@@ -32,6 +32,11 @@ static const struct ctl_option *const options_force[] = {
 static const struct ctl_option option_follow = {
 	"follow", 'f', CTL_OPTION_FLAG, VALUE(follow), 0, 0, NULL, NULL, "go on with each new one"};
 
+static const struct ctl_option option_all = {
+	"all", 'a', CTL_OPTION_FLAG, VALUE(all), 0, 0, NULL, NULL, "defaults, too"};
+static const struct ctl_option *const options_all[] = {
+	&option_socket, &option_json, &option_all, &option_help, NULL};
+
 static const struct ctl_option *const options_events[] = {&option_socket, &option_json,
 							  &option_follow, &option_help, NULL};
 static const struct ctl_option *const options_common[] = {
@@ -58,6 +63,8 @@ const struct ctl_verb ctl_verbs[] = {
 	 options_force, ctl_remove},
 	{"reload", "", NULL, "read the configuration files again", 0, options_force, ctl_reload},
 	{"save", "", NULL, "write the configuration files", 0, options_force, ctl_save},
+	{"show", "", NULL, "the configuration that is in force", 0, options_all, ctl_settings},
+	{"diff", "", NULL, "how that differs from the configuration files", 0, options_common, ctl_diff},
 	{"kick", "INITIATOR|SESSION", NULL, "end an initiator's sessions, or one session", 1,
 	 options_common, ctl_kick},
 	{"drain", "", NULL, "finish what is in flight and stop the daemon", 0, options_common,

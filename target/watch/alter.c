@@ -145,6 +145,29 @@ static json_t *result_restart(const char *names)
 	return array;
 }
 
+static json_t *text_or_null(const char *text)
+{
+	return text ? tgt_rpc_text(text) : json_null();
+}
+
+/* Frees the settings. */
+static json_t *result_settings(struct tgt_settings *settings, bool unsaved)
+{
+	json_t *array = json_array(), *result;
+
+	for (unsigned int i = 0; i < settings->count; i++) {
+		const struct tgt_setting *setting = &settings->list[i];
+
+		json_array_append_new(array, json_pack("{s:s, s:s, s:o, s:o, s:b}", "section", setting->section, "key",
+						       setting->key, "value", text_or_null(setting->value), "in_files",
+						       text_or_null(setting->filed), "default", setting->standard));
+	}
+	result = json_pack("{s:o, s:o, s:b}", "settings", array, "files_unreadable", text_or_null(settings->unreadable),
+			   "unsaved_changes", unsaved);
+	tgt_settings_free(settings);
+	return result;
+}
+
 json_t *tgt_alter(struct tgt_rpc_call *call, const struct tgt_changer *changer,
 		  enum tgt_change_kind kind)
 {
@@ -162,6 +185,8 @@ json_t *tgt_alter(struct tgt_rpc_call *call, const struct tgt_changer *changer,
 	*call->caller->job = 0;
 	if (result.status < 0)
 		return tgt_rpc_fail(call, TGT_RPC_FAILED, "%s", result.words);
+	if (result.settings)
+		return result_settings(result.settings, result.unsaved);
 	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:b}", "added", (int)result.added, "removed",
 			 (int)result.removed, "changed", (int)result.changed, "not_served",
 			 (int)result.unserved, "reason",

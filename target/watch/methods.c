@@ -160,6 +160,11 @@ static json_t *method_save(struct tgt_rpc_call *call)
 	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_SAVE);
 }
 
+static json_t *method_show(struct tgt_rpc_call *call)
+{
+	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_SHOW);
+}
+
 static json_t *method_kick(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
@@ -197,6 +202,7 @@ const struct tgt_rpc_method tgt_methods[] = {
 	{"reload", method_reload, {"force", NULL}},
 	{"change", method_change, {"edits", "force", NULL}},
 	{"save", method_save, {"force", NULL}},
+	{"show", method_show, {NULL}},
 	{"kick", method_kick, {"initiator", "session", NULL}},
 	{"drain", method_drain, {NULL}},
 	{NULL, NULL, {NULL}},

@@ -96,6 +96,14 @@ json_is '.needs_restart == ["queues"]'
 asked 0 change remove volume more
 asked 0 change save
 asked 0 change reload
+asked 0 settings show
+asked 0 settings show --all
+asked 3 settings diff
+json_is '[.settings[].key] == ["queues"]'
+asked 0 change add volume more store=memory size=1M
+asked 3 settings diff
+json_is 'any(.settings[]; .section == "volume more" and .in_files == null)'
+asked 0 change remove volume more
 asked 0 kick kick watched
 json_is '.sessions[0].initiator == "watched"'
 exec 7>&-
