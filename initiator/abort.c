@@ -163,7 +163,7 @@ static bool cancel_parked(struct rblk_session *session, const struct ini_origin 
 			continue;
 		}
 		found = true;
-		if (parked->state == INI_PARKED_LOST) {
+		if (!ini_parked_fenced(parked)) {
 			parked->end = -ECANCELED;
 			link = &parked->next;
 			continue;

@@ -264,13 +264,23 @@ static int restart(struct rblk_volume *volume, const struct ini_io *io)
 	return slot ? start_slot(volume, slot, io) : -EAGAIN;
 }
 
+/* As above; another error is its end. */
+static int resume(const struct ini_parked *parked)
+{
+	if (parked->state != INI_PARKED_READY)
+		return -EBUSY;
+	if (parked->end)
+		return ini_reopen_ready(parked->volume) == -EBUSY ? -EBUSY : parked->end;
+	return restart(parked->volume, &parked->io);
+}
+
 void ini_io_resume(struct rblk_session *session)
 {
 	struct ini_parking *parking = &session->parking;
 	struct ini_parked **link = &parking->waiting, *parked;
 
 	while (parking->ready && (parked = *link)) {
-		int err = parked->state == INI_PARKED_READY ? restart(parked->volume, &parked->io) : -EBUSY;
+		int err = resume(parked);
 
 		if (err == -EAGAIN)
 			return; /* completions give credits back, and the next turn looks again */

@@ -47,7 +47,7 @@ struct ini_parked {
 	struct rblk_result result; /* DONE */
 	u16 queue;		   /* LOST */
 	u8 state;		   /* enum ini_parked_state */
-	int end;		   /* LOST: it is not sent again, but ends with this error; 0: it is */
+	int end;		   /* it is not sent again, but ends with this error when it is fenced; 0: it is */
 };
 
 struct ini_parking {

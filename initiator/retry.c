@@ -157,13 +157,24 @@ static bool outcome_unknown(const struct ini_parked *parked, bool renewed)
 	return renewed && parked->io.opcode == RBLK_OP_COMPARE_AND_WRITE;
 }
 
+/* After a new epoch the OPEN of its volume is its fence (F5). */
+static bool needs_no_open(const struct ini_parked *parked)
+{
+	return parked->volume->epoch == parked->volume->session->core.epoch || !core_lost_needs_fence(parked->io.opcode);
+}
+
+bool ini_parked_fenced(const struct ini_parked *parked)
+{
+	return parked->state == INI_PARKED_READY && (!(parked->io.flags & RBLK_CMD_RETRY) || needs_no_open(parked));
+}
+
 /* A LOST one is READY, or ends if it is not to be sent again. The link to what is behind it. */
 static struct ini_parked **let_go(struct rblk_session *session, struct ini_parked **link)
 {
 	struct ini_parking *parking = &session->parking;
 	struct ini_parked *parked = *link;
 
-	if (parked->end) {
+	if (parked->end && needs_no_open(parked)) {
 		ini_parking_finish(parking, ini_parking_unlink(parking, link), parked->end);
 		return link;
 	}
@@ -175,18 +186,15 @@ static struct ini_parked **let_go(struct rblk_session *session, struct ini_parke
 
 void ini_parked_release(struct rblk_session *session, u16 queue, bool renewed)
 {
-	struct ini_parking *parking = &session->parking;
-	struct ini_parked **link = &parking->waiting, *parked;
+	struct ini_parked **link = &session->parking.waiting, *parked;
 
 	while ((parked = *link)) {
 		if (parked->state != INI_PARKED_LOST || parked->queue != queue) {
 			link = &parked->next;
 			continue;
 		}
-		if (outcome_unknown(parked, renewed)) {
-			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
-			continue;
-		}
+		if (outcome_unknown(parked, renewed))
+			parked->end = -EIO;
 		parked->io.flags |= RBLK_CMD_RETRY;
 		link = let_go(session, link);
 	}
@@ -245,7 +253,7 @@ void ini_parked_renew(struct rblk_session *session)
 	struct ini_parked **link = &parking->waiting, *parked;
 
 	while ((parked = *link)) {
-		if (parked->state == INI_PARKED_READY && parked->io.flags & RBLK_CMD_RETRY &&
+		if (parked->state == INI_PARKED_READY && parked->io.flags & RBLK_CMD_RETRY && !parked->end &&
 		    outcome_unknown(parked, true))
 			ini_parking_finish(parking, ini_parking_unlink(parking, link), -EIO);
 		else

@@ -30,6 +30,8 @@ void ini_parked_release_harmless(struct rblk_session *session, u16 queue);
  */
 void ini_parked_release_volume(struct rblk_session *session, u16 queue, u32 handle);
 u32 ini_parked_next_volume(const struct rblk_session *session, u16 queue, u32 handle);
+/* Can nothing of it be in flight any more? It may be called back as lost (F5). */
+bool ini_parked_fenced(const struct ini_parked *parked);
 /* A new epoch begins: commands that may have been done in the old one, and must not be done
  * twice, fail (F8). */
 void ini_parked_renew(struct rblk_session *session);

@@ -63,16 +63,13 @@ static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	unsigned int i;
 
 	/*
-	 * A queue that is live has its memory; one that is accepted later is compared with
-	 * disk_bytes then (works.c).
+	 * All may have been lost since the volume was opened; one that is accepted later is compared
+	 * with disk_bytes then (works.c).
 	 */
 	spin_lock_irq(&session->core_lock);
-	for (i = 0; i < session->hw_queues; i++) {
-		if (session->core.queue[i].state != CORE_QUEUE_LIVE)
-			continue;
-		max_bytes = min(max_bytes, rblk_memory_max_bytes(session->queues[i]));
-		max_bytes = min(max_bytes, session->queues[i]->max_io_bytes);
-	}
+	for (i = 0; i < session->hw_queues; i++)
+		if (session->queues[i]->accepted_bytes)
+			max_bytes = min(max_bytes, session->queues[i]->accepted_bytes);
 	if (max_bytes >= PAGE_SIZE)
 		session->disk_bytes = max(session->disk_bytes, max_bytes);
 	spin_unlock_irq(&session->core_lock);

@@ -124,6 +124,7 @@ struct rblk_queue {
 	u16 wanted;   /* what receives and memory were made for */
 	u16 max_batch;
 	u32 features, command_bytes, max_io_bytes, keepalive_ms;
+	u32 accepted_bytes; /* the longest command that it could do when last accepted; core_lock */
 	u32 capsule_bytes; /* data of one WRITE that fits a message, beside its descriptor */
 
 	spinlock_t lock; /* what is posted, and in what order; innermost */

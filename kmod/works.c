@@ -47,8 +47,10 @@ static bool rblk_works_check_limits(struct rblk_queue *queue)
 	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
 
 	lockdep_assert_held(&session->core_lock);
-	if (!session->disk_bytes || bytes >= session->disk_bytes)
+	if (!session->disk_bytes || bytes >= session->disk_bytes) {
+		queue->accepted_bytes = bytes;
 		return true;
+	}
 	rblk_tell_attempt(queue, "commands of %u bytes, the disks have %u", bytes,
 			  session->disk_bytes);
 	return false;

@@ -139,14 +139,14 @@ static bool mount_verify(struct sim_app *app, struct sim_mount *mount)
 
 	mount->verified = 0;
 	app->refused = false;
-	while (mount->verified < sectors || app->under_way) {
+	while ((mount->verified < sectors && !app->gone) || app->under_way) {
 		struct sim_command command = {.kind = SIM_COMMAND_READ,
 					      .sector = mount->verified,
 					      .sectors = most / SIM_SECTOR};
 
 		if (command.sectors > sectors - mount->verified)
 			command.sectors = sectors - mount->verified;
-		if (command.sectors && !sim_op_start(app, mount, command))
+		if (command.sectors && !app->gone && !sim_op_start(app, mount, command))
 			mount->verified += command.sectors;
 		rblk_submit(app->session);
 		if (!app_poll(app))

@@ -97,6 +97,7 @@ static void loss_is_told(struct sim_module *module, struct sim_module_disk *disk
 /* What is durable, as far as its user can know. */
 static void account(struct sim_module_op *op)
 {
+	struct sim_module *module = op->module;
 	struct sim_module_disk *disk = op->disk;
 	const struct sim_command *command = op->command;
 
@@ -104,11 +105,14 @@ static void account(struct sim_module_op *op)
 		disk->wrote += op->cached && !command->fua && !op->covered;
 	if (command->kind != SIM_COMMAND_FLUSH)
 		return;
+	/* A FLUSH speaks for all disks of its volume. */
+	for (unsigned int i = 0; i < module->disk_count; i++)
+		if (module->disks[i].volume == disk->volume)
+			module->disks[i].covered = module->disks[i].wrote;
 	/* It may cover what was answered before it was sent, and has not ended yet. */
-	disk->covered = disk->wrote;
 	for (unsigned int i = 0; i < SIM_SLOTS; i++)
-		if (op->module->ops[i].command && op->module->ops[i].disk == disk)
-			op->module->ops[i].covered = true;
+		if (module->ops[i].command && module->ops[i].disk->volume == disk->volume)
+			module->ops[i].covered = true;
 }
 
 /* -- ends ------------------------------------------------------------------------------------- */

@@ -118,7 +118,11 @@ static void request_answered(struct sim_raw_request *request)
 		/* An answer that is kept: to be done, it wants another number (F8). */
 		request->lost_once &= !request->operation;
 		request->operation = 0;
-		request_nothing(request);
+		/* Its holder may never release it: what its queue 0 would need at the target is ours. */
+		if (raw->calm && sim_chance(1000))
+			request_end(request, SIM_OUTCOME_FAILED);
+		else
+			request_nothing(request);
 		return;
 	case RBLK_E_BUSY:
 	case RBLK_E_ABORTED:

@@ -13,3 +13,9 @@
 1020		# with kicks: a volume opened anew within a call that waited, judged by when it was seen
 1475		# with kicks: a fence of a queue, and the next epoch's queue of that number
 400002073	# a session that was kicked before its first acceptance was seen
+2000008917	# a request that fails when its queue was fenced, and has been lost again
+1000012374	# one disk's FLUSH covers the writes of another of the same volume
+2000014451	# librblk: aborted while its volume's OPEN, which is its fence, waits
+1000017065	# a disk took its limits while no queue was live
+1000045311	# a reservation whose holder finds no room for its queue 0
+2000025140	# a volume that was given up while it was verified

@@ -433,6 +433,7 @@ void sim_seen_queue_lost(const char *format, va_list args)
 struct user {
 	sim_disk_done_fn done;
 	void *arg;
+	u32 incarnation; /* of the queue by which it was sent last */
 	struct sim_disk_lost lost;
 };
 
@@ -492,7 +493,7 @@ void sim_seen_borrow(const struct rblk_queue *queue, struct rblk_io *io, bool go
 
 void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue)
 {
-	const struct user *user = rblk_io_rq(io)->user;
+	struct user *user = rblk_io_rq(io)->user;
 	const struct rblk_session *session = queue->session;
 	unsigned int home = rblk_io_rq(io)->mq_hctx->queue_num;
 	u32 incarnation = queue->incarnation;
@@ -502,6 +503,7 @@ void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue)
 	dispatch_slowly(queue);
 	if (!queue->memory || queue->incarnation != incarnation)
 		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
+	user->incarnation = incarnation;
 	sim_module_sends(user->arg);
 	if (io->borrowed && session->route[home] == home)
 		sim_reached("module", "a large request goes to the queue that has the fewest", NULL);
@@ -524,7 +526,9 @@ void sim_seen_send(struct rblk_command *command)
 /* By the time of its end that loss may be fenced, and another one begun. */
 static void on_completed(struct request *rq)
 {
-	((struct user *)rq->user)->lost = sim_lost_with(blk_mq_rq_to_pdu(rq));
+	struct user *user = rq->user;
+
+	user->lost = sim_lost_with(blk_mq_rq_to_pdu(rq), user->incarnation);
 }
 
 static void on_end(struct request *rq, blk_status_t status)

@@ -70,9 +70,10 @@ bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_los
 
 /*
  * Whoever ends with this error has waited, or could not. What was lost in an older epoch is fenced by the acceptance
- * of this one, before which nothing can be sent.
+ * of this one, before which nothing can be sent. The queue may have been lost again since: `incarnation` is the one by
+ * which the request was sent.
  */
-struct sim_disk_lost sim_lost_with(const struct rblk_io *io)
+struct sim_disk_lost sim_lost_with(const struct rblk_io *io, u32 incarnation)
 {
 	const struct rblk_session *session = io->command.queue->session;
 	const struct core_session *core = &session->core;
@@ -82,7 +83,7 @@ struct sim_disk_lost sim_lost_with(const struct rblk_io *io)
 	    core->queue[io->lost_queue].lost.renewed)
 		return lost;
 	lost = (struct sim_disk_lost){ .lost = true, .queue = io->lost_queue, .epoch = core->epoch,
-				       .incarnation = core->queue[io->lost_queue].lost.incarnation };
+				       .incarnation = incarnation };
 	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
 	return lost;
 }
