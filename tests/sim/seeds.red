@@ -19,3 +19,4 @@
 1000017065	# a disk took its limits while no queue was live
 1000045311	# a reservation whose holder finds no room for its queue 0
 2000025140	# a volume that was given up while it was verified
+1000053252	# a disk that is late in a new epoch goes on when it is open

@@ -152,8 +152,9 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 		.write_cache = disk->gendisk->queue->write_cache,
 		.lost = rblk_durable_lost(disk),
 		.failed = disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core),
-		.goes_on = session->core.state == CORE_SESSION_LIVE && !disk->unfenced && !disk->reserve_unfenced &&
-			   !sim_reserve_left(disk),
+		/* In a new epoch its OPEN is the fence. */
+		.goes_on = session->core.state == CORE_SESSION_LIVE && disk->ready && !disk->unfenced &&
+			   !disk->reserve_unfenced && !sim_reserve_left(disk),
 		.unfenced = unfenced(disk),
 		.fence_late = late_fence(session) >= 0,
 		.contexts = session->hw_queues,
