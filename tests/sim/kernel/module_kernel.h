@@ -138,7 +138,7 @@ struct sim_disk_lost {
 bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_lost *lost);
 /* The loss for which a request that is completed now has failed, if any. */
 struct rblk_io;
-struct sim_disk_lost sim_lost_with(const struct rblk_io *io, u32 incarnation);
+struct sim_disk_lost sim_lost_with(const struct rblk_io *io, uint32_t incarnation);
 struct rblk_session;
 struct rblk_session_command;
 /* For the disk's volume alone, that or a later incarnation. */
