@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "target/base/error.h"
+#include "target/base/log.h"
+#include "target/base/owner.h"
 
 static const char magic[8] = "rblkF9a";
 
@@ -34,9 +36,30 @@ static int file_path(const char *folder, const struct tgt_store_id *id, char pat
  * Another user could cut it short while it is mapped, which would kill the process; and a link
  * would lead to another file, which must not be written.
  */
-static bool file_is_ours(const struct stat *st)
+static bool file_is_ours(const struct stat *st, const char *path)
 {
-	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+	return S_ISREG(st->st_mode) && tgt_owner_is_ours(st, path) && st->st_nlink == 1;
+}
+
+/* A file that is not ours is replaced, if the folder lets us. All it knew is lost, so the next epoch is another one (epoch.c). */
+static int file_create(const char *folder, const char *path, char *error)
+{
+	int fd;
+
+	if (!unlink(path))
+		tgt_log(TGT_LOG_WARNING,
+			"%s: replaced, as it was not a file of rblkd's own: initiators are told that writes which they "
+			"did not flush may be lost",
+			path);
+	else if (errno == EACCES || errno == EPERM)
+		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own; remove it", path);
+	else if (errno != ENOENT)
+		return tgt_error(error, -errno, "%s: %s", path, strerror(errno));
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
+	tgt_owner_give(fd, path);
+	return fd;
 }
 
 /* Allocates all of it: a store to the mapping never finds the file system full. */
@@ -48,15 +71,16 @@ static int file_own(const char *folder, const char *path, char *error)
 
 	if (mkdir(folder, 0700) && errno != EEXIST)
 		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* One that is there and another user's: the next process will know nothing. */
-	if (fd < 0 && errno == EACCES && lstat(path, &st) == 0)
-		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own", path);
-	if (fd < 0)
-		return tgt_error(error, -errno, "%s: %s", folder, strerror(errno));
-	if (fstat(fd, &st) < 0 || !file_is_ours(&st)) {
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !file_is_ours(&st, path))) {
 		close(fd);
-		return tgt_error(error, -EPERM, "%s: not a file of rblkd's own", path);
+		fd = -1;
+	}
+	if (fd < 0) {
+		fd = file_create(folder, path, error);
+		if (fd < 0)
+			return fd;
+		st.st_size = 0;
 	}
 	if (st.st_size == sizeof(none))
 		return fd;
@@ -121,7 +145,7 @@ bool tgt_failed_sync_file_find(const char *folder, const struct tgt_store_info *
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return false;
-	found = fstat(fd, &st) == 0 && file_is_ours(&st) && st.st_size == sizeof(*file) &&
+	found = fstat(fd, &st) == 0 && file_is_ours(&st, path) && st.st_size == sizeof(*file) &&
 		pread(fd, file, sizeof(*file), 0) == sizeof(*file) && file_is_of(file, info);
 	close(fd);
 	return found;

@@ -32,7 +32,7 @@ struct tgt_failed_sync_file {
 
 /*
  * Makes the folder if it is missing (only its last part). A record of another boot, or of a file
- * that does not exist any more, is begun anew. One that is not this user's own file is left alone: -EPERM. 0 or
+ * that does not exist any more, is begun anew; one that is not this user's own file is replaced. -EPERM: it cannot be. 0 or
  * negative errno; error: TGT_ERROR_BYTES.
  */
 int tgt_failed_sync_file_open(const char *folder, const struct tgt_store_info *info, struct tgt_failed_sync_file **file,

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "target/base/denied.h"
 #include "target/base/error.h"
+#include "target/base/owner.h"
 
 #define ENGINE_NAME_DIGITS 64u
 
@@ -42,6 +44,7 @@ static int parent_sync(const char *folder)
 
 int tgt_folder_make(const char *folder, char *error)
 {
+	char advice[TGT_DENIED_BYTES];
 	int err = 0;
 
 	if (!mkdir(folder, 0700))
@@ -50,7 +53,7 @@ int tgt_folder_make(const char *folder, char *error)
 		err = -errno;
 	if (!err && access(folder, R_OK | W_OK | X_OK))
 		err = -errno;
-	return err ? tgt_error(error, err, "%s: %s", folder, strerror(-err)) : 0;
+	return err ? tgt_error(error, err, "%s: %s%s", folder, strerror(-err), tgt_denied(folder, err, advice)) : 0;
 }
 
 /* -- volumes of containers --------------------------------------------------------------------- */
@@ -96,14 +99,17 @@ bool tgt_folder_is_anonymous(const char *folder)
 
 /* -- files ------------------------------------------------------------------------------------- */
 
-/* If the process is killed here, the next one overwrites its file. */
+/* If the process is killed here, the next one replaces its file, whoever that runs as. */
 static int file_write(const char *path, const void *data, size_t bytes)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int err = 0;
+	int err = 0, fd;
 
+	if (unlink(path) && errno != ENOENT)
+		return -errno;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
+	tgt_owner_give(fd, path);
 	for (size_t done = 0; done < bytes && !err;) {
 		ssize_t count = write(fd, (const char *)data + done, bytes - done);
 

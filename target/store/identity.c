@@ -80,8 +80,10 @@ int tgt_identity_find(const struct tgt_volume_config *config, const char *folder
 		      char *error)
 {
 	struct tgt_identity_record record = {.block_bytes = 0}, before = {.block_bytes = 0};
+	char reason[TGT_ERROR_BYTES];
+	int found = -ENOENT, mine = -ENOENT;
 	uint8_t former[16];
-	bool known, own = false;
+	bool known, own;
 
 	memset(identity, 0, sizeof(*identity));
 	if (config->path[0] && tgt_store_key(config->path, identity->key) == 0 && !identity->key[0])
@@ -89,7 +91,8 @@ int tgt_identity_find(const struct tgt_volume_config *config, const char *folder
 	known = folder && identity->key[0] && tgt_identity_file_find(folder, identity->key, former);
 	/* It may be another store's meanwhile, which has come to the same path. */
 	if (known)
-		own = tgt_identity_file_read(folder, former, &before) && !strcmp(before.key, identity->key);
+		found = tgt_identity_file_read(folder, former, &before, reason);
+	own = found == 0 && !strcmp(before.key, identity->key);
 	/* A file that is only read may be served as several volumes: it is known by its name, too. */
 	if (config->read_only)
 		known = own && !strcmp(before.name, config->name);
@@ -99,7 +102,12 @@ int tgt_identity_find(const struct tgt_volume_config *config, const char *folder
 		memcpy(identity->uuid, former, sizeof(identity->uuid));
 	else
 		identity->passing = !tgt_identity_derive(config, identity->uuid);
-	if (folder && identity->key[0] && tgt_identity_file_read(folder, identity->uuid, &record)) {
+	if (folder && identity->key[0])
+		mine = tgt_identity_file_read(folder, identity->uuid, &record, reason);
+	/* Without it initiators would meet another size of blocks, perhaps. */
+	if (found == -EACCES || mine == -EACCES)
+		return tgt_error(error, -EACCES, "volume %s: %.450s", config->name, reason);
+	if (mine == 0) {
 		identity->block_bytes = record.block_bytes;
 		identity->kept = own && !memcmp(former, identity->uuid, sizeof(former)) && !strcmp(record.name, config->name);
 	}

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
+#include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/store/folder.h"
 
@@ -78,22 +79,10 @@ static bool line_get(const char *text, const char *word, char *rest, size_t byte
 	return true;
 }
 
-bool tgt_identity_file_read(const char *folder, const uint8_t uuid[16], struct tgt_identity_record *record)
+static bool record_parse(const char *text, struct tgt_identity_record *record)
 {
-	char path[PATH_MAX], text[TEXT_BYTES], block[16];
-	ssize_t length;
-	int fd;
+	char block[16];
 
-	if (volume_path(folder, uuid, path))
-		return false;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	length = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (length < 0)
-		return false;
-	text[length] = 0;
 	if (!line_get(text, "name", record->name, sizeof(record->name)) ||
 	    !line_get(text, "store", record->key, sizeof(record->key)) ||
 	    !line_get(text, "block_size", block, sizeof(block)))
@@ -101,6 +90,27 @@ bool tgt_identity_file_read(const char *folder, const uint8_t uuid[16], struct t
 	record->block_bytes = (uint32_t)strtoul(block, NULL, 10);
 	return record->block_bytes >= RBLK_BLOCK_BYTES_MIN && record->block_bytes <= RBLK_BLOCK_BYTES_MAX &&
 	       !(record->block_bytes & (record->block_bytes - 1));
+}
+
+int tgt_identity_file_read(const char *folder, const uint8_t uuid[16], struct tgt_identity_record *record, char *error)
+{
+	char path[PATH_MAX], text[TEXT_BYTES], advice[TGT_DENIED_BYTES];
+	ssize_t length;
+	int fd;
+
+	if (volume_path(folder, uuid, path))
+		return -ENOENT;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 && errno == EACCES)
+		return tgt_error(error, -EACCES, "%s: %s%s", path, strerror(EACCES), tgt_denied(path, EACCES, advice));
+	if (fd < 0)
+		return -ENOENT;
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length < 0)
+		return -ENOENT;
+	text[length] = 0;
+	return record_parse(text, record) ? 0 : -ENOENT;
 }
 
 /* If the process is killed here, the next one overwrites what it has left. */

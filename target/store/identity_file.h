@@ -19,8 +19,8 @@ struct tgt_identity_record {
 
 /* The UUID of the volume that the store has been served as; false: none. */
 bool tgt_identity_file_find(const char *folder, const char *key, uint8_t uuid[16]);
-/* False: there is none, or it is no such file. */
-bool tgt_identity_file_read(const char *folder, const uint8_t uuid[16], struct tgt_identity_record *record);
+/* 0; -ENOENT: there is none, or it is no such file; another negative errno, and error (TGT_ERROR_BYTES): it may not be read. */
+int tgt_identity_file_read(const char *folder, const uint8_t uuid[16], struct tgt_identity_record *record, char *error);
 /* 0: it is on disk; or negative errno, and error (TGT_ERROR_BYTES). */
 int tgt_identity_file_write(const char *folder, const uint8_t uuid[16], const struct tgt_identity_record *record,
 			    char *error);

@@ -13,7 +13,6 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
@@ -21,6 +20,7 @@
 #include "proto/words/units.h"
 #include "target/base/denied.h"
 #include "target/base/error.h"
+#include "target/base/lock_holder.h"
 #include "target/base/log.h"
 #include "target/store/device_name.h"
 #include "target/store/domain.h"
@@ -62,32 +62,14 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 
 /* -- F6: one server at a time --------------------------------------------------------------- */
 
-/*
- * Who holds the lock, in words, as far as /proc/locks knows; `otherwise` if it does not. One of its
- * lines: "12: FLOCK ADVISORY WRITE 4711 08:01:131074 0 EOF". Not for each attempt: while it is
- * read, the kernel gives and releases no lock on the whole machine, and it waits for an RCU grace
- * period first.
- */
+/* Who holds the lock, in words; `otherwise` if nobody knows. */
 static void holder_words(const char *path, const char *otherwise, char *words, size_t bytes)
 {
-	char line[256], comm[64] = "", comm_path[64];
-	unsigned int major_number, minor_number;
-	unsigned long long inode;
-	FILE *locks, *file;
-	int pid, holder = 0;
-	struct stat st;
+	char comm[64] = "", comm_path[64];
+	int holder = tgt_lock_holder(path);
+	FILE *file;
 
 	snprintf(words, bytes, "%s", otherwise);
-	locks = fopen("/proc/locks", "re");
-	if (!locks)
-		return;
-	while (stat(path, &st) == 0 && !holder && fgets(line, sizeof(line), locks))
-		if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%llu", &pid, &major_number,
-			   &minor_number, &inode) == 4 &&
-		    major_number == major(st.st_dev) && minor_number == minor(st.st_dev) &&
-		    inode == st.st_ino)
-			holder = pid;
-	fclose(locks);
 	if (holder <= 0)
 		return;
 	/* volume.c has checked that it is not served under two names. */

@@ -13,7 +13,9 @@
 #include <unistd.h>
 #include "target/base/denied.h"
 #include "target/base/error.h"
+#include "target/base/lock_holder.h"
 #include "target/base/log.h"
+#include "target/base/owner.h"
 
 #define BACKLOG 16
 #define LOCK_PATH_BYTES (sizeof(((struct sockaddr_un *)0)->sun_path) + 8)
@@ -56,23 +58,47 @@ static bool lock_is_gone(int fd, const char *path)
 	return fstat(fd, &here) || stat(path, &there) || here.st_dev != there.st_dev || here.st_ino != there.st_ino;
 }
 
+/* Another user's file cannot be locked; what it has left is replaced if that one's daemon is gone. Negative errno. */
+static int lock_open(const char *path)
+{
+	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+	int fd = open(path, flags, 0600);
+
+	if (fd < 0 && errno == EACCES && !access(path, F_OK)) {
+		if (tgt_lock_holder(path))
+			return -EAGAIN;
+		if (unlink(path))
+			return -errno;
+		fd = open(path, flags | O_EXCL, 0600);
+	}
+	if (fd < 0)
+		return -errno;
+	tgt_owner_give(fd, path);
+	return fd;
+}
+
 static int lock_take(struct tgt_control_socket *control, char *error)
 {
 	char path[LOCK_PATH_BYTES], advice[TGT_DENIED_BYTES];
-	int err;
+	int fd, err;
 
 	lock_path(control, path);
-	control->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (control->lock < 0)
-		return tgt_error(error, -errno, "control_socket: %s: %s%s", path, strerror(errno),
-				 tgt_denied(path, errno, advice));
-	if (flock(control->lock, LOCK_EX | LOCK_NB) == 0 && !lock_is_gone(control->lock, path))
+	fd = lock_open(path);
+	if (fd < 0)
+		err = fd;
+	else if (flock(fd, LOCK_EX | LOCK_NB))
+		err = -errno;
+	else
+		err = lock_is_gone(fd, path) ? -EAGAIN : 0;
+	if (!err) {
+		control->lock = fd;
 		return 0;
-	err = errno == EWOULDBLOCK || errno == ENOENT || !errno ? EAGAIN : errno;
-	close(control->lock);
-	control->lock = -1;
-	return tgt_error(error, -err, "control_socket: %s: %s", control->address.sun_path,
-			 err == EAGAIN ? "another rblkd has it" : strerror(err));
+	}
+	if (fd >= 0)
+		close(fd);
+	if (err == -EAGAIN)
+		return tgt_error(error, err, "control_socket: %s: another rblkd has it", control->address.sun_path);
+	return tgt_error(error, err, "control_socket: %s: %s%s", path, strerror(-err), tgt_denied(path, err, advice));
 }
 
 /* The group's members may connect. */

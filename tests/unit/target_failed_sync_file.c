@@ -149,16 +149,16 @@ static void a_folder_that_cannot_be_is_said(void **state)
 	assert_int_equal(tgt_failed_sync_file_open(deep, &disk, &kept, error), -ENOENT);
 	snprintf(wanted, sizeof(wanted), "%s: No such file or directory", deep);
 	assert_string_equal(error, wanted);
-	/* A symbolic link in its place is not followed. */
+	/* A symbolic link in its place is not followed, but replaced. */
 	assert_int_equal(mkdir(folder, 0700), 0);
 	snprintf(deep, sizeof(deep), "%s/d-810", folder);
 	assert_int_equal(symlink("/dev/null", deep), 0);
-	assert_int_equal(tgt_failed_sync_file_open(folder, &disk, &kept, error), -ELOOP);
+	expect_file(&disk, 0);
 }
 
 /* Its owner could truncate it while it is mapped, which kills the process; and a write to it
  * would change another file. */
-static void a_file_of_others_is_not_used(void **state)
+static void what_is_not_ours_is_replaced(void **state)
 {
 	char error[TGT_ERROR_BYTES], path[128], other[128], wanted[TGT_ERROR_BYTES];
 	struct tgt_failed_sync_file *kept;
@@ -170,16 +170,14 @@ static void a_file_of_others_is_not_used(void **state)
 	rig_file(other, 100);
 	assert_int_equal(link(other, path), 0);
 	expect_none();
-	assert_int_equal(tgt_failed_sync_file_open(folder, &disk, &kept, error), -EPERM);
-	snprintf(wanted, sizeof(wanted), "%s: not a file of rblkd's own", path);
-	assert_string_equal(error, wanted);
+	expect_file(&disk, 0);
 	assert_int_equal(stat(other, &st), 0);
 	assert_int_equal(st.st_size, 100);
 	assert_int_equal(unlink(path), 0);
 	/* A pipe, a directory. */
 	assert_int_equal(mkfifo(path, 0600), 0);
 	expect_none();
-	assert_int_equal(tgt_failed_sync_file_open(folder, &disk, &kept, error), -EPERM);
+	expect_file(&disk, 0);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
 	expect_none();
@@ -190,12 +188,22 @@ static void a_file_of_others_is_not_used(void **state)
 	leave(&disk, 5);
 	assert_int_equal(chown(path, 4711, (gid_t)-1), 0);
 	expect_none();
-	assert_int_equal(tgt_failed_sync_file_open(folder, &disk, &kept, error), -EPERM);
-	/* One that it may not even open is no folder without rights, which an ordinary user's usually is. */
+	expect_file(&disk, 0);
+	/* In a folder of another user's the file is that one's, and his process finds it. */
+	assert_int_equal(unlink(path), 0);
 	assert_int_equal(chmod(directory, 0755), 0);
 	assert_int_equal(chown(folder, 4712, (gid_t)-1), 0);
+	leave(&disk, 6);
+	assert_int_equal(seteuid(4712), 0);
+	expect_file(&disk, 6);
+	/* One that it may neither open nor remove is no folder without rights, which an ordinary user's usually is. */
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chown(path, 0, (gid_t)-1), 0);
+	assert_int_equal(chown(folder, 0, (gid_t)-1), 0);
+	assert_int_equal(chmod(folder, 0755), 0);
 	assert_int_equal(seteuid(4712), 0);
 	assert_int_equal(tgt_failed_sync_file_open(folder, &disk, &kept, error), -EPERM);
+	snprintf(wanted, sizeof(wanted), "%s: not a file of rblkd's own; remove it", path);
 	assert_string_equal(error, wanted);
 	assert_int_equal(seteuid(0), 0);
 }
@@ -210,7 +218,7 @@ int main(void)
 		FILE_TEST(rubbish_is_not_believed),
 		FILE_TEST(who_only_reads_finds_it_and_writes_nothing),
 		FILE_TEST(a_folder_that_cannot_be_is_said),
-		FILE_TEST(a_file_of_others_is_not_used),
+		FILE_TEST(what_is_not_ours_is_replaced),
 	};
 
 	return cmocka_run_group_tests_name("target failed-sync file", tests, NULL, NULL);

@@ -471,7 +471,7 @@ static void rubbish_is_not_believed(void **state)
 	assert_int_equal(tgt_identity_file_write(folder, uuid, &record, error), 0);
 	assert_true(tgt_identity_file_find(folder, "file 1", found));
 	assert_memory_equal(found, uuid, 16);
-	assert_true(tgt_identity_file_read(folder, uuid, &read));
+	assert_int_equal(tgt_identity_file_read(folder, uuid, &read, error), 0);
 	assert_int_equal(read.block_bytes, 4096);
 	assert_string_equal(read.key, "file 1");
 	snprintf(path, sizeof(path), "%s/volume-01000000-0000-0000-0000-000000000000", folder);
@@ -480,10 +480,10 @@ static void rubbish_is_not_believed(void **state)
 		assert_non_null(out);
 		fputs(contents[i], out);
 		fclose(out);
-		assert_false(tgt_identity_file_read(folder, uuid, &read));
+		assert_int_equal(tgt_identity_file_read(folder, uuid, &read, error), -ENOENT);
 	}
 	assert_int_equal(unlink(path), 0);
-	assert_false(tgt_identity_file_read(folder, uuid, &read));
+	assert_int_equal(tgt_identity_file_read(folder, uuid, &read, error), -ENOENT);
 	assert_int_equal(tgt_identity_file_write("/proc/none", uuid, &record, error), -ENOENT);
 }
 
