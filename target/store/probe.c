@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include "target/base/error.h"
+#include "target/base/log.h"
 
 /*
  * Longest range of one DISCARD or WRITE_ZEROES: with the device's or file system's help it is
@@ -151,13 +151,12 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 	zeroes = tgt_probe_queue(device, "write_zeroes_max_bytes", 0) > 0;
 	discards = tgt_probe_queue(device, "discard_max_bytes", 0) > 0;
 	path->punch = zeroes && !info->read_only;
-	path->zero = !info->read_only;
 	info->writes_zeroes = !zeroes;
 	/* Without a cache a flush has nothing to lose. With one, the kernel does a durable write as a write and a flush, and its
 	 * error tells not which: a disk may report a flush, too, as a failure of its medium. */
 	info->fua_alone = !info->volatile_cache;
 	info->can_discard = discards && !info->read_only;
-	info->can_write_zeroes = path->zero;
+	info->can_write_zeroes = !info->read_only;
 	info->max_discard_bytes = zeroes ? RANGE_BYTES_HELPED : RANGE_BYTES_WRITTEN;
 	info->discard_granularity = (uint32_t)tgt_probe_queue(device, "discard_granularity", 0);
 	return 0;
@@ -165,37 +164,27 @@ static int probe_device(const struct tgt_volume_config *config, struct tgt_path 
 
 /* -- regular files ----------------------------------------------------------------------------- */
 
-/* One that is full could do it, if it had room. */
-static bool zeroes_at(int fd, off_t offset)
-{
-	return fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, offset, BLOCK_BYTES_MAX) == 0 || errno == ENOSPC ||
-	       errno == EDQUOT;
-}
-
 /*
- * Tried on a nameless file in the same directory, so that the real one is not touched. Where the directory cannot be
- * written, beyond the end of the real one; what that has allocated is given back.
+ * Tried on the file itself, as its folder may be another user's and other files have other attributes. Beyond the end there is no
+ * data, and the size stays, also one that grows just now; so the block that zeroing allocates there is given back by punching. ext4
+ * keeps it until the file grows over it. A file system that is full could do it, if it had room. 0 or negative errno.
  */
-static bool file_system_zeroes(const char *file_path, int file, off_t size)
+static int range_try(int fd, int mode, off_t size)
 {
 	off_t end = (size + BLOCK_BYTES_MAX - 1) & ~(off_t)(BLOCK_BYTES_MAX - 1);
-	char directory[PATH_MAX];
-	bool works;
-	char *slash;
-	int fd;
 
-	if (!realpath(file_path, directory))
-		return false;
-	slash = strrchr(directory, '/');
-	slash[slash == directory ? 1 : 0] = 0;
-	fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0) {
-		works = ftruncate(fd, BLOCK_BYTES_MAX) == 0 && zeroes_at(fd, 0);
-		close(fd);
-		return works;
-	}
-	works = zeroes_at(file, end);
-	return ftruncate(file, size) == 0 && works;
+	if (fallocate(fd, mode | FALLOC_FL_KEEP_SIZE, end, BLOCK_BYTES_MAX) == 0 || errno == ENOSPC || errno == EDQUOT)
+		return 0;
+	return -errno;
+}
+
+/* `command` is not offered. It would be missed by who copies, and the reason is not to be seen elsewhere. */
+static bool range_works(const struct tgt_volume_config *config, const char *command, int err)
+{
+	if (err)
+		tgt_log(TGT_LOG_WARNING, "volume %s: %s: %s is not offered: its file system refuses it: %s", config->name,
+			config->path, command, strerror(-err));
+	return !err;
 }
 
 /*
@@ -245,12 +234,10 @@ static int probe_file(const struct tgt_volume_config *config, struct tgt_path *p
 	info->can_extents = true;    /* if it does not know holes, the kernel reports all as data */
 	if (info->read_only)
 		return 0;
-	/* Beyond its end there is nothing to punch: this only tests the operation. */
-	path->punch = fallocate(path->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st->st_size,
-				BLOCK_BYTES_MAX) == 0;
-	path->zero = file_system_zeroes(config->path, path->fd, st->st_size);
-	info->can_discard = path->punch;
-	info->can_write_zeroes = path->zero;
+	info->can_write_zeroes =
+		range_works(config, "WRITE_ZEROES", range_try(path->fd, FALLOC_FL_ZERO_RANGE, st->st_size));
+	info->can_discard = range_works(config, "DISCARD", range_try(path->fd, FALLOC_FL_PUNCH_HOLE, st->st_size));
+	path->punch = info->can_discard;
 	info->max_discard_bytes = RANGE_BYTES_HELPED;
 	info->discard_granularity = info->physical_bytes;
 	return 0;

@@ -19,7 +19,6 @@ struct tgt_path {
 	/* FALLOC_FL_PUNCH_HOLE: zeroes and gives the space back; without, a device's BLKDISCARD gives it back. A device may find
 	 * out late that it cannot (uring.c); any thread. */
 	_Atomic bool punch;
-	bool zero; /* FALLOC_FL_ZERO_RANGE: zeroes and keeps the space */
 };
 
 /* path->fd, path->device and path->direct are given; fills the rest and *info. error: "path:

@@ -71,6 +71,36 @@ else
 	echo "SKIPPED: the target cannot tell where a volume has data"
 fi
 
+# A folder that the daemon may not write changes nothing; where the file system cannot zero, the log says so.
+if [ "$(id -u)" = 0 ]; then
+	chmod 755 "$scratch"
+	install -d -m 755 "$scratch/theirs"
+	truncate -s 1M "$scratch/theirs/file.img"
+	chown 4711 "$scratch/theirs/file.img"
+	printf '#!/bin/sh\nexec setpriv --reuid 4711 --clear-groups "%s" "$@"\n' "$RBLKD" > "$scratch/rblkd"
+	chmod 755 "$scratch/rblkd"
+	target_stop
+	RBLKD=$scratch/rblkd target_start "$scratch/theirs/file.img"
+	expect 0 "$RBLK" info --json "$target/file"
+	theirs=$(jq .can_write_zeroes "$scratch/out")
+	target_stop
+	target_start "$scratch/disk"
+	expect 0 "$RBLK" info --json "$target/disk"
+	json_is ".can_write_zeroes == $theirs"
+fi
+if [ "$(stat -f -c %T /dev/shm)" = tmpfs ]; then
+	target_stop
+	memory=$(mktemp /dev/shm/rblk-XXXXXX)
+	truncate -s 1M "$memory"
+	target_start --cache buffered "m=$memory"
+	rm "$memory"
+	expect 0 "$RBLK" info --json "$target/m"
+	json_is '.can_discard'
+	[ "$(jq .can_write_zeroes "$scratch/out")" = true ] ||
+		log_has "volume m: $memory: WRITE_ZEROES is not offered: its file system refuses it: Operation not supported"
+fi
+target_stop
+
 # Zeroes are written to a pipe, and to memory, which has no holes. What a volume has after the file stays,
 # wherever in a block or a hole the file ends.
 target_start --memory ram=24M "$scratch/disk"

@@ -247,7 +247,7 @@ asked 1 set volume a block_size=4K
 err_has 'is not a multiple of the block size, 4096; serving it as before'
 unsaved false
 # As the unit does it.
-unit=$(sed -n 's/^ExecReload=//p' "$here/../../target/rblkd.service.in")
+unit=$(sed -n 's/^ExecReload=//p' "$here/../../target/rblkd.service.in" | tail -n 1)
 [ "$unit" = '@CMAKE_INSTALL_FULL_BINDIR@/rblkctl reload' ] || fail "ExecReload is $unit"
 asked 0 reload
 out_has '0 volumes added, 1 removed, 0 changed'

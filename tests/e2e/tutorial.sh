@@ -26,6 +26,7 @@ mount --bind "$scratch/etc" /etc
 systemd-sysusers "$here/../../target/install/rblkd.sysusers" || fail "no user rblk"
 mkdir -p /etc/tmpfiles.d && cp "$here/../../target/install/rblkd.tmpfiles" /etc/tmpfiles.d/rblkd.conf
 mkdir "$scratch/srv" "$scratch/run" "$scratch/lib"
+mkdir "$scratch/srv/rblk" # as systemd-tmpfiles makes it when the package is installed
 for folder in srv run lib; do
 	case $folder in lib) path=/var/lib ;; *) path=/$folder ;; esac
 	mount --bind "$scratch/$folder" "$path"

@@ -89,6 +89,7 @@ inside dkms install -m rblk -v "$version" -k "$kernel" > "$scratch/out" 2>&1 ||
 	{ cat "$system/var/lib/dkms/rblk/$version/build/make.log" >&2; fail "dkms install"; }
 [ "$(inside modinfo -k "$kernel" -F version rblk)" = "$version" ] || fail "the module's version"
 
+[ "$(stat -c %a "$system/srv/rblk")" = 770 ] || fail "no folder for images"
 echo "a service with a volume"
 truncate -s 16M "$system/srv/disk.img"
 inside chown rblk /srv/disk.img

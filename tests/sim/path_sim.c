@@ -117,7 +117,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 	if (!file)
 		return tgt_error(error, -EBUSY, "%s: in use", config->path);
 	*path = (struct tgt_path){
-		.fd = file->fd, .device = true, .punch = disk->can_discard, .zero = true};
+		.fd = file->fd, .device = true, .punch = disk->can_discard};
 	*info = (struct tgt_store_info){
 		.bytes = disk->bytes,
 		.block_bytes = disk->block_bytes,
