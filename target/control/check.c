@@ -85,7 +85,9 @@ static int identity_check(const struct tgt_config *config, unsigned int n, uint8
 	const struct tgt_volume_config *volume = &config->volumes[n];
 	struct tgt_identity identity;
 	char text[UUID_STR_LEN];
-	int status = tgt_identity_find(volume, config->reservations_dir, &identity, error);
+	/* A start goes on without it, too. */
+	const char *folder = access(config->reservations_dir, R_OK | W_OK | X_OK) ? NULL : config->reservations_dir;
+	int status = tgt_identity_find(volume, folder, &identity, error);
 
 	if (status)
 		return status; /* uuids[n] stays zero, which no volume has */
