@@ -112,6 +112,8 @@ int ctl_reload(const struct ctl_values *values, char **operands, int count);
 int ctl_save(const struct ctl_values *values, char **operands, int count);
 int ctl_settings(const struct ctl_values *values, char **operands, int count);
 int ctl_diff(const struct ctl_values *values, char **operands, int count);
+int ctl_reservations(const struct ctl_values *values, char **operands, int count);
+int ctl_clear(const struct ctl_values *values, char **operands, int count);
 int ctl_kick(const struct ctl_values *values, char **operands, int count);
 int ctl_drain(const struct ctl_values *values, char **operands, int count);
 /* A line, if changes are not in the configuration's files. */

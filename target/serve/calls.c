@@ -15,6 +15,7 @@
 #include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
+#include "target/serve/session_command.h"
 #include "target/serve/sessions.h"
 
 void tgt_reactor_list_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
@@ -117,6 +118,11 @@ static void kick_run(struct tgt_reactor *reactor, struct tgt_message *message)
 		tgt_session_end(session, "kicked by rblkctl");
 		return;
 	}
+}
+
+bool tgt_reactor_clear(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	return tgt_reactor_call(reactor, tgt_reserve_clear, volume);
 }
 
 bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/wire/wire_check.h"
+#include "proto/wire/wire_names.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/peers.h"
@@ -217,6 +218,40 @@ static struct tgt_reserve_change *change_create(struct tgt_request *request, str
 	return change;
 }
 
+/* Holds the change that has begun. */
+static void change_run(struct tgt_reserve_change *change)
+{
+	if (tgt_reservations_keeps(&change->volume->reservations, &change->next))
+		change_keep(change);
+	else
+		change_commit(change);
+}
+
+void tgt_reserve_clear(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	struct tgt_reserve_change *change = calloc(1, sizeof(*change));
+	enum rblk_status status = RBLK_E_NO_RESOURCES;
+	struct tgt_registrant first;
+	struct tgt_reserve reserve = {.initiator = first.initiator, .host = first.host, .action = RBLK_RESERVE_CLEAR};
+	bool changed = false;
+
+	if (change && tgt_reservations_first(&volume->reservations, &first)) {
+		reserve.key = first.key;
+		status = tgt_reservations_begin(&volume->reservations, &reserve, &change->next, &changed);
+	}
+	tgt_log(TGT_LOG_WARNING, "volume %s: its reservation and registrations %s by rblkctl%s%s", volume->config.name,
+		changed ? "are cleared" : "are not cleared", status ? ": " : "", status ? rblk_status_text(status) : "");
+	if (!changed) {
+		free(change);
+		return;
+	}
+	change->pending.go_on = change_go_on;
+	change->reactor = reactor;
+	change->volume = tgt_volume_ref(volume);
+	TAILQ_INSERT_TAIL(&reactor->pending, &change->pending, link);
+	change_run(change);
+}
+
 static enum rblk_status reserve_change(struct tgt_request *request, const struct tgt_reserve *reserve)
 {
 	struct tgt_volume *volume = request->access->channel->volume;
@@ -237,10 +272,7 @@ static enum rblk_status reserve_change(struct tgt_request *request, const struct
 	}
 	if (changed) {
 		reserve_log(tgt_session_of(request), volume, reserve);
-		if (tgt_reservations_keeps(&volume->reservations, &change->next))
-			change_keep(change);
-		else
-			change_commit(change);
+		change_run(change);
 		return TGT_UNANSWERED;
 	}
 	/* A retry: writes that it stopped the first time may still be in flight. */

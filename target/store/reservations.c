@@ -121,6 +121,18 @@ uint32_t tgt_reservations_report(struct tgt_reservations *reservations,
 	return (uint32_t)(sizeof(*report) + count * sizeof(*list));
 }
 
+bool tgt_reservations_first(struct tgt_reservations *reservations, struct tgt_registrant *registrant)
+{
+	bool any;
+
+	pthread_mutex_lock(&reservations->lock);
+	any = reservations->now.count > 0;
+	if (any)
+		*registrant = reservations->now.registrants[0];
+	pthread_mutex_unlock(&reservations->lock);
+	return any;
+}
+
 /* -- changing ---------------------------------------------------------------------------------- */
 
 enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,

@@ -56,6 +56,9 @@ uint8_t tgt_reservations_refused(struct tgt_reservations *reservations, const ch
 uint32_t tgt_reservations_report(struct tgt_reservations *reservations,
 				 struct rblk_wire_reservation_report *report, uint32_t max);
 
+/* One that has registered. False: nobody has. */
+bool tgt_reservations_first(struct tgt_reservations *reservations, struct tgt_registrant *registrant);
+
 /* The number of the change in force; read it before its effects. */
 uint64_t tgt_reservations_now(struct tgt_reservations *reservations, bool *aborts);
 /* Has this reactor put the last one in force? */

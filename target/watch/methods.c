@@ -13,6 +13,7 @@
 #include "target/watch/daemon_events.h"
 #include "target/watch/kick.h"
 #include "target/watch/report.h"
+#include "target/watch/reservations.h"
 
 /* A view is used again for so long. */
 #define VIEW_NS 100000000ull
@@ -165,6 +166,16 @@ static json_t *method_show(struct tgt_rpc_call *call)
 	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_SHOW);
 }
 
+static json_t *method_reservations(struct tgt_rpc_call *call)
+{
+	return tgt_reservations_method(call, &((struct tgt_methods *)call->context)->source);
+}
+
+static json_t *method_clear(struct tgt_rpc_call *call)
+{
+	return tgt_clear_method(call, &((struct tgt_methods *)call->context)->source);
+}
+
 static json_t *method_kick(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
@@ -203,6 +214,8 @@ const struct tgt_rpc_method tgt_methods[] = {
 	{"change", method_change, {"edits", "force", NULL}},
 	{"save", method_save, {"force", NULL}},
 	{"show", method_show, {NULL}},
+	{"reservations", method_reservations, {"volume", NULL}},
+	{"clear", method_clear, {"volume", "force", NULL}},
 	{"kick", method_kick, {"initiator", "session", NULL}},
 	{"drain", method_drain, {NULL}},
 	{NULL, NULL, {NULL}},

@@ -77,3 +77,18 @@ const char *tgt_name_end(enum tgt_end end)
 {
 	return ends[end];
 }
+
+const char *tgt_name_reservation(unsigned int type)
+{
+	static const char *const types[] = {
+		[RBLK_RESERVATION_NONE] = "none",
+		[RBLK_RESERVATION_WRITE_EXCLUSIVE] = "write-exclusive",
+		[RBLK_RESERVATION_EXCLUSIVE_ACCESS] = "exclusive-access",
+		[RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS] = "write-exclusive-registrants",
+		[RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS] = "exclusive-access-registrants",
+		[RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL] = "write-exclusive-all",
+		[RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL] = "exclusive-access-all",
+	};
+
+	return type < COUNT(types) ? types[type] : "unknown";
+}

@@ -13,5 +13,7 @@ const char *tgt_name_error(unsigned int status);
 const char *tgt_name_kind(enum tgt_count_kind kind);
 const char *tgt_name_stage(enum tgt_count_stage stage);
 const char *tgt_name_end(enum tgt_end end);
+/* "write-exclusive"; of a type of reservations, as rblk reserve has it. */
+const char *tgt_name_reservation(unsigned int type);
 
 #endif

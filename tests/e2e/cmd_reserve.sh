@@ -71,6 +71,34 @@ counted() { "$RBLKCTL" volumes --json --socket "$scratch/control" > "$scratch/ou
 wait_for "the counts" counted > /dev/null
 json_is '.volumes[0].errors == {}'
 
+# The target's administrator sees a reservation, and clears it, after a word of warning; who was kept out writes again.
+target_stop
+target_start --cache buffered --control-socket "$scratch/control" --reservations-dir "$scratch/kept" --memory ram=1M "$scratch/disk"
+disk=$target/disk
+expect 0 "$RBLK" reserve --name a --new-key 0xaa --persist "$disk" register
+expect 0 "$RBLK" reserve --name b --new-key 11 "$disk" register
+expect 0 "$RBLK" reserve --name a --own-key 0xaa --type write-exclusive "$disk" acquire
+expect 1 "$RBLK" copy --name c "$scratch/data" "$disk"
+expect 0 "$RBLKCTL" reservations --socket "$scratch/control"
+grep -qE '^disk +write-exclusive +yes +a +0xaa +yes$' "$scratch/out" || fail "the holder"
+grep -qE '^disk +write-exclusive +yes +b +0xb +no$' "$scratch/out" || fail "the other"
+expect 1 "$RBLKCTL" clear disk --socket "$scratch/control"
+err_has 'make sure that nobody relies on it, and clear it with --force'
+expect 1 "$RBLKCTL" clear ram --force --socket "$scratch/control"
+err_has 'volume ram has no reservation'
+expect 1 "$RBLKCTL" clear none --force --socket "$scratch/control"
+err_has 'there is no volume "none"'
+expect 0 "$RBLKCTL" clear disk --force --socket "$scratch/control"
+log_has 'volume disk: its reservation and registrations are cleared by rblkctl'
+expect 0 "$RBLK" copy --name c "$scratch/data" "$disk"
+expect 0 "$RBLK" reserve "$disk"
+out_has 'reservation none, 0 registrants, volatile'
+# A restart does not find it again.
+target_stop
+target_start --cache buffered --control-socket "$scratch/control" --reservations-dir "$scratch/kept" "$scratch/disk"
+expect 0 "$RBLKCTL" reservations --json --socket "$scratch/control"
+json_is '.reservations == []'
+
 # With a damaged file the daemon does not serve the volume, and says why.
 target_stop
 target_start --cache buffered --reservations-dir "$scratch/kept" "$scratch/disk"

@@ -104,6 +104,12 @@ asked 0 change add volume more store=memory size=1M
 asked 3 settings diff
 json_is 'any(.settings[]; .section == "volume more" and .in_files == null)'
 asked 0 change remove volume more
+asked 0 reservations reservations
+json_is '.reservations == []'
+expect 0 "$RBLK" reserve --name a --new-key 0xaa "$target/disk" register
+asked 0 reservations reservations disk
+json_is '.reservations[0] | .volume == "disk" and .type == "none" and .registrants == [{initiator: "a", key: "0xaa", holder: false}]'
+asked 0 reservations clear disk --force
 asked 0 kick kick watched
 json_is '.sessions[0].initiator == "watched"'
 exec 7>&-
@@ -112,6 +118,7 @@ wait $copy || true
 # -- what fails ------------------------------------------------------------------------------------
 
 asked 1 failure kick nobody
+asked 1 failure clear disk
 asked 1 failure set volume none read_only=yes
 asked 2 failure status more
 asked 1 failure log-level loud
