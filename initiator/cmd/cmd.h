@@ -63,6 +63,8 @@ extern const struct cmd_verb cmd_verb_acknowledge, cmd_verb_attach, cmd_verb_cop
 extern const struct cmd_verb *const cmd_verbs[]; /* ends with NULL */
 /* The values of ping's --kind; NULL: there are no more. */
 const char *cmd_ping_kind_name(size_t index);
+/* The same of reserve's --type. */
+const char *cmd_reserve_type_name(size_t index);
 
 /* -- options.c --------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
  * A program of the build: prints rblk's completion for a shell, made from the table of verbs.
  *   completion bash|zsh
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,21 +16,42 @@ static bool operand_is(const struct cmd_verb *verb, const char *what)
 	return strstr(verb->operands, what) != NULL;
 }
 
+/* By its name in rblktab. */
+static bool names_disk(const struct cmd_verb *verb)
+{
+	return operand_is(verb, "VOLUME|NAME") || operand_is(verb, "DEVICE|NAME");
+}
+
 static bool takes_uri(const struct cmd_verb *verb)
 {
 	return operand_is(verb, "TARGET") || operand_is(verb, "VOLUME") || operand_is(verb, "SOURCE");
 }
 
-/* The values of ping's --kind. */
-static const char *ping_kinds(void)
+/* The values of ping's --kind, or of reserve's --type. */
+static const char *joined(const char *(*name_of)(size_t index))
 {
 	static char words[256];
 	size_t used = 0;
 
-	for (size_t i = 0; cmd_ping_kind_name(i); i++)
-		used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s", i ? " " : "",
-					 cmd_ping_kind_name(i));
+	for (size_t i = 0; name_of(i); i++)
+		used += (size_t)snprintf(words + used, sizeof(words) - used, "%s%s", i ? " " : "", name_of(i));
 	return words;
+}
+
+/* Prints the words that are written as they are: of "VOLUME [show|clear]" "show clear ". */
+static void print_literals(const char *operands)
+{
+	for (const char *c = operands; *c;) {
+		size_t length = strcspn(c, " ");
+		bool literal = memchr(c, '|', length) && (islower(*c) || *c == '[');
+
+		for (; length; length--, c++)
+			if (literal && (islower(*c) || *c == '-' || *c == '|'))
+				putchar(*c == '|' ? ' ' : *c);
+		if (literal)
+			putchar(' ');
+		c += *c == ' ';
+	}
 }
 
 static struct shell_option shell_option_of(const struct cmd_option *option)
@@ -47,7 +69,9 @@ static struct shell_option shell_option_of(const struct cmd_option *option)
 		return shell;
 	shell.is_file = !strcmp(option->argument, "FILE");
 	if (!strcmp(option->argument, "KIND"))
-		shell.words = ping_kinds();
+		shell.words = joined(cmd_ping_kind_name);
+	if (!strcmp(option->argument, "TYPE"))
+		shell.words = joined(cmd_reserve_type_name);
 	if (!strcmp(option->name, "sort"))
 		shell.words = TOP_SORTS;
 	if (option->kind == CMD_OPTION_TLS)
@@ -66,6 +90,16 @@ static const char bash_functions[] =
 	"_rblk_names() { _rblk_tab | while read -r name uri _; do\n"
 	"	case $name in '' | *[!A-Za-z0-9._:-]*) ;; *) printf '%s\\n' \"$name\" ;; esac\n"
 	"done; }\n"
+	/* Bash makes words of a URI at each colon; the last word is completed. */
+	"_rblk_uri() {\n"
+	"	local i=$COMP_CWORD uri name\n"
+	"	while [ $i -gt 2 ] && { [ \"${COMP_WORDS[i]}\" = : ] || [ \"${COMP_WORDS[i - 1]}\" = : ]; }; do i=$((i - 1)); done\n"
+	"	uri=$(printf %s \"${COMP_WORDS[@]:i:COMP_CWORD-i+1}\")\n"
+	"	case $uri in rblk://?*/* | rblk+tcp://?*/*) ;; *) return ;; esac\n"
+	"	_rblk_words \"$(rblk list --timeout 1s \"${uri%/*}\" 2> /dev/null | tail -n +2 | while read -r name _; do\n"
+	"		case $name in '' | *[!A-Za-z0-9._:+-]*) ;; *) printf '%s\\n' \"${cur%/*}/$name\" ;; esac\n"
+	"	done)\"\n"
+	"}\n"
 	"_rblk_sysfs() { compgen -G \"$1\" | while read -r path; do printf '%s\\n' \"$2${path##*/}\"; done; }\n";
 
 static void bash_arguments(const struct cmd_verb *verb)
@@ -94,9 +128,12 @@ static void bash_verb(const struct cmd_verb *verb)
 	printf("' ;;\n	%s:*)", verb->name);
 	if (takes_uri(verb))
 		printf(" _rblk_words 'rblk:// rblk+tcp://';");
-	if (operand_is(verb, "SOURCE"))
+	if (operand_is(verb, "SOURCE") || operand_is(verb, "FILE") || operand_is(verb, "SOCKET"))
 		printf(" _rblk_files;");
-	if (operand_is(verb, "NAME"))
+	printf(" _rblk_words '");
+	print_literals(verb->operands);
+	printf("';");
+	if (names_disk(verb))
 		printf(" _rblk_words \"$(_rblk_names)\";");
 	if (operand_is(verb, "DEVICE"))
 		printf(" _rblk_words \"$(_rblk_sysfs '/sys/block/rblk[0-9]*' /dev/)\";");
@@ -107,7 +144,7 @@ static void bash_print(void)
 {
 	const struct cmd_verb *const *verb;
 
-	shell_bash_begin("rblk", " verb=${COMP_WORDS[1]}");
+	shell_bash_begin("rblk", " verb=${COMP_WORDS[1]}", "_rblk_uri; ");
 	printf("	if [ \"$COMP_CWORD\" = 1 ]; then\n		_rblk_words '");
 	for (verb = cmd_verbs; *verb; verb++)
 		printf("%s ", (*verb)->name);
@@ -142,7 +179,7 @@ static void zsh_verb(const struct cmd_verb *verb)
 	}
 	printf(" \\\n		'*:%s:_rblk_operands%s%s%s%s'\n		;;\n", verb->operands,
 	       takes_uri(verb) ? " uri" : "", operand_is(verb, "SOURCE") ? " file" : "",
-	       operand_is(verb, "NAME") ? " name" : "", operand_is(verb, "DEVICE") ? " disk" : "");
+	       names_disk(verb) ? " name" : "", operand_is(verb, "DEVICE") ? " disk" : "");
 }
 
 static const char zsh_operands[] =

@@ -59,6 +59,11 @@ static const char *const types[] = {
 
 #define COUNT(names) (sizeof(names) / sizeof((names)[0]))
 
+const char *cmd_reserve_type_name(size_t index)
+{
+	return index < COUNT(types) ? types[index] : NULL;
+}
+
 /* Its index, or -1. */
 static int name_find(const char *const *names, size_t count, const char *name)
 {
@@ -239,7 +244,7 @@ static int reserve_run(char **operands, int count)
 
 const struct cmd_verb cmd_verb_reserve = {
 	.name = "reserve",
-	.operands = "VOLUME [ACTION]",
+	.operands = "VOLUME [show|register|acquire|release|preempt|clear]",
 	.summary = "show or change the reservations of a volume",
 	.options = options,
 	.values = &values,

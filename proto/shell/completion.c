@@ -21,12 +21,12 @@ int shell_completion_main(int argc, char **argv, void (*bash)(void), void (*zsh)
 
 /* -- bash -------------------------------------------------------------------------------------- */
 
-void shell_bash_begin(const char *command, const char *locals)
+void shell_bash_begin(const char *command, const char *locals, const char *uri)
 {
 	printf("# bash completion for %s; made from its own tables when it was built.\n", command);
 	printf("_%s_words() {\n"
 	       "	COMPREPLY+=($(compgen -W \"$1\" -- \"$cur\"))\n"
-	       "	case ${COMPREPLY[*]} in *://*) compopt -o nospace 2> /dev/null ;; esac\n"
+	       "	case ${COMPREPLY[*]} in *://* | *=*) compopt -o nospace 2> /dev/null ;; esac\n"
 	       "}\n",
 	       command);
 	printf("_%s_files() {\n"
@@ -46,9 +46,9 @@ void shell_bash_begin(const char *command, const char *locals)
 	       "	elif [ \"$prev\" = = ]; then\n"
 	       "		prev=${COMP_WORDS[COMP_CWORD - 2]} given=1\n"
 	       "	elif [ \"$cur\" = : ] || [ \"$prev\" = : ]; then\n"
-	       "		return\n"
+	       "		%sreturn\n"
 	       "	fi\n",
-	       command, locals);
+	       command, locals, uri);
 }
 
 void shell_bash_argument(const char *command, const char *prefix, const struct shell_option *option)

@@ -33,9 +33,9 @@ int shell_completion_main(int argc, char **argv, void (*bash)(void), void (*zsh)
 /*
  * The beginning of the file for bash: functions _COMMAND_words and _COMMAND_files, and that of
  * _COMMAND(), which has cur, prev and given ("=" came before cur) when this has been run. `locals`
- * is more for its line of local variables.
+ * is more for its line of local variables, `uri` "" or commands that complete a word behind a colon, with "; ".
  */
-void shell_bash_begin(const char *command, const char *locals);
+void shell_bash_begin(const char *command, const char *locals, const char *uri);
 /* A case of "case $prev in" that completes the option's argument. prefix: "" or "VERB:". */
 void shell_bash_argument(const char *command, const char *prefix,
 			 const struct shell_option *option);

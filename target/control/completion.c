@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A program of the build: prints rblkd's completion for a shell, made from the table of options.
- *   completion bash|zsh
+ *   completion bash|zsh|keys
+ * keys: for rblkctl's, which has no table of its own: what may be set of a target, a volume and an initiator.
  */
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static void bash_print(void)
 	struct shell_option option;
 	unsigned int i;
 
-	shell_bash_begin("rblkd", "");
+	shell_bash_begin("rblkd", "", "");
 	printf("	case $prev in\n");
 	for (i = 0; next_option(&i, &option);)
 		shell_bash_argument("rblkd", "", &option);
@@ -99,7 +100,42 @@ static void zsh_print(void)
 	printf(" \\\n		'*:PATH:_files'\n}\n\n_rblkd \"$@\"\n");
 }
 
+static void keys_print(void)
+{
+	static const struct {
+		const char *section;
+		unsigned int place;
+	} sections[] = {{"target", TGT_IN_TARGET}, {"volume", TGT_IN_VOLUME}, {"initiator", TGT_IN_INITIATOR}};
+	unsigned int count;
+	const struct tgt_option *options = tgt_options_table(&count);
+
+	printf("_rblkctl_keys() {\n	case $1 in\n");
+	for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
+		printf("	%s) echo '", sections[s].section);
+		for (unsigned int i = 0; i < count; i++)
+			if (options[i].places & sections[s].place)
+				printf("%s= ", options[i].name);
+		printf("' ;;\n");
+	}
+	printf("	esac\n}\n_rblkctl_value() {\n	case $1 in\n");
+	for (unsigned int i = 0; i < count; i++) {
+		const char *words = option_words(&options[i]);
+
+		if (options[i].type == TGT_OPTION_GRANT)
+			printf("	%s) _rblkctl_words \"$(_rblkctl_ask volumes 0)\" ;;\n", options[i].name);
+		else if (options[i].type == TGT_OPTION_SECRET || !strcmp(options[i].name, "path"))
+			printf("	%s) _rblkctl_files ;;\n", options[i].name);
+		else if (words && options[i].type != TGT_OPTION_ACTION)
+			printf("	%s) _rblkctl_words '%s' ;;\n", options[i].name, words);
+	}
+	printf("	esac\n}\n");
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 2 && !strcmp(argv[1], "keys")) {
+		keys_print();
+		return fflush(stdout) || ferror(stdout);
+	}
 	return shell_completion_main(argc, argv, bash_print, zsh_print);
 }

@@ -90,6 +90,45 @@ offers 'bytes' rblkctl top --sort b
 offers 'debug error info warning' rblkctl log-level ''
 offers 'disk.img' rblkctl status --socket d
 
+# What only a target knows: its volumes, its initiators, and the keys that they have.
+offers 'initiator volume' rblkctl add ''
+offers 'initiator target volume' rblkctl set ''
+offers 'volume' rblkctl remove v
+offers 'limit_burst= limit_iops= limit_rate=' rblkctl set volume data limit_
+offers 'limit_burst= limit_iops= limit_rate=' rblkctl set --socket = /none initiator db1 limit_
+offers 'tls=' rblkctl set target tl
+offers 'no yes' rblkctl set volume data read_only =
+offers 'always auto' rblkctl set target tls = a
+offers 'disk.img' rblkctl add volume new path = d
+offers '' rblkctl add volume ''
+offers 'preempt' rblk reserve rblk : //h/v p
+offers 'write-exclusive write-exclusive-all write-exclusive-registrants' rblk reserve --type w
+offers 'remove' rblk key re
+rblk() { "$RBLK" "$@"; }
+rblkctl() { "$RBLKCTL" "$@"; }
+mkfifo "$scratch/fifo"
+target_start --control-socket "$scratch/control" --memory data=1M --memory dates=1M --memory logs=1M
+address=${target#rblk+tcp://}
+"$RBLK" copy --name db1 - "$target/data" < "$scratch/fifo" > /dev/null 2>&1 &
+exec 7> "$scratch/fifo"
+in_use() { "$RBLKCTL" sessions --socket "$scratch/control" > "$scratch/out" && grep -q db1 "$scratch/out"; }
+wait_for "a session" in_use
+for socket in "--socket $scratch/control" "-s $scratch/control" "--socket = $scratch/control"; do
+	# shellcheck disable=SC2086 # an option and its value
+	offers 'data dates' rblkctl set $socket volume dat
+	# shellcheck disable=SC2086
+	offers 'db1' rblkctl kick $socket d
+	# shellcheck disable=SC2086
+	offers 'logs' rblkctl set $socket initiator db1 write = l
+done
+offers 'db1' rblkctl remove --socket "$scratch/control" initiator ''
+offers "${address#*:}/data ${address#*:}/dates" rblk info rblk+tcp : "//${address%:*}" : "${address#*:}/dat"
+offers '' rblk info rblk+tcp : "//${address%:*}" : "${address#*:}"
+offers '' rblk info rblk+tcp : //127.0.0.1:1/d
+exec 7>&-
+target_stop
+offers '' rblkctl set --socket "$scratch/control" volume dat
+
 if ! command -v zsh > /dev/null; then
 	echo "SKIPPED: no zsh"
 	exit 0
