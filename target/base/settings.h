@@ -116,6 +116,13 @@ enum tgt_tls {
 	TGT_TLS_NEVER,	/* nobody has to */
 };
 
+/* Buckets of the histograms of /metrics. */
+enum tgt_histograms {
+	TGT_HISTOGRAMS_FULL, /* 23 */
+	TGT_HISTOGRAMS_FEW,  /* 7 */
+	TGT_HISTOGRAMS_NONE, /* sums and counts alone */
+};
+
 struct tgt_config {
 	struct tgt_address listen[TGT_LISTEN_MAX];
 	unsigned int listen_count;
@@ -143,6 +150,7 @@ struct tgt_config {
 	uint32_t discovery_port;    /* of UDP */
 	char journal[108];	    /* the socket of systemd's journal; "none": without */
 	char http[128];             /* "[HOST:]PORT"; "": no HTTP */
+	enum tgt_histograms histograms;
 	char fault_socket[108];     /* accepts faults for users' tests here; "": accepts none */
 	bool memory_lock;           /* huge pages and mlock where they can be had */
 	unsigned int log_level;     /* enum tgt_log_level: least important lines that are shown */

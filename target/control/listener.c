@@ -67,6 +67,7 @@ struct tgt_listener {
 	struct place places[PLACES_MAX];
 	_Atomic unsigned int count;
 	struct tgt_unserved *unserved; /* NULL: nobody asks what is missing */
+	_Atomic uint64_t *tls_failures; /* NULL: likewise */
 	struct tgt_reactor **reactors;
 	unsigned int reactor_count;
 	struct tgt_leases *leases;
@@ -318,6 +319,7 @@ int tgt_listener_create(const struct tgt_listener_options *options, struct tgt_l
 	listener->reactors = options->reactors;
 	listener->rules = options->rules;
 	listener->unserved = options->unserved;
+	listener->tls_failures = options->tls_failures;
 	listener->reactor_count = config->reactors;
 	for (unsigned int i = 0; i < config->listen_count && !err; i++)
 		err = places_add(listener, &config->listen[i], reasons, error);
@@ -473,6 +475,9 @@ static void listener_login(struct tgt_listener *listener, const struct fab_event
 
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
 {
+	/* The fabric's word for a handshake. */
+	if (status == -EKEYREJECTED && listener->tls_failures)
+		atomic_fetch_add(listener->tls_failures, 1);
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .error = -status},
 			 &listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
 			 status == -EMFILE ? " (" TGT_RAISE_DESCRIPTORS ")" : "");

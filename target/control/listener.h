@@ -19,6 +19,7 @@ struct tgt_listener_options {
 	struct tgt_reactor **reactors;
 	struct tgt_rulebook *rules;    /* NULL: there is no TLS */
 	struct tgt_unserved *unserved; /* gets the addresses that cannot be listened on; NULL: nobody asks */
+	_Atomic uint64_t *tls_failures; /* counts connections that fail in the handshake; NULL: nobody asks */
 	bool none_will_do; /* no address need be there, unless config->require_all; otherwise one has to be */
 };
 

@@ -69,6 +69,7 @@ struct daemon {
 	struct tgt_reactor *reactors[TGT_REACTORS_MAX];
 	unsigned int reactor_count;
 	struct tgt_listener *listener;
+	_Atomic uint64_t tls_failures; /* that the listener has seen */
 	struct tgt_reloader *reloader;
 	struct tgt_faults *faults; /* NULL: accepts none */
 	struct tgt_watch_source source; /* what the watch looks at */
@@ -192,6 +193,7 @@ static int listener_start(struct daemon *daemon, char *error)
 		.rules = daemon->peers.rules,
 		.unserved = daemon->unserved,
 		.none_will_do = daemon->document.count > 0,
+		.tls_failures = &daemon->tls_failures,
 	};
 
 	return tgt_listener_create(&options, &daemon->listener, error);
@@ -215,7 +217,10 @@ static int reloader_start(struct daemon *daemon, char *error)
 	daemon->source = (struct tgt_watch_source){.registry = daemon->registry,
 						   .reactors = daemon->reactors,
 						   .reactor_count = daemon->reactor_count,
-						   .unserved = daemon->unserved};
+						   .unserved = daemon->unserved,
+						   .config = &daemon->config,
+						   .rules = daemon->peers.rules,
+						   .tls_failures = &daemon->tls_failures};
 	return tgt_reloader_create(&options, &daemon->reloader, error);
 }
 

@@ -50,6 +50,13 @@ static const struct tgt_option_choice tls_choices[] = {
 	{NULL, 0},
 };
 
+static const struct tgt_option_choice histogram_choices[] = {
+	{"full", TGT_HISTOGRAMS_FULL},
+	{"few", TGT_HISTOGRAMS_FEW},
+	{"none", TGT_HISTOGRAMS_NONE},
+	{NULL, 0},
+};
+
 static const struct tgt_option_choice log_choices[] = {
 	{"error", TGT_LOG_ERROR},
 	{"warning", TGT_LOG_WARNING},
@@ -170,6 +177,9 @@ static const struct tgt_option table[] = {
 	  "a page for people, /metrics, /healthz and /readyz there; without HOST for this machine only; "
 	  "default: nowhere",
 	  TARGET(http), 0, 0, NULL },
+	{ "histograms", 0, TARGET_PLACES, TGT_OPTION_CHOICE, "BUCKETS", "full",
+	  "buckets of the histograms in /metrics: full (23), few (7), or none, where there are hundreds of volumes",
+	  TARGET(histograms), 0, 0, histogram_choices },
 	{ "fault_socket", 0, TARGET_PLACES, TGT_OPTION_FAULT_SOCKET, "PATH", NULL,
 	  "for tests: accept faults from \"rblk fault\" at this socket; default: none",
 	  TARGET(fault_socket), 0, 0, NULL },

@@ -120,17 +120,25 @@ static void over_words(const json_t *session, char text[CTL_TEXT_BYTES])
 	}
 }
 
+/* Does a digest protect the data on all of its connections? */
+static const char *digest_word(const json_t *session)
+{
+	uint64_t digests = ctl_integer(session, "digest_connections");
+
+	return !digests ? "no" : digests == ctl_integer(session, "connections") ? "yes" : "some";
+}
+
 static void sessions_print(const json_t *result)
 {
-	struct screen_table *table = screen_table_create(10);
+	struct screen_table *table = screen_table_create(12);
 	const json_t *session;
 	size_t i;
 
-	screen_table_row(table, CELLS(">SESSION", "INITIATOR", "PROVEN", "ADDRESS", ">CONNECTIONS", "OVER",
-				   ">OUTSTANDING", ">COMMANDS", ">MEMORY", "VOLUMES"));
+	screen_table_row(table, CELLS(">SESSION", "INITIATOR", "PROVEN", "ADDRESS", ">CONNECTIONS", "OVER", "DIGEST",
+				   ">AGE", ">OUTSTANDING", ">COMMANDS", ">MEMORY", "VOLUMES"));
 	json_array_foreach(json_object_get(result, "sessions"), i, session) {
 		char number[16], connections[16], outstanding[16], commands[CTL_TEXT_BYTES],
-			memory[CTL_TEXT_BYTES], over[CTL_TEXT_BYTES], volumes[512];
+			memory[CTL_TEXT_BYTES], over[CTL_TEXT_BYTES], age[CTL_TEXT_BYTES], volumes[512];
 
 		over_words(session, over);
 		snprintf(number, sizeof(number), "%" PRIu64, ctl_integer(session, "session"));
@@ -142,7 +150,8 @@ static void sessions_print(const json_t *result)
 		screen_table_row(table,
 			      CELLS(number, ctl_string(session, "initiator"),
 				    json_is_true(json_object_get(session, "proven")) ? "yes" : "no",
-				    ctl_string(session, "peer"), connections, over, outstanding,
+				    ctl_string(session, "peer"), connections, over, digest_word(session),
+				    ctl_format_age(ctl_integer(session, "age_ns"), age), outstanding,
 				    units_format_count((double)ctl_integer(session, "commands"), commands),
 				    units_format_bytes(ctl_integer(session, "data_bytes"), memory),
 				    volumes));

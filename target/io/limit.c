@@ -24,6 +24,11 @@ struct tgt_limit {
 	} sold[TGT_LIMIT_KINDS];
 };
 
+uint64_t tgt_limit_per_s(const struct tgt_limit *limit, enum tgt_limit_kind kind)
+{
+	return limit ? limit->per_s[kind] : 0;
+}
+
 bool tgt_limit_is_set(const struct tgt_limit_config *config)
 {
 	return config->iops || config->rate_bytes;

@@ -103,6 +103,7 @@ struct tgt_session {
 	unsigned int queues_here, queues_away; /* that have connections, or may not linger any more (queue.c) */
 	unsigned int lingering; /* that have none any more; those away included */
 	unsigned int queues; /* here, those that linger included: as they count for the host */
+	uint64_t begun_ns;
 	uint64_t idle_since_ns; /* without a connection */
 
 	pthread_mutex_t lock;	     /* of handles, between the session and its remote sessions */

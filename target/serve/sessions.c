@@ -43,7 +43,7 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 		TAILQ_INIT(&session->slots[i].asks);
 		TAILQ_INIT(&session->slots[i].lingering);
 	}
-	session->idle_since_ns = reactor->loop.now_ns;
+	session->begun_ns = session->idle_since_ns = reactor->loop.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
 	return session;
 

@@ -61,6 +61,7 @@ void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot
 	memcpy(entry->peer, session->peer, sizeof(entry->peer));
 	entry->connections = session->queues_here;
 	entry->awaits_ns = tgt_session_awaits_ns(session, &entry->gone_ns);
+	entry->age_ns = session->reactor->loop.now_ns - session->begun_ns;
 	entry->handles = session->handles_open;
 	entry->credits = session->share.credits;
 	entry->data_bytes = session->share.data_bytes;
@@ -73,6 +74,7 @@ void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot
 			continue;
 		entry->encrypted += fab_conn_channel(queue->io_queue.conn, &channel) != NULL;
 		entry->rdma += fab_kind_of(queue->fabric->fab) == FAB_VERBS;
+		entry->digests += (queue->io_queue.features & RBLK_FEATURE_DIGEST) != 0;
 		entry->outstanding += queue->io_queue.active;
 		entry->commands += queue->io_queue.totals.commands;
 	}

@@ -30,7 +30,8 @@ struct tgt_snapshot_session {
 	unsigned int connections, outstanding, handles;
 	/* Without a connection, and not ending: for so long, and its initiator may come back for so long. Else 0. */
 	uint64_t gone_ns, awaits_ns;
-	unsigned int encrypted, rdma; /* of its connections: under TLS; over RDMA */
+	unsigned int encrypted, rdma, digests; /* of its connections: under TLS; over RDMA; with a digest of the data */
+	uint64_t age_ns;
 	uint32_t credits;    /* receive buffers promised to its queues */
 	uint64_t data_bytes; /* of the pool, held */
 	uint64_t commands;   /* session commands included */

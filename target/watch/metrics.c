@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "target/watch/metrics_process.h"
 #include "target/watch/names.h"
 
 /* -- lines ------------------------------------------------------------------------------------- */
@@ -125,6 +126,17 @@ static void metrics_events(FILE *out, const struct tgt_view *view)
 	for (unsigned int error = 1; error < RBLK_E_MAX; error++)
 		fprintf(out, "rblk_refused_commands_total{error=\"%s\"} %" PRIu64 "\n",
 			tgt_name_error(error), totals->refused[error]);
+}
+
+static void metrics_failures(FILE *out, const struct tgt_methods *methods, const struct tgt_view *view)
+{
+	uint64_t digests = view->totals.refused[RBLK_E_DIGEST];
+
+	for (unsigned int i = 0; i < view->volume_count; i++)
+		digests += view->volumes[i].counts.errors[RBLK_E_DIGEST];
+	plain(out, "rblk_digest_failures_total", "counter", "Commands whose data was not what its digest says.", digests);
+	plain(out, "rblk_tls_failures_total", "counter", "Connections that ended in the TLS handshake.",
+	      methods->source.tls_failures ? atomic_load(methods->source.tls_failures) : 0);
 }
 
 static void reactor_line(FILE *out, const char *name, const struct tgt_snapshot *snapshot, double value)
@@ -304,6 +316,7 @@ struct latency_of {
 	void (*begin)(FILE *out, const char *name, const void *whose);
 	const void *whose;
 	const struct tgt_counts *counts;
+	enum tgt_histograms histograms;
 };
 
 static void latency_begin(FILE *out, const char *suffix, const struct latency_of *of,
@@ -317,17 +330,20 @@ static void latency_begin(FILE *out, const char *suffix, const struct latency_of
 	label(out, ",", "stage", tgt_name_stage(stage));
 }
 
-/* A bucket for each power of two: half of those that are counted. The first two, of 0 and 1 us, are
- * one. */
+/* A bucket for each power of two: half of those that are counted; of few, one for each power of eight. The first two, of 0
+ * and 1 us, are one. */
 static void metrics_latency(FILE *out, const struct latency_of *of, enum tgt_count_kind kind,
 			    enum tgt_count_stage stage)
 {
 	const uint64_t *buckets = of->counts->latency[kind][stage];
+	static const unsigned int steps[] = {
+		[TGT_HISTOGRAMS_FULL] = 2, [TGT_HISTOGRAMS_FEW] = 6, [TGT_HISTOGRAMS_NONE] = CORE_BUCKETS};
+	unsigned int step = steps[of->histograms];
 	uint64_t sum = 0;
 
 	for (unsigned int i = 0; i < CORE_BUCKETS; i++) {
 		sum += buckets[i];
-		if (i % 2 == 0 || i == CORE_BUCKETS - 1)
+		if (i % step != step - 1 || i == CORE_BUCKETS - 1)
 			continue;
 		latency_begin(out, "_bucket", of, kind, stage);
 		fprintf(out, ",le=\"%.9g\"", (double)core_bucket_end(i) / 1e6);
@@ -351,14 +367,14 @@ static void metrics_latencies_of(FILE *out, const struct latency_of *of)
 			metrics_latency(out, of, kind, stage);
 }
 
-static void metrics_latencies(FILE *out, const struct tgt_view *view)
+static void metrics_latencies(FILE *out, const struct tgt_view *view, enum tgt_histograms histograms)
 {
 	family(out, "rblk_volume_latency_seconds", "histogram",
 	       "Time of a command in the target: until the store got it, in the store, and both.");
 	EACH_VOLUME(view, volume)
 	{
 		const struct latency_of of = {"rblk_volume_latency_seconds", volume_begin, volume,
-					      &volume->counts};
+					      &volume->counts, histograms};
 
 		metrics_latencies_of(out, &of);
 	}
@@ -417,14 +433,14 @@ static void metrics_initiators(FILE *out, const struct tgt_view *view)
 	}
 }
 
-static void metrics_initiator_latencies(FILE *out, const struct tgt_view *view)
+static void metrics_initiator_latencies(FILE *out, const struct tgt_view *view, enum tgt_histograms histograms)
 {
 	family(out, "rblk_initiator_latency_seconds", "histogram",
 	       "Time of the initiator's commands in the target, by stage.");
 	EACH_INITIATOR(view, initiator)
 	{
 		const struct latency_of of = {"rblk_initiator_latency_seconds", initiator_begin,
-					      initiator, &initiator->counts};
+					      initiator, &initiator->counts, histograms};
 
 		metrics_latencies_of(out, &of);
 	}
@@ -537,24 +553,68 @@ static void metrics_use_latencies(FILE *out, const struct tgt_view *view)
 			use_latency(out, view, use, kind, stage);
 }
 
+static double session_connections(const struct tgt_snapshot_session *session)
+{
+	return session->connections;
+}
+
+static double session_encrypted(const struct tgt_snapshot_session *session)
+{
+	return session->encrypted;
+}
+
+static double session_rdma(const struct tgt_snapshot_session *session)
+{
+	return session->rdma;
+}
+
+static double session_digests(const struct tgt_snapshot_session *session)
+{
+	return session->digests;
+}
+
+static double session_proven(const struct tgt_snapshot_session *session)
+{
+	return session->proven;
+}
+
+static double session_age(const struct tgt_snapshot_session *session)
+{
+	return (double)session->age_ns / 1e9;
+}
+
+static double session_credits(const struct tgt_snapshot_session *session)
+{
+	return session->credits;
+}
+
+static double session_data_bytes(const struct tgt_snapshot_session *session)
+{
+	return (double)session->data_bytes;
+}
+
+static const struct session_metric {
+	const char *name, *help;
+	double (*value)(const struct tgt_snapshot_session *session);
+} session_metrics[] = {
+	{"rblk_session_connections", "Connections of the session; 0: it may come back.", session_connections},
+	{"rblk_session_encrypted_connections", "Those of them that TLS encrypts.", session_encrypted},
+	{"rblk_session_rdma_connections", "Those of them over RDMA.", session_rdma},
+	{"rblk_session_digest_connections", "Those of them on which a digest protects the data.", session_digests},
+	{"rblk_session_proven", "1 if a secret proves its initiator's name.", session_proven},
+	{"rblk_session_age_seconds", "How long ago the session was begun.", session_age},
+	{"rblk_session_credits", "Receive buffers that are promised to the session.", session_credits},
+	{"rblk_session_data_bytes", "Memory for data that the session holds.", session_data_bytes},
+};
+
 static void metrics_sessions(FILE *out, const struct tgt_view *view)
 {
-	family(out, "rblk_session_connections", "gauge",
-	       "Connections of the session; 0: it may come back.");
-	for (unsigned int i = 0; i < view->session_count; i++) {
-		session_begin(out, "rblk_session_connections", &view->sessions[i]);
-		value_u64(out, view->sessions[i].connections);
-	}
-	family(out, "rblk_session_credits", "gauge",
-	       "Receive buffers that are promised to the session.");
-	for (unsigned int i = 0; i < view->session_count; i++) {
-		session_begin(out, "rblk_session_credits", &view->sessions[i]);
-		value_u64(out, view->sessions[i].credits);
-	}
-	family(out, "rblk_session_data_bytes", "gauge", "Memory for data that the session holds.");
-	for (unsigned int i = 0; i < view->session_count; i++) {
-		session_begin(out, "rblk_session_data_bytes", &view->sessions[i]);
-		value_u64(out, view->sessions[i].data_bytes);
+	for (size_t i = 0; i < sizeof(session_metrics) / sizeof(session_metrics[0]); i++) {
+		family(out, session_metrics[i].name, "gauge", session_metrics[i].help);
+		for (unsigned int j = 0; j < view->session_count; j++) {
+			session_begin(out, session_metrics[i].name, &view->sessions[j]);
+			value_seconds(out, session_metrics[i].value(&view->sessions[j]));
+		}
 	}
 }
 
@@ -563,19 +623,24 @@ char *tgt_metrics_text(const struct tgt_methods *methods, const struct tgt_view 
 {
 	char *text = NULL;
 	FILE *out = open_memstream(&text, bytes);
+	const struct tgt_config *config = methods->source.config;
+	enum tgt_histograms histograms = config ? config->histograms : TGT_HISTOGRAMS_FULL;
 
 	if (!out)
 		return NULL;
 	metrics_daemon(out, methods, view);
+	tgt_metrics_process(out, methods);
+	tgt_metrics_limits(out, methods, view);
 	metrics_problems(out, methods, view);
 	metrics_missing(out, view);
 	metrics_events(out, view);
+	metrics_failures(out, methods, view);
 	metrics_reactors(out, view);
 	metrics_volumes(out, view);
 	metrics_volume_counts(out, view);
-	metrics_latencies(out, view);
+	metrics_latencies(out, view, histograms);
 	metrics_initiators(out, view);
-	metrics_initiator_latencies(out, view);
+	metrics_initiator_latencies(out, view, histograms);
 	metrics_sessions(out, view);
 	metrics_uses(out, view);
 	metrics_use_limits(out, view);

@@ -65,13 +65,14 @@ json_t *tgt_report_sessions(const struct tgt_view *view)
 
 		json_array_append_new(
 			array,
-			json_pack("{s:i, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:o}", "session",
+			json_pack("{s:i, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:i, s:I, s:i, s:i, s:i, s:I, s:I, s:o}", "session",
 				  (int)session->number, "initiator",
 				  tgt_rpc_text(session->initiator), "peer",
 				  tgt_rpc_text(session->peer), "proven", session->proven, "ending",
 				  session->ending, "connections",
 				  (int)session->connections, "encrypted_connections",
-				  (int)session->encrypted, "rdma_connections", (int)session->rdma, "outstanding",
+				  (int)session->encrypted, "rdma_connections", (int)session->rdma,
+				  "digest_connections", (int)session->digests, "age_ns", integer(session->age_ns), "outstanding",
 				  (int)session->outstanding, "opens", (int)session->handles,
 				  "credits", (int)session->credits, "data_bytes",
 				  integer(session->data_bytes), "commands",

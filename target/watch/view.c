@@ -30,6 +30,7 @@ static void session_add(struct tgt_snapshot_session *to, const struct tgt_snapsh
 	to->connections += remote->connections;
 	to->encrypted += remote->encrypted;
 	to->rdma += remote->rdma;
+	to->digests += remote->digests;
 	to->outstanding += remote->outstanding;
 	to->credits += remote->credits;
 	to->data_bytes += remote->data_bytes;

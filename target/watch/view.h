@@ -7,9 +7,12 @@
 #ifndef RBLK_TARGET_WATCH_VIEW_H
 #define RBLK_TARGET_WATCH_VIEW_H
 
+#include "target/base/settings.h"
 #include "target/base/unserved.h"
 #include "target/serve/snapshot.h"
 #include "target/store/volume.h"
+
+struct tgt_rulebook;
 
 /* The objects to look at; all of them outlive the services. */
 struct tgt_watch_source {
@@ -17,6 +20,9 @@ struct tgt_watch_source {
 	struct tgt_reactor *const *reactors;
 	unsigned int reactor_count;
 	struct tgt_unserved *unserved; /* NULL: nothing is missing */
+	const struct tgt_config *config; /* what of it needs a restart to change; NULL: not known */
+	struct tgt_rulebook *rules;	 /* NULL: nothing is limited */
+	const _Atomic uint64_t *tls_failures; /* NULL: not counted */
 };
 
 /* Without a reference: a view must not keep a store open. */

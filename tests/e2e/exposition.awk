@@ -21,7 +21,7 @@ function family_of(name,   base) {
 	if ($4 !~ /^(counter|gauge|histogram|summary)$/) wrong("no such type")
 	if ($4 == "counter" && $3 !~ /_total$/) wrong("a counter's name ends in _total")
 	if ($4 != "counter" && $3 ~ /_total$/) wrong("only a counter's name ends in _total")
-	if ($3 !~ /^rblk_[a-z0-9_]+$/) wrong("not a name of ours")
+	if ($3 !~ /^(rblk|process)_[a-z0-9_]+$/) wrong("not a name of ours")
 	type[$3] = $4; next
 }
 {

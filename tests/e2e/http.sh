@@ -105,6 +105,58 @@ get /metrics > "$scratch/metrics"
 is 'rblk_initiator_written_bytes_total{initiator="many-14",proven="no"}' 4096
 is 'rblk_initiator_written_bytes_total{initiator="(others)",proven="no"}' $((6 * 4096))
 
+# -- the process, limits, reloads, fewer buckets ----------------------------------------------------
+
+get /metrics > "$scratch/metrics"
+value() { awk -v name="$1" 'index($0, name " ") == 1 { print $NF }' "$scratch/metrics"; }
+above() { awk -v value="$(value "$1")" -v least="$2" 'BEGIN { exit !(value > least) }' || fail "$1: $(value "$1")"; }
+above process_cpu_seconds_total 0
+above process_resident_memory_bytes 1000000
+above process_start_time_seconds 1700000000
+above process_open_fds 5
+[ "$(value process_max_fds)" = "$(ulimit -Sn)" ] || [ "$(value process_max_fds)" -ge 1024 ] || fail "process_max_fds"
+[ "$(value rblk_sessions_max)" = 1152 ] && [ "$(value rblk_connections_max)" = 1152 ] || fail "limits"
+[ "$(value 'rblk_volume_limit_iops{volume="ram"}')" = 0 ] || fail "no limit"
+[ "$(value rblk_tls_failures_total)" = 0 ] && [ "$(value rblk_digest_failures_total)" = 0 ] || fail "failures"
+full=$(grep -c 'rblk_volume_latency_seconds_bucket{volume="disk",kind="write",stage="both"' "$scratch/metrics")
+[ "$full" = 24 ] || fail "$full buckets"
+target_stop
+cat > "$scratch/rblkd.conf" <<- END
+	[target]
+	histograms = few
+	[volume ram]
+	store = memory
+	size = 4M
+	limit_iops = 5000
+	limit_rate = 50M
+	[initiator host-*]
+	address = 127.0.0.1
+	write = ram
+	limit_iops = 700
+END
+http_start --config "$scratch/rblkd.conf"
+expect 0 "$RBLK" copy --digest --name host-1 "$scratch/block" "$target/ram"
+is 'rblk_volume_written_bytes_total{volume="ram"}' 4096
+get /metrics > "$scratch/metrics"
+[ "$(value 'rblk_volume_limit_iops{volume="ram"}')" = 5000 ] || fail "limit_iops"
+[ "$(value 'rblk_volume_limit_bytes_per_second{volume="ram"}')" = 52428800 ] || fail "limit_rate"
+[ "$(value 'rblk_initiator_limit_iops{initiator="host-1",proven="no"}')" = 700 ] || fail "the initiator's limit"
+[ "$(grep -c 'rblk_volume_latency_seconds_bucket{volume="ram",kind="write",stage="both"' "$scratch/metrics")" = 8 ] || fail "few buckets"
+awk -f "$here/exposition.awk" "$scratch/metrics" >&2 || fail "the format"
+[ "$(value rblk_last_reload_success)" = 1 ] || fail "it has begun well"
+before=$(value rblk_last_reload_time_seconds)
+cp "$scratch/rblkd.conf" "$scratch/good.conf"
+echo nonsense >> "$scratch/rblkd.conf"
+kill -HUP $target_pid
+is rblk_last_reload_success 0
+cp "$scratch/good.conf" "$scratch/rblkd.conf"
+kill -HUP $target_pid
+is rblk_last_reload_success 1
+get /metrics > "$scratch/metrics"
+above rblk_last_reload_time_seconds "$before"
+target_stop
+http_start --reactors 2 --session-time 1ms --cache buffered --memory ram=4M --fault fail=discard:1 "$scratch/disk"
+
 # -- wrong requests --------------------------------------------------------------------------------
 
 [ "$(code "$url/none")" = 404 ] || fail "another path"

@@ -12,6 +12,7 @@
 #include "target/watch/daemon_events.h"
 #include "target/watch/http.c"
 #include "target/watch/metrics.h"
+#include "target/watch/metrics_process.h"
 #include "target/watch/page.h"
 
 /* Their names alone: nothing is carried out. */
@@ -44,6 +45,20 @@ static struct tgt_methods methods = {
 const struct tgt_view *tgt_methods_view(struct tgt_methods *all)
 {
 	return &all->view;
+}
+
+/* Nothing in these is a peer's. */
+void tgt_metrics_process(FILE *out, const struct tgt_methods *all)
+{
+	(void)out;
+	(void)all;
+}
+
+void tgt_metrics_limits(FILE *out, const struct tgt_methods *all, const struct tgt_view *view)
+{
+	(void)out;
+	(void)all;
+	(void)view;
 }
 
 int tgt_methods_health(const struct tgt_methods *all, const struct tgt_view *view, struct tgt_health *health)
