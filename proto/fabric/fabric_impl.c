@@ -184,9 +184,11 @@ void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes)
 		snprintf(text, bytes, "%s:%u", host, ntohs(in->sin_port));
 	} else if (addr->sa_family == AF_INET6) {
 		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+		bool v4 = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
 
-		inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
-		snprintf(text, bytes, "[%s]:%u", host, ntohs(in6->sin6_port));
+		/* A socket for all addresses has those of IPv4 as IPv6 maps them. */
+		inet_ntop(v4 ? AF_INET : AF_INET6, in6->sin6_addr.s6_addr + (v4 ? 12 : 0), host, sizeof(host));
+		snprintf(text, bytes, v4 ? "%s:%u" : "[%s]:%u", host, ntohs(in6->sin6_port));
 	} else {
 		snprintf(text, bytes, "(address family %d)", addr->sa_family);
 	}

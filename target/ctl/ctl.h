@@ -26,7 +26,9 @@ struct ctl_values {
 	bool json, help, force;
 	uint64_t interval_ms, count; /* count 0: without end */
 	const char *sort, *filter;
-	bool follow, all;
+	bool follow, all, each;
+	const char *level, *volume, *initiator; /* NULL: all */
+	uint64_t since_ms;			/* 0: all */
 };
 
 enum ctl_option_kind { CTL_OPTION_FLAG, CTL_OPTION_TEXT, CTL_OPTION_NUMBER, CTL_OPTION_TIME };

@@ -1,22 +1,111 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* rblkctl events: those that the daemon has kept, and with --follow each new one. */
+/* rblkctl events: those that the daemon has kept, and with --follow each new one; those that are asked for, and like ones together. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "target/ctl/ctl.h"
 
 #define FOLLOW_S 1
 
+/* Like events, of which the first was no longer before, are one line. */
+#define GROUP_S 600
+
+/* -- which are shown --------------------------------------------------------------------------- */
+
+/* Of the words of verbs.c, the most important first. */
+static unsigned int level_number(const char *level)
+{
+	static const char *const levels[] = {"error", "warning", "info", "debug"};
+	unsigned int number = 0;
+
+	while (number < 3 && strcmp(levels[number], level))
+		number++;
+	return number;
+}
+
+/* Seconds since the epoch, of "2026-01-31T12:00:00.250Z"; 0: it is none. */
+static time_t event_s(const json_t *event)
+{
+	struct tm utc = {0};
+
+	return strptime(ctl_string(event, "time"), "%Y-%m-%dT%H:%M:%S", &utc) ? timegm(&utc) : 0;
+}
+
+static bool is_wanted(const struct ctl_values *values, const json_t *event)
+{
+	if (values->level && level_number(ctl_string(event, "level")) > level_number(values->level))
+		return false;
+	if (values->volume && strcmp(ctl_string(event, "volume"), values->volume))
+		return false;
+	if (values->initiator && strcmp(ctl_string(event, "initiator"), values->initiator))
+		return false;
+	return !values->since_ms || event_s(event) + (time_t)(values->since_ms / 1000) >= time(NULL);
+}
+
+static void events_choose(const struct ctl_values *values, json_t *events)
+{
+	for (size_t i = json_array_size(events); i-- > 0;)
+		if (!is_wanted(values, json_array_get(events, i)))
+			json_array_remove(events, i);
+}
+
+/* -- like ones --------------------------------------------------------------------------------- */
+
+static bool is_like(const json_t *a, const json_t *b)
+{
+	static const char *const keys[] = {"event", "level", "volume", "initiator", "error"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(ctl_string(a, keys[i]), ctl_string(b, keys[i])))
+			return false;
+	return event_s(b) - event_s(a) <= GROUP_S;
+}
+
+/*
+ * An event takes the place of like ones before it, with how many they were ("like") and when the first of them was
+ * ("first"). The daemon keeps 1,000 events, so looking through all is short.
+ */
+static void events_group(json_t *events)
+{
+	for (size_t i = 0; i < json_array_size(events); i++) {
+		json_t *event = json_array_get(events, i);
+		uint64_t like = 0;
+		const char *first = NULL;
+
+		for (size_t j = i; j-- > 0;) {
+			const json_t *before = json_array_get(events, j);
+
+			if (!is_like(before, event))
+				continue;
+			like = ctl_integer(before, "like") + ctl_integer(before, "suppressed") + 1;
+			first = *ctl_string(before, "first") ? ctl_string(before, "first") : ctl_string(before, "time");
+			json_object_set_new(event, "first", json_string(first));
+			json_object_set_new(event, "like", json_integer((json_int_t)like));
+			json_array_remove(events, j);
+			i--;
+			break;
+		}
+	}
+}
+
 static void event_print(const json_t *event)
 {
+	uint64_t like = ctl_integer(event, "like") + ctl_integer(event, "suppressed");
+
 	printf("%s  %-7s  %-15s  ", ctl_string(event, "time"), ctl_string(event, "level"),
 	       ctl_string(event, "event"));
 	ctl_print_clean(ctl_string(event, "message"));
-	if (ctl_integer(event, "suppressed"))
-		printf(" (and %llu like it before)",
-		       (unsigned long long)ctl_integer(event, "suppressed"));
+	if (like && *ctl_string(event, "first"))
+		printf(" (and %llu like it since %s)", (unsigned long long)like, ctl_string(event, "first"));
+	else if (like)
+		printf(" (and %llu like it before)", (unsigned long long)like);
 	putchar('\n');
 }
+
+/* -- printing ---------------------------------------------------------------------------------- */
 
 /* One line each. False: standard output takes no more. */
 static bool events_print(const json_t *events, bool as_json)
@@ -74,6 +163,7 @@ static int events_follow(const struct ctl_values *values, struct ctl_connection 
 
 	while ((result = events_next(connection, &read))) {
 		any = json_array_size(json_object_get(result, "events"));
+		events_choose(values, json_object_get(result, "events"));
 		taken = events_print(json_object_get(result, "events"), values->json);
 		json_decref(result);
 		if (!taken)
@@ -99,8 +189,11 @@ static int events_all(const struct ctl_values *values, struct ctl_connection *co
 		json_decref(all);
 		return CTL_FAILED;
 	}
+	events_choose(values, all);
 	if (values->json)
 		return ctl_json_print(json_pack("{s:o}", "events", all));
+	if (!values->each)
+		events_group(all);
 	any = events_print(all, false);
 	json_decref(all);
 	return any ? CTL_OK : CTL_FAILED;

@@ -37,8 +37,21 @@ static const struct ctl_option option_all = {
 static const struct ctl_option *const options_all[] = {
 	&option_socket, &option_json, &option_all, &option_help, NULL};
 
-static const struct ctl_option *const options_events[] = {&option_socket, &option_json,
-							  &option_follow, &option_help, NULL};
+static const struct ctl_option option_level = {
+	"level", 'l', CTL_OPTION_TEXT, VALUE(level), 0, 0, "LEVEL", "error warning info debug",
+	"only those of this level, or more important ones"};
+static const struct ctl_option option_volume = {
+	"volume", 'v', CTL_OPTION_TEXT, VALUE(volume), 0, 0, "NAME", NULL, "only those about this volume"};
+static const struct ctl_option option_initiator = {
+	"initiator", 'i', CTL_OPTION_TEXT, VALUE(initiator), 0, 0, "NAME", NULL, "only those about this initiator"};
+static const struct ctl_option option_since = {
+	"since", 't', CTL_OPTION_TIME, VALUE(since_ms), 1000, 31536000000, "TIME", NULL,
+	"only those of this last time: 10min"};
+static const struct ctl_option option_each = {
+	"each", 'e', CTL_OPTION_FLAG, VALUE(each), 0, 0, NULL, NULL, "like ones in a line each"};
+static const struct ctl_option *const options_events[] = {
+	&option_socket, &option_json, &option_follow, &option_level, &option_volume,
+	&option_initiator, &option_since, &option_each, &option_help, NULL};
 static const struct ctl_option *const options_common[] = {
 	&option_socket, &option_json, &option_help, NULL};
 static const struct ctl_option *const options_top[] = {

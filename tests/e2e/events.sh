@@ -65,7 +65,22 @@ wait_for "the killed initiator" followed '.event == "session_ended" and .initiat
 expect 0 "$RBLKCTL" events --socket "$socket"
 out_has 'io_failed'
 out_has 'initiator victim'
+expect 0 "$RBLKCTL" events --socket "$socket" --each
 [ "$(wc -l < "$scratch/out")" = "$(events length; cat "$scratch/json")" ] || fail "a line for each"
+# Only some of them.
+chosen() { expect 0 "$RBLKCTL" events --socket "$socket" --json "$@"; }
+chosen --level error
+json_is '(.events | length) > 0 and all(.events[]; .level == "error")'
+chosen --level warning --volume disk
+json_is '(.events | length) > 0 and all(.events[]; .volume == "disk" and .level != "info")'
+chosen --initiator victim
+json_is '(.events | length) >= 2 and all(.events[]; .initiator == "victim")'
+chosen --since 1h
+json_is 'any(.events[]; .event == "ready")'
+chosen --initiator nobody
+json_is '.events == []'
+expect 2 "$RBLKCTL" events --socket "$socket" --level loud
+err_has '--level: "loud" is not one of error warning info debug'
 
 # -- a flood, and who follows slowly ---------------------------------------------------------------
 
@@ -84,6 +99,11 @@ wait_for "an event that counts others" flooded
 is '[.[] | select(.event == "io_failed") | .time[:19]] | group_by(.) | all(length <= 20)'
 is '[.[].number] | . == sort and length == (unique | length) and length <= 1000'
 is 'any(.event == "session_named" and .initiator == "flood")'
+# Like ones are a line, which counts them.
+failures=$(events '[.[] | select(.event == "io_failed") | 1 + (.suppressed // 0)] | add' && cat "$scratch/json")
+expect 0 "$RBLKCTL" events --socket "$socket" --level error
+[ "$(wc -l < "$scratch/out")" = 1 ] || fail "one line"
+grep -qE "io_failed .* \(and $((failures - 1)) like it since 20[0-9T:.-]+Z\)$" "$scratch/out" || fail "$failures failures"
 last=$(events '.[-1].number' && cat "$scratch/json")
 kill -CONT $follow
 wait_for "what it has not followed yet" followed ".number == $last"
@@ -132,6 +152,12 @@ for path in "$scratch/nowhere" none; do
 	wait_for "an event without a journal" begun
 	target_stop
 done
+# An address of IPv4 is one, also where the target listens on all.
+target_listen=rblk+tcp://:0 target_start --control-socket "$socket" --memory ram=1M
+expect 0 "$RBLK" copy --name v4 "$scratch/file" "rblk+tcp://127.0.0.1:${target##*:}/ram"
+log_has ' [127.0.0.1:'
+is 'any(.event == "session_named" and .initiator == "v4" and (.address | test("^127\\.0\\.0\\.1:[0-9]+$")))'
+target_stop
 expect 2 timeout 60 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state" --control-socket none --memory ram=1M \
 	--journal "/$(head -c 200 /dev/zero | tr '\0' a)"
 err_has '--journal: longer than'
