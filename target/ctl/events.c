@@ -15,7 +15,7 @@
 
 /* -- which are shown --------------------------------------------------------------------------- */
 
-/* Of the words of verbs.c, the most important first. */
+/* Numbers the words of verbs.c, the most important first. */
 static unsigned int level_number(const char *level)
 {
 	static const char *const levels[] = {"error", "warning", "info", "debug"};

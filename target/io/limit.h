@@ -43,7 +43,7 @@ TAILQ_HEAD(tgt_token_bucket_list, tgt_token_bucket);
 bool tgt_limit_is_set(const struct tgt_limit_config *config);
 /* Made of the same settings? NULL: of none. */
 bool tgt_limit_same(const struct tgt_limit *a, const struct tgt_limit *b);
-/* Of that kind a second; 0: no limit. NULL: likewise. */
+/* Returns how many of that kind a second; 0: no limit. NULL: likewise. */
 uint64_t tgt_limit_per_s(const struct tgt_limit *limit, enum tgt_limit_kind kind);
 /* NULL: no memory. */
 struct tgt_limit *tgt_limit_create(const struct tgt_limit_config *config);
