@@ -314,11 +314,11 @@ const struct attached *attached_find(const char *operand, const struct attached 
 int attached_print(const struct attached *list, int count)
 {
 	char size[CMD_TEXT_BYTES], queues[24], commands[24], before[24];
-	struct cmd_table *table = cmd_table_create(8);
+	struct cmd_table *table = cmd_table_create(10);
 	int i;
 
 	cmd_table_row(table, "DEVICE", "NAME", "TARGET", "VOLUME", ">SIZE", ">QUEUES", ">COMMANDS",
-		      "STATE");
+		      "PROVEN", "DIGEST", "STATE");
 	for (i = 0; i < count; i++) {
 		snprintf(queues, sizeof(queues), "%" PRIu64, list[i].queues);
 		snprintf(commands, sizeof(commands), "%" PRIu64,
@@ -326,7 +326,7 @@ int attached_print(const struct attached *list, int count)
 		cmd_table_row(table, list[i].device, list[i].name[0] ? list[i].name : "-",
 			      list[i].target, list[i].volume,
 			      units_format_bytes(list[i].bytes, size), queues, commands,
-			      list[i].state);
+			      list[i].key[0] ? "yes" : "no", list[i].digest ? "yes" : "no", list[i].state);
 	}
 	cmd_table_print(table);
 	cmd_table_destroy(table);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 static struct info_values {
 	struct cmd_connect connect;
@@ -72,6 +73,7 @@ static int info_print(const char *uri, struct rblk_session *session,
 	printf("%-20s %s\n", "initiator", connection.initiator);
 	printf("%-20s %s\n", "encrypted", connection.tls ? "yes: TLS 1.3" : "no");
 	printf("%-20s %s\n", "proven", connection.proven ? "yes: both ends have the secret" : "no");
+	info_can("digest", strstr(connection.features, "digest"), "yes: CRC32C of all data", "no");
 	cmd_paths_read(session, &paths);
 	cmd_paths_print(&paths, "", 20);
 	printf("%-20s %u commands outstanding\n", "credits", cmd_paths_credits(session, &paths));

@@ -52,7 +52,7 @@ log_has() { grep -qF -- "$1" target.log; }
 cp db1.key target.key
 conf
 target_listen=rblk+tcp://10.78.0.1:0
-target_start --config rblkd.conf --control-socket "$scratch/control"
+target_start --config rblkd.conf --control-socket "$scratch/control" --http 0
 target_listen=rblk+tcp://10.78.0.1:${target##*:}
 
 # A key is enough: the data goes by TLS, and comes back the same.
@@ -122,6 +122,9 @@ log_has "refused: $wants" || fail "the log does not say who was refused"
 expect 1 "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
 expect 0 "$RBLK" info --name db1 --key db1.key --tls always "$target/data"
 out_has "encrypted            yes: TLS 1.3"
+out_has "digest               no"
+expect 0 "$RBLK" info --name db1 --key db1.key --digest "$target/data"
+out_has "digest               yes: CRC32C of all data"
 conf
 reloaded
 # The machine itself does without, unless told so.
@@ -134,6 +137,11 @@ refused="TLS: the target has another secret for initiator"
 expect 1 "${there[@]}" "$RBLK" info --name db1 --key other.key "$target/data"
 err_has "$refused \"db1\", or none"
 log_has 'refused: initiator "db1" has another secret here' || fail "the log does not say who has a wrong key"
+exec 9<> "/dev/tcp/127.0.0.1/$(sed -n 's/.*http: http:.*:\([0-9]*\)\/$/\1/p' target.log)"
+printf 'GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n' >&9
+failures=$(sed -n 's/^rblk_tls_failures_total //p' <&9)
+exec 9>&-
+[ "$failures" -ge 1 ] || fail "$failures failures of TLS are counted"
 expect 1 "${there[@]}" "$RBLK" info --name db2 --key db1.key "$target/free"
 err_has "$refused \"db2\", or none"
 log_has 'refused: initiator "db2" has no secret here' || fail "the log does not say who has no key"

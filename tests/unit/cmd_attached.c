@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "initiator/cmd/attach.h"
 
 static char root[64];
@@ -105,6 +106,32 @@ static void devices_are_found_in_order(void **state)
 	assert_int_equal(list[1].paths.count, 0);
 	assert_string_equal(list[1].key, "");
 	assert_false(list[1].digest);
+	free(list);
+}
+
+/* What proves and protects a disk is seen by whoever looks at the list. */
+static void security_is_printed(void **state)
+{
+	struct attached *list;
+	char line[512];
+	int saved = dup(STDOUT_FILENO), count = attached_list(root, &list);
+	FILE *out = tmpfile();
+
+	assert_non_null(out);
+	fflush(stdout);
+	assert_true(dup2(fileno(out), STDOUT_FILENO) >= 0);
+	attached_print(list, count);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	rewind(out);
+	assert_non_null(fgets(line, sizeof(line), out));
+	assert_non_null(strstr(line, "PROVEN  DIGEST  STATE"));
+	assert_non_null(fgets(line, sizeof(line), out));
+	assert_non_null(strstr(line, "yes     yes     recovering"));
+	assert_non_null(fgets(line, sizeof(line), out));
+	assert_null(strstr(line, "yes"));
+	fclose(out);
 	free(list);
 }
 
@@ -209,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(devices_are_found_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(security_is_printed, setup, teardown),
 		cmocka_unit_test_setup_teardown(others_are_not_ours, setup, teardown),
 		cmocka_unit_test_setup_teardown(names_are_the_modules, setup, teardown),
 		cmocka_unit_test_setup_teardown(losses_are_acknowledged, setup, teardown),
