@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #define NAME_BYTES 64
+#define SERVICE_USER "rblk"
 
 static void user_name(char name[NAME_BYTES])
 {
@@ -73,6 +75,28 @@ static void file_words(const char *path, const struct stat *st, const char *user
 		snprintf(words, TGT_DENIED_BYTES, "the file system or a security module refuses");
 }
 
+/* The unit hides these folders from the service. */
+static bool hidden_home(const char *path, int length)
+{
+	static const char *const homes[] = {"/home", "/root", "/run/user"};
+
+	for (unsigned int i = 0; i < sizeof(homes) / sizeof(homes[0]); i++)
+		if ((int)strlen(homes[i]) == length && !strncmp(path, homes[i], (size_t)length))
+			return true;
+	return false;
+}
+
+/* For who runs it by hand, a file that is not there is just missing. */
+static void private_words(const char *path, const char *user, char words[TGT_DENIED_BYTES])
+{
+	static const char *const folders[] = {"/tmp", "/var/tmp"};
+
+	for (unsigned int i = 0; i < 2 && !strcmp(user, SERVICE_USER); i++)
+		if (!strncmp(path, folders[i], strlen(folders[i])) && path[strlen(folders[i])] == '/')
+			snprintf(words, TGT_DENIED_BYTES, "; user %s's service has a %s of its own (PrivateTmp= in its unit)", user,
+				 folders[i]);
+}
+
 /* An empty string: nothing that this file knows of. */
 static void advice(const char *path, int error, const char *user, char *words)
 {
@@ -81,7 +105,8 @@ static void advice(const char *path, int error, const char *user, char *words)
 
 	words[0] = '\0';
 	if (closed)
-		snprintf(words, TGT_DENIED_BYTES, "it may not enter %.*s", closed, path);
+		snprintf(words, TGT_DENIED_BYTES, "it may not enter %.*s%s", closed, path,
+			 hidden_home(path, closed) ? " (ProtectHome= in its unit)" : "");
 	else if (stat(path, &st) < 0)
 		return;
 	else if (S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode))
@@ -97,9 +122,14 @@ const char *tgt_denied(const char *path, int error, char words[TGT_DENIED_BYTES]
 
 	error = abs(error);
 	words[0] = '\0';
-	if (!path[0] || (error != EACCES && error != EPERM))
+	if (!path[0] || (error != EACCES && error != EPERM && error != ENOENT))
 		return words;
 	user_name(user);
+	if (error == ENOENT) {
+		private_words(path, user, words);
+		errno = saved;
+		return words;
+	}
 	advice(path, error, user, what);
 	if (what[0])
 		snprintf(words, TGT_DENIED_BYTES, "; rblkd runs as user %s: %.*s", user, (int)(TGT_DENIED_BYTES - NAME_BYTES - 32), what);

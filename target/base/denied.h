@@ -10,7 +10,7 @@
 
 /*
  * Words to append to the reason: as whom rblkd runs, and what would help, such as "; rblkd runs as user rblk: chown rblk
- * /srv/a.img". Returns `words`; empty if `error` (an errno, of either sign) is neither EACCES nor EPERM. Keeps errno.
+ * /srv/a.img". Returns `words`; empty if `error` (an errno, of either sign) is not EACCES, EPERM, or ENOENT where the service's unit hides files. Keeps errno.
  */
 const char *tgt_denied(const char *path, int error, char words[TGT_DENIED_BYTES]);
 

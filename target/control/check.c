@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The checks of check.h. Only a start can check what needs an open file (locks, direct I/O). */
+/* The checks of check.h. Locks are not taken: the daemon may serve the same, while its next configuration is checked. */
 #include "target/control/check.h"
 
 #include <errno.h>
@@ -10,6 +10,8 @@
 #include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/control/as_service.h"
+#include "target/control/listener.h"
 #include "target/store/identity.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
@@ -40,16 +42,26 @@ static int namespace_check(const struct tgt_volume_config *volume, char *error)
 	return may_use(volume, namespace.block) ? 0 : denied(volume, namespace.block, error);
 }
 
-static int path_check(const struct tgt_volume_config *volume, char *error)
+/* The service's start makes it the service's. */
+static bool becomes_its_own(const char *path)
+{
+	static const char folder[] = TGT_SERVICE_IMAGES "/";
+
+	return !strncmp(path, folder, strlen(folder)) && !strchr(path + strlen(folder), '/');
+}
+
+static int path_check(const struct tgt_volume_config *volume, bool as_service, char *error)
 {
 	const struct tgt_store_ops *ops = tgt_store_find(volume->store);
+	char reason[TGT_ERROR_BYTES];
 	struct stat st;
+	int status;
 
 	if (stat(volume->path, &st) < 0)
 		return denied(volume, volume->path, error);
 	if (ops->is_namespace && ops->is_namespace(volume))
 		return namespace_check(volume, error);
-	if (!may_use(volume, volume->path))
+	if (!may_use(volume, volume->path) && !(as_service && becomes_its_own(volume->path)))
 		return denied(volume, volume->path, error);
 	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
 		return tgt_error(error, -EINVAL, "volume %s: %s: neither a file nor a block device",
@@ -57,7 +69,10 @@ static int path_check(const struct tgt_volume_config *volume, char *error)
 	if (S_ISREG(st.st_mode) && !st.st_size)
 		return tgt_error(error, -EINVAL, "volume %s: %s: size is 0", volume->name,
 				 volume->path);
-	return 0;
+	if (!may_use(volume, volume->path))
+		return 0;
+	status = tgt_path_look(volume, reason);
+	return status ? tgt_error(error, status, "volume %s: %.450s", volume->name, reason) : 0;
 }
 
 /* -EALREADY: an earlier volume has this file or device, by another name. Readers may share (F6). */
@@ -104,26 +119,51 @@ static int identity_check(const struct tgt_config *config, unsigned int n, uint8
 }
 
 /* `uuids`: of the earlier volumes. */
-static int volume_check(const struct tgt_config *config, unsigned int n, uint8_t (*uuids)[16], char *error)
+static int volume_check(const struct tgt_config *config, unsigned int n, uint8_t (*uuids)[16], bool as_service, char *error)
 {
 	const struct tgt_volume_config *volume = &config->volumes[n];
 	int status = 0;
 
 	if (volume->path[0])
-		status = path_check(volume, error);
+		status = path_check(volume, as_service, error);
 	if (status == 0 && volume->path[0])
 		status = path_check_twice(config, n, error);
 	return status ? status : identity_check(config, n, uuids, error);
 }
 
-unsigned int tgt_check(const struct tgt_config *config)
+/* For a moment it is listened on, unless it is in use, by the running service usually. */
+static int address_check(const struct tgt_config *config, unsigned int n, char *error)
+{
+	static struct tgt_config one;
+	const struct tgt_listener_options options = {.config = &one};
+	struct tgt_listener *listener = NULL;
+	int status;
+
+	one = *config;
+	one.listen[0] = config->listen[n];
+	one.listen_count = 1;
+	one.listen_wait_ms = 0;
+	one.reactors = 0;
+	one.require_all = true;
+	status = tgt_listener_create(&options, &listener, error);
+	tgt_listener_destroy(listener);
+	return status == -EADDRINUSE ? 0 : status;
+}
+
+unsigned int tgt_check(const struct tgt_config *config, bool as_service)
 {
 	static uint8_t uuids[RBLK_VOLUMES_MAX][16];
 	char error[TGT_ERROR_BYTES];
 	unsigned int wrong = 0;
 
 	for (unsigned int i = 0; i < config->volume_count; i++) {
-		if (volume_check(config, i, uuids, error) == 0)
+		if (volume_check(config, i, uuids, as_service, error) == 0)
+			continue;
+		tgt_log(TGT_LOG_ERROR, "%s", error);
+		wrong++;
+	}
+	for (unsigned int i = 0; i < config->listen_count; i++) {
+		if (address_check(config, i, error) == 0)
 			continue;
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		wrong++;

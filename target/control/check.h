@@ -8,7 +8,10 @@
 
 #include "target/base/settings.h"
 
-/* Logs all that could not be served ("volume a: /srv/a: No such file or directory"), and returns how many. */
-unsigned int tgt_check(const struct tgt_config *config);
+/*
+ * Logs all that could not be served ("volume a: /srv/a: No such file or directory", or an address), and what a start would warn
+ * of. Returns how many could not. as_service: this process is as the service, whose images become its own when it starts.
+ */
+unsigned int tgt_check(const struct tgt_config *config, bool as_service);
 
 #endif

@@ -261,6 +261,46 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 	return 0;
 }
 
+/* Logged only when it is served: one that is not is tried again. */
+static void say_buffered(const struct tgt_volume_config *config)
+{
+	tgt_log(TGT_LOG_WARNING,
+		"volume %s: %s: the file system has no O_DIRECT: served through the page cache (set cache = buffered to avoid "
+		"this warning)",
+		config->name, config->path);
+}
+
+/* A device is opened to be read: one that was open to be written makes udev look at it again. */
+int tgt_path_look(const struct tgt_volume_config *config, char *error)
+{
+	struct tgt_path path = {.fd = -1, .direct = config->cache != TGT_CACHE_BUFFERED};
+	struct tgt_store_info info;
+	char advice[TGT_DENIED_BYTES];
+	struct stat st;
+	int status = -EOPNOTSUPP;
+
+	path.device = stat(config->path, &st) == 0 && S_ISBLK(st.st_mode);
+	for (bool more = true; more;) {
+		int flags = O_CLOEXEC | (config->read_only || path.device ? O_RDONLY : O_RDWR) | (path.direct ? O_DIRECT : 0);
+
+		path.fd = open(config->path, flags);
+		if (path.fd < 0 && !(errno == EINVAL && path.direct))
+			return tgt_error(error, -errno, "%s: %s%s", config->path, strerror(errno),
+					 tgt_denied(config->path, errno, advice));
+		if (path.fd >= 0) {
+			status = tgt_path_probe(config, &path, &info, error);
+			close(path.fd);
+		} else {
+			status = tgt_error(error, -EOPNOTSUPP, "%s: the file system has no O_DIRECT; try cache = buffered", config->path);
+		}
+		more = status == -EOPNOTSUPP && path.direct && config->cache == TGT_CACHE_AUTO;
+		path.direct = path.direct && !more;
+	}
+	if (status == 0 && !path.direct && config->cache == TGT_CACHE_AUTO)
+		say_buffered(config);
+	return status;
+}
+
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error)
 {
@@ -285,11 +325,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		return status;
 	path->direct = false;
 	status = path_open_as(config, path, info, error);
-	/* Only when it is served: one that is not is tried again and again. */
 	if (status == 0)
-		tgt_log(TGT_LOG_WARNING,
-			"volume %s: %s: the file system has no O_DIRECT: served through the page "
-			"cache (set cache = buffered to avoid this warning)",
-			config->name, config->path);
+		say_buffered(config);
 	return status;
 }

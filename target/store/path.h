@@ -18,6 +18,11 @@
 int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		  struct tgt_store_info *info, char *error);
 /*
+ * Whether it could be opened, for --check: the same without the lock, so also while another process serves it. Logs what a
+ * start would warn of.
+ */
+int tgt_path_look(const struct tgt_volume_config *config, char *error);
+/*
  * Opens config->path with these flags and locks it, as tgt_path_open() does; a block device (`device`) exclusively, unless
  * it is only read. Returns the descriptor or negative errno.
  */

@@ -35,7 +35,7 @@ cat > rblkd.conf <<-END
 END
 printf '# for tests\n[volume m]\nstore = memory\nsize = 64K\n' > rblkd.conf.d/20-m.conf
 echo 'this is not read' > rblkd.conf.d/m.conf.dpkg-old
-expect 0 "$RBLKD" --check --config rblkd.conf
+expect 0 "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --config rblkd.conf
 out_has '2 volumes, 1 address'
 target_start --config rblkd.conf --lock-wait 0 --control-socket "$socket" --memory fixed=8K
 serves '[["a", 1048576], ["fixed", 8192], ["m", 65536]]'

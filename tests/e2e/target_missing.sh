@@ -179,11 +179,11 @@ expect 1 "$RBLKD" --require-all --listen rblk+tcp://127.0.0.1:0 --control-socket
 err_has "volume b: $gone: No such file or directory"
 printf '[volume a]\npath = %s\n[volume b]\npath = %s\n[volume c]\npath = %s\n' "$scratch/b.img" "$scratch/a.img" \
 	"$scratch/c.img" > "$scratch/rblkd.conf"
-expect 1 "$RBLKD" --check --config "$scratch/rblkd.conf"
+expect 1 "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --config "$scratch/rblkd.conf"
 err_has "volume a: $scratch/b.img: No such file or directory"
 err_has "volume c: $scratch/c.img: No such file or directory"
 [ "$(wc -l < "$scratch/err")" = 2 ] || fail "other lines"
 # What a start would warn of is told, too.
 printf '[volume m]\nstore = memory\nsize = 1M\n[initiator db1]\naddress = 192.0.2.1\nwrite = mm\n' > "$scratch/rblkd.conf"
-expect 0 "$RBLKD" --check --config "$scratch/rblkd.conf"
+expect 0 "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --config "$scratch/rblkd.conf"
 err_has 'initiator db1: there is no volume'

@@ -38,20 +38,20 @@ wrong 'unknown option "--blok-size"; did you mean "--block-size"?' --blok-size=4
 
 # Editors may put a byte-order mark before the first section. A path with " ;" would be cut to another file's.
 printf '\xef\xbb\xbf[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = %s/disk.img ; a comment\n' "$scratch" > marked.conf
-expect 0 "$RBLKD" --check -c marked.conf
+expect 0 "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 -c marked.conf
 printf '[volume disk]\npath = %s/disk.img ;2\n' "$scratch" > cut.conf
 wrong "cut.conf:2: path: is \";2\" part of it? Behind a blank, ; begins a comment: a comment has a blank behind its ;, a path cannot have one there" \
 	-c cut.conf
 
 printf '[target]\nlisten = rblk+tcp://127.0.0.1:0\n[volume disk]\npath = /disk.img\nblok_size = 4K\n' > rblkd.conf
 wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' -c rblkd.conf
-wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check -c rblkd.conf
+wrong 'rblkd.conf:5: unknown key "blok_size"; did you mean "block_size"?' --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 wrong 'none.conf: No such file or directory' --config none.conf
 
 # --check refuses what could not be served, with the same message as the start if that has one.
 cannot() {
 	printf '%b' "$2" > rblkd.conf
-	expect "$3" "$RBLKD" --check -c rblkd.conf
+	expect "$3" "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	err_has "rblkd: $1"
 }
 ln -s disk.img link.img
@@ -69,7 +69,7 @@ cannot "volume a: $scratch/empty.img: size is 0" "[volume a]\npath = $scratch/em
 cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.img)" \
 	"[volume a]\npath = $scratch/disk.img\n[volume b]\npath = $scratch/link.img\n" 1
 printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
-expect 0 "$RBLKD" --check -c rblkd.conf
+expect 0 "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 out_has 'rblkd: the configuration is valid: 1 volume, 1 address'
 mkfifo pipe
 cannot "volume a: $scratch/pipe: neither a file nor a block device" "[volume a]\npath = $scratch/pipe\n" 1
@@ -78,7 +78,7 @@ cannot "volume a: $scratch/pipe: neither a file nor a block device" "[volume a]\
 shared="[volume a]\npath = $scratch/disk.img\nread_only = yes\n[volume m]\nstore = memory\nsize = 1M\n"
 shared+="[volume b]\npath = $scratch/link.img\n"
 cannot "volume b: $scratch/link.img: already served as volume a ($scratch/disk.img)" "$shared" 1
-printf '%b' "$shared"'read_only = yes\n[target]\nlisten = rblk://:4430\nlisten = rblk+tcp://:0\n' > rblkd.conf
+printf '%b' "$shared"'read_only = yes\n[target]\nlisten = rblk+tcp://127.0.0.2:0\nlisten = rblk+tcp://:0\n' > rblkd.conf
 expect 0 "$RBLKD" --check -c rblkd.conf
 out_has 'rblkd: the configuration is valid: 3 volumes, 2 addresses'
 
@@ -143,26 +143,26 @@ if [ "$(id -u)" = 0 ]; then
 	denied "volume disk: $scratch/disk.img$chown $scratch/disk.img" 1 "${tcp[@]}" "$scratch/disk.img"
 	printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
 	chmod 644 rblkd.conf
-	denied "volume a: $scratch/disk.img$chown $scratch/disk.img" 1 --check -c rblkd.conf
+	denied "volume a: $scratch/disk.img$chown $scratch/disk.img" 1 --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	mkdir closed
 	cp disk.img closed/
 	printf '[volume a]\npath = %s\n' "$scratch/closed/disk.img" > rblkd.conf
 	chmod 700 closed
 	enter="$scratch/closed/disk.img: Permission denied; rblkd runs as user nobody: it may not enter $scratch/closed"
-	denied "volume a: $enter" 1 --check -c rblkd.conf
+	denied "volume a: $enter" 1 --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	denied "volume disk: $enter" 1 "${tcp[@]}" "$scratch/closed/disk.img"
 	expect 0 "$RBLK" key new key
 	printf '[volume a]\nstore = memory\nsize = 1M\n[initiator db1]\nsecret = %s/key\nwrite = a\n' "$scratch" > rblkd.conf
-	denied "rblkd.conf:5: secret: $scratch/key$chown $scratch/key" 2 --check -c rblkd.conf
+	denied "rblkd.conf:5: secret: $scratch/key$chown $scratch/key" 2 --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	chown nobody key disk.img
-	expect 0 runuser -u nobody -- "$scratch/program" --check -c rblkd.conf
+	expect 0 runuser -u nobody -- "$scratch/program" --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	printf '[volume a]\npath = %s\n' "$scratch/disk.img" > rblkd.conf
-	expect 0 runuser -u nobody -- "$scratch/program" --check -c rblkd.conf
+	expect 0 runuser -u nobody -- "$scratch/program" --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	chmod 400 disk.img
 	denied "volume a: $scratch/disk.img: Permission denied; rblkd runs as user nobody: chmod u+rw $scratch/disk.img" 1 \
-		--check -c rblkd.conf
+		--check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	chmod 600 rblkd.conf
-	denied "rblkd.conf: Permission denied; rblkd runs as user nobody: chown nobody rblkd.conf" 2 --check -c rblkd.conf
+	denied "rblkd.conf: Permission denied; rblkd runs as user nobody: chown nobody rblkd.conf" 2 --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
 	chown root disk.img
 	chmod 600 disk.img
 else

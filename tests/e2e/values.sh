@@ -10,14 +10,14 @@ conf() { printf '[target]\n%s = %s\n[volume v]\nstore = null\nsize = 1M\n' "$1" 
 ask_rblk() { "$RBLK" list --timeout "$1" rblk+tcp://127.0.0.1:1; }
 ask_tab() { printf 'v rblk://127.0.0.1/v give-up=%s\n' "$1" > "$scratch/tab"; "$RBLK" attach --tab "$scratch/tab" v; }
 ask_rblkctl() { "$RBLKCTL" top --socket "$scratch/none" --count 1 --interval "$1"; }
-ask_rblkd() { "$RBLKD" --check --null v=1M --keepalive "$1"; }
-ask_conf() { conf session_time "$1"; "$RBLKD" --check --config "$scratch/conf"; }
-ask_poll() { conf poll_time "$1"; "$RBLKD" --check --config "$scratch/conf"; }
+ask_rblkd() { "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --null v=1M --keepalive "$1"; }
+ask_conf() { conf session_time "$1"; "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --config "$scratch/conf"; }
+ask_poll() { conf poll_time "$1"; "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --config "$scratch/conf"; }
 ask_nbdkit() { nbdkit -f -U - "$RBLK_NBDKIT" rblk+tcp://127.0.0.1:1/v give-up="$1" --run true; }
 ask_fio() { fio --ioengine="external:$RBLK_FIO_ENGINE" --name=j --rw=read --rblk_uri=rblk+tcp://127.0.0.1:1/v --rblk_give_up="$1"; }
 ask_chunk() { "$RBLK" copy --chunk "$1" - rblk+tcp://127.0.0.1:1/v; }
-ask_pool() { "$RBLKD" --check --null v=1M --pool-size "$1"; }
-ask_rate() { printf '[volume v]\nstore = null\nsize = 1M\nlimit_rate = %s\n' "$1" > "$scratch/conf"; "$RBLKD" --check --config "$scratch/conf"; }
+ask_pool() { "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --null v=1M --pool-size "$1"; }
+ask_rate() { printf '[volume v]\nstore = null\nsize = 1M\nlimit_rate = %s\n' "$1" > "$scratch/conf"; "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --config "$scratch/conf"; }
 
 times=(rblk tab rblkctl rblkd conf poll) sizes=(chunk pool rate)
 for one in nbdkit:RBLK_NBDKIT fio:RBLK_FIO_ENGINE; do

@@ -323,7 +323,7 @@ static void two_paths_to_one_disk_are_one_volume(void **state)
 		       "two paths to one disk: serve it once, through multipath");
 	both[0] = first;
 	both[1] = second;
-	assert_int_equal(tgt_check(&config), 1);
+	assert_int_equal(tgt_check(&config, false), 1);
 	/* While it is being closed, too. */
 	held = tgt_volume_get(registry, "a");
 	drop("a");
