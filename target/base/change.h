@@ -68,6 +68,7 @@ struct tgt_change_result {
 	bool unsaved;	       /* the files do not have all that is in force */
 	char restart[TGT_RESTART_BYTES]; /* settings that only a restart changes: "credits, queues" */
 	char words[TGT_ERROR_BYTES];	 /* of an error; or about what is unserved */
+	char warning[TGT_ERROR_BYTES];	 /* the first rule for a volume that is not there; "": none */
 	struct tgt_settings *settings;	 /* of SHOW: its taker's; else NULL */
 };
 

@@ -223,6 +223,16 @@ static void say_unused(const struct tgt_config *config, const struct tgt_initiat
 				initiator->source, initiator->name, initiator->grants[i].volume);
 }
 
+void tgt_initiators_unused(const struct tgt_config *config, char *words)
+{
+	words[0] = '\0';
+	for (unsigned int i = 0; i < config->initiator_count && !words[0]; i++)
+		for (unsigned int j = 0; j < config->initiators[i].grant_count && !words[0]; j++)
+			if (!grant_is_used(config, &config->initiators[i].grants[j]))
+				tgt_error(words, 0, "initiator %s: there is no volume %s", config->initiators[i].name,
+					  config->initiators[i].grants[j].volume);
+}
+
 static bool volume_has_rules(const struct tgt_config *config, const char *volume)
 {
 	for (unsigned int i = 0; i < config->initiator_count; i++)

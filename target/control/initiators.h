@@ -22,5 +22,7 @@ int tgt_initiator_complete(const struct tgt_initiator_config *initiator, char *e
 void tgt_initiators_fini(struct tgt_config *config);
 /* Logs whom the rules let in that the administrator may not expect, and rules without a volume. */
 void tgt_initiators_say(const struct tgt_config *config);
+/* words (TGT_ERROR_BYTES): the first rule without a volume; "": there is none. */
+void tgt_initiators_unused(const struct tgt_config *config, char *words);
 
 #endif

@@ -516,6 +516,7 @@ static void plan_report(const struct plan *plan, const char *restart)
 	result->reverted = plan->reverted;
 	strcpy(result->restart, restart);
 	strcpy(result->words, plan->left_error);
+	tgt_initiators_unused(plan->wanted, result->warning);
 }
 
 static void plan_finish(struct plan *plan, struct tgt_config *current, struct tgt_config *wanted)

@@ -44,14 +44,24 @@ int ctl_json_print(json_t *object)
 	return CTL_OK;
 }
 
+static bool held;
+static char words[1024]; /* of the last error */
+
+const char *ctl_hold_errors(bool hold)
+{
+	held = hold;
+	return words;
+}
+
 int ctl_error(const char *format, ...)
 {
-	char words[1024];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
+	if (held)
+		return CTL_FAILED;
 	fflush(stdout);
 	fprintf(stderr, "rblkctl: %s\n", words);
 	if (wants_json)

@@ -33,6 +33,18 @@ static void change_print(const json_t *result)
 	ctl_unsaved_print(result);
 }
 
+/* A change of limits, rules and initiators leaves each volume what it is; it is in force all the same. */
+static void edit_print(const json_t *result)
+{
+	if (ctl_integer(result, "added") || ctl_integer(result, "removed") || ctl_integer(result, "changed")) {
+		change_print(result);
+		return;
+	}
+	restart_print(result);
+	printf("%sin force\n", json_array_size(json_object_get(result, "needs_restart")) ? "all else is " : "");
+	ctl_unsaved_print(result);
+}
+
 static void save_print(const json_t *result)
 {
 	(void)result;
@@ -58,6 +70,8 @@ static int change(const struct ctl_values *values, const char *method, json_t *p
 	ctl_disconnect(connection);
 	if (!result)
 		return CTL_FAILED;
+	if (!values->json && *ctl_string(result, "warning"))
+		fprintf(stderr, "rblkctl: warning: %s\n", ctl_string(result, "warning"));
 	if (!ctl_integer(result, "not_served"))
 		return ctl_show(values, result, print);
 	/* It is in force, but not all of it. */
@@ -145,7 +159,7 @@ static int edit(const struct ctl_values *values, const char *verb, char **operan
 		json_decref(keys);
 	else
 		json_object_set_new(json_array_get(json_object_get(edits, "edits"), 0), "keys", keys);
-	return change(values, "change", edits, change_print);
+	return change(values, "change", edits, edit_print);
 }
 
 int ctl_add(const struct ctl_values *values, char **operands, int count)

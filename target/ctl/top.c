@@ -38,7 +38,8 @@ static void table_row(struct screen_table *table, const struct ctl_row *row)
 			    units_format_count(row->limited, limited)));
 }
 
-static void top_table(const struct top *top, const struct ctl_rows *rows)
+/* instead: in place of the sum; NULL: the sum. */
+static void top_table(const struct top *top, const struct ctl_rows *rows, const char *instead)
 {
 	struct screen_table *table = screen_table_create(COLUMNS);
 	size_t room = screen_top_room(&top->screen);
@@ -53,7 +54,7 @@ static void top_table(const struct top *top, const struct ctl_rows *rows)
 		 "reactors busy %.0f%%",
 		 rows->all.reads + rows->all.writes + rows->all.others, rows->all.read_bytes / 1e6,
 		 rows->all.written_bytes / 1e6, units_format_us(rows->all.p99_us, p99), rows->busy * 100);
-	screen_top_begin(&top->screen, sum);
+	screen_top_begin(&top->screen, instead ? instead : sum);
 	screen_top_end(&top->screen, table, importance);
 	screen_table_destroy(table);
 }
@@ -80,16 +81,39 @@ static void top_json(const struct ctl_rows *rows)
 	ctl_json_print(json_pack("{s:o, s:f}", "rows", array, "busy_share", rows->busy));
 }
 
+/* The daemon is restarted, perhaps: it is asked again next time. A new one counts from 0, so what was counted is forgotten. */
+static void top_wait(struct top *top, const char *reason)
+{
+	struct ctl_rows none = {0};
+	char words[256];
+
+	ctl_disconnect(top->connection);
+	top->connection = NULL;
+	json_decref(top->last);
+	top->last = NULL;
+	if (top->values->json)
+		return;
+	snprintf(words, sizeof(words), "no answer, asking again: %.200s", reason);
+	top_table(top, &none, words);
+}
+
 /* One more answer, and its table unless it is the first. */
 static bool top_step(struct screen_top *screen, bool first)
 {
 	struct top *top = (struct top *)screen;
-	json_t *counts = ctl_call(top->connection, "counts", NULL);
+	const char *reason = ctl_hold_errors(!first);
 	struct ctl_rows rows;
+	json_t *counts;
 
+	if (!top->connection)
+		top->connection = ctl_connect(top->values->socket);
+	counts = top->connection ? ctl_call(top->connection, "counts", NULL) : NULL;
+	ctl_hold_errors(false);
+	if (!counts && !first)
+		top_wait(top, reason);
 	if (!counts)
-		return false;
-	if (!first) {
+		return !first;
+	if (top->last) {
 		if (!ctl_rows_make(top->last, counts, top->values->filter, screen->sort, &rows)) {
 			json_decref(counts);
 			ctl_error("out of memory");
@@ -98,7 +122,7 @@ static bool top_step(struct screen_top *screen, bool first)
 		if (top->values->json)
 			top_json(&rows);
 		else
-			top_table(top, &rows);
+			top_table(top, &rows, NULL);
 		ctl_rows_free(&rows);
 	}
 	json_decref(top->last);
@@ -126,6 +150,8 @@ int ctl_top(const struct ctl_values *values, char **operands, int count)
 		return CTL_FAILED;
 	snprintf(top.screen.sort, sizeof(top.screen.sort), "%s", values->sort);
 	good = screen_top_run(&top.screen);
+	if (good && !top.connection)
+		good = ctl_error("%s: no answer at the end", values->socket) == CTL_OK;
 	json_decref(top.last);
 	ctl_disconnect(top.connection);
 	return good ? CTL_OK : CTL_FAILED;

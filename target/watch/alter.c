@@ -187,9 +187,10 @@ json_t *tgt_alter(struct tgt_rpc_call *call, const struct tgt_changer *changer,
 		return tgt_rpc_fail(call, TGT_RPC_FAILED, "%s", result.words);
 	if (result.settings)
 		return result_settings(result.settings, result.unsaved);
-	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:b}", "added", (int)result.added, "removed",
+	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:b}", "added", (int)result.added, "removed",
 			 (int)result.removed, "changed", (int)result.changed, "not_served",
 			 (int)result.unserved, "reason",
 			 result.unserved ? tgt_rpc_text(result.words) : json_null(), "needs_restart",
-			 result_restart(result.restart), "unsaved_changes", (int)result.unsaved);
+			 result_restart(result.restart), "warning", text_or_null(result.warning[0] ? result.warning : NULL),
+			 "unsaved_changes", (int)result.unsaved);
 }

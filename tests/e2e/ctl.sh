@@ -127,6 +127,21 @@ exec 7>&-
 wait $copy || fail "the copy"
 wait $load 2> /dev/null || true
 
+# It outlives the daemon: says that there is no answer, and goes on with the next one.
+"$RBLKCTL" top --socket "$socket" --interval 200ms > "$scratch/top" 2>&1 &
+top=$!
+top_says() { [ "$(tail -n +"$1" "$scratch/top" | grep -c "$2")" -gt 0 ]; }
+wait_for "the first table" top_says 1 'operations a second'
+target_stop
+wait_for "top without a daemon" top_says 1 'no answer, asking again: .*no rblkd listens there'
+gone=$(wc -l < "$scratch/top")
+target_start --control-socket "$socket" --memory ram=1M
+wait_for "top with the next daemon" top_says "$gone" 'operations a second'
+kill $top
+wait $top || true
+target_stop
+expect 1 "$RBLKCTL" top --socket "$socket" --count 1
+
 # -- errors ----------------------------------------------------------------------------------------
 
 target_stop

@@ -118,7 +118,12 @@ asked 1 add initiator db1 write=b
 err_has 'initiator db1: has neither secret nor address'
 asked 0 add initiator db1 address='192.0.2.10, 10.9.0.0/16' write=b
 expect 1 "$RBLK" copy data "$target/b"
-asked 0 set initiator db1 address=local address=192.0.2.11
+asked 0 set initiator db1 address=local address=192.0.2.11 write=b write=bb
+out_has 'in force'
+! grep -q '0 changed' "$scratch/out" || fail "a change that says that nothing has changed"
+err_has 'rblkctl: warning: initiator db1: there is no volume bb'
+asked 0 set initiator db1 write=b --json
+json_is '.warning == null and .unsaved_changes'
 expect 0 "$RBLK" copy --name db1 data "$target/b"
 asked 0 set target log_level=debug credits=64
 out_has 'these changes need a restart: credits'
@@ -146,7 +151,7 @@ err_has "secret: $scratch/two.key: has mode 0644"
 proves || fail "a change that fails has ended the session"
 chmod 600 two.key
 asked 0 set initiator db2 secret="$scratch/two.key"
-out_has '0 volumes added, 0 removed, 0 changed'
+out_has 'in force'
 log_has 'db2: ended: the access rules do not allow it any more'
 exec 7>&-
 wait $copy && fail "the old secret is still good"
