@@ -207,20 +207,38 @@ static void event_keep(const struct tgt_daemon_event_about *about, enum tgt_log_
 	pthread_mutex_unlock(&events.lock);
 }
 
-void tgt_daemon_event(const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit,
-		      enum tgt_log_level level, const char *format, ...)
+/* said: NULL: the log's line is the event's, too. */
+static void event_tell(const char *said, const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit,
+		       enum tgt_log_level level, const char *format, va_list args)
 {
 	char message[1024];
-	va_list args;
 
-	va_start(args, format);
 	vsnprintf(message, sizeof(message), format, args);
-	va_end(args);
 	if (limit)
 		tgt_log_limited(limit, level, "%s", message);
 	else
 		tgt_log(level, "%s", message);
-	event_keep(about, level, message);
+	event_keep(about, level, said ? said : message);
+}
+
+void tgt_daemon_event(const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit,
+		      enum tgt_log_level level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	event_tell(NULL, about, limit, level, format, args);
+	va_end(args);
+}
+
+void tgt_daemon_event_said(const char *said, const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit,
+			   enum tgt_log_level level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	event_tell(said, about, limit, level, format, args);
+	va_end(args);
 }
 
 /* From the end: who asks has mostly seen all but the last. */

@@ -65,6 +65,11 @@ void tgt_daemon_event(const struct tgt_daemon_event_about *about, struct tgt_log
 		      enum tgt_log_level level, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* The same, where the log has figures for developers: `said` is the event's message. */
+void tgt_daemon_event_said(const char *said, const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit,
+			   enum tgt_log_level level, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
 /* The first `max` that are kept, and whose numbers are higher than `after`; returns how many. */
 unsigned int tgt_daemon_events_after(uint64_t after, struct tgt_daemon_event *events, unsigned int max);
 /* How many of that kind there were since that time (CLOCK_REALTIME), those that were not kept included; *last is the last one. */

@@ -8,11 +8,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
+#include "proto/words/units.h"
 #include "target/base/daemon_event.h"
+#include "target/base/text.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/lease.h"
@@ -161,14 +164,31 @@ bool tgt_session_may_follow(const struct tgt_session *session)
 	return tgt_session_only_lingers(session) && count <= TGT_LINGERING_MAX;
 }
 
+#define SAID_BYTES 256
+
+/* "web1 wrote 128 MiB, read 256 MiB in 4 s (session 3, 192.0.2.10:48390)" */
+static const char *session_said(const struct tgt_session *session, char said[SAID_BYTES])
+{
+	char written[UNITS_TEXT_BYTES], read[UNITS_TEXT_BYTES], age[TGT_TIME_BYTES];
+
+	snprintf(said, SAID_BYTES, "%s wrote %s, read %s in %s (session %u, %s)",
+		 session->initiator[0] ? session->initiator : "(no name)",
+		 units_format_bytes(session->totals.bytes_written, written),
+		 units_format_bytes(session->totals.bytes_read, read),
+		 tgt_span_words(session->reactor->loop.now_ns - session->begun_ns, age), session->number, session->peer);
+	return said;
+}
+
 /* One line with the session's totals. Peers can trigger it. */
 static void session_log_totals(struct tgt_session *session)
 {
+	char said[SAID_BYTES];
 	const struct tgt_totals *totals = &session->totals;
 	uint64_t messages = totals->messages_in + totals->out.sends + totals->out.writes +
 			    totals->out.write_imms + totals->out.reads;
 
-	tgt_daemon_event(
+	tgt_daemon_event_said(
+		session_said(session, said),
 		&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_SESSION_ENDED,
 						 .initiator = session->initiator,
 						 .address = session->peer},
