@@ -347,9 +347,11 @@ void sim_raw_manage(struct sim_raw_initiator *raw)
 
 	fences_ask(raw);
 
-	/* Without a name it cannot unregister. IDENTIFY was refused, or something else was sent first. */
-	if (raw->calm && raw->reserver.often && raw->handle && !raw->named &&
-	    !raw->under_way) {
+	/*
+	 * Without a name it cannot unregister, and its own reservation may refuse what is under way for ever. IDENTIFY was
+	 * refused, or something else was sent first.
+	 */
+	if (raw->calm && raw->reserver.often && raw->handle && !raw->named) {
 		sim_raw_renew(raw);
 		return;
 	}
