@@ -119,7 +119,7 @@ static void failed(struct rblk_session *session)
 			 units_text(UNITS_TIME_MS, options->give_up_ms, text), words);
 	}
 	if (why != CORE_FAILURE_ABANDONED)
-		session->failure.final = session->failure.last ? session->failure.last : -EIO;
+		session->failure.final = session->logout_ns ? -ECANCELED : session->failure.last ? session->failure.last : -EIO;
 }
 
 static void state_changed(struct rblk_session *session)
@@ -221,8 +221,9 @@ void ini_drive(struct rblk_session *session)
 	struct core_action action;
 
 	if (!core_session_acts(&session->core) && !session->unsettled && !session->parking.ready &&
-	    !session->control.again)
+	    !session->control.again && !session->logout_ns)
 		return;
+	ini_logout_run(session);
 	session->unsettled = false;
 	for (u16 i = 0; i < session->queue_count; i++) {
 		struct ini_queue *queue = &session->queues[i];

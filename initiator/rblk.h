@@ -175,9 +175,11 @@ RBLK_API struct rblk_session *rblk_session_open(const char *uri, const struct rb
 RBLK_API struct rblk_session *rblk_session_start(const char *uri,
 						 const struct rblk_options *options, char *error);
 /*
- * Disconnect and free. Blocks until the device uses none of the session's memory any more. Commands
- * that are outstanding are called back with -ECANCELED first; then the session's volumes and buffers
- * are freed, and memory of rblk_buffer_register() is the caller's again. NULL: nothing.
+ * Log out, disconnect and free. While it has a connection, the session first has a second in all for commands that are
+ * outstanding, and to close its volumes at the target, which then forgets the session; otherwise the target keeps it for a
+ * while, as that of a program that was killed. Blocks for that, and until the device uses none of the session's memory any
+ * more. Outstanding commands are called back first: with their results, or with -ECANCELED if they have none by then. Then the
+ * session's volumes and buffers are freed, and memory of rblk_buffer_register() is the caller's again. NULL: nothing.
  */
 RBLK_API void rblk_session_close(struct rblk_session *session);
 
@@ -197,9 +199,9 @@ enum rblk_session_state {
 	RBLK_SESSION_RECOVERING,
 };
 /*
- * Begin to disconnect, without blocking and without callbacks: rblk_poll() completes it, calls back outstanding commands
- * with -ECANCELED and then returns -ECANCELED. After that rblk_session_close() does not wait. No effect
- * if the session has FAILED.
+ * Begin to log out and disconnect, as rblk_session_close() does, without blocking and without callbacks: rblk_poll()
+ * completes it, calls back outstanding commands and then returns -ECANCELED. After that rblk_session_close() does not wait.
+ * New commands fail with -ENOTCONN. No effect if the session has FAILED.
  */
 RBLK_API void rblk_session_stop(struct rblk_session *session);
 

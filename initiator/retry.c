@@ -123,7 +123,9 @@ void ini_park_queue(struct ini_queue *queue)
 	const struct ini_list none = {NULL, NULL};
 	const struct rblk_session *session = queue->session;
 	/* The session may be over, and its error not be known yet. */
-	int error = core_session_over(&session->core) && session->failure.final ? session->failure.final : -ECONNRESET;
+	int error = core_session_over(&session->core) && session->failure.final ? session->failure.final :
+		    session->logout_ns ? -ECANCELED :
+					 -ECONNRESET;
 	u32 count = core_tags_count(queue->tags.credits);
 
 	queue->pending = queue->retry = queue->held = none;

@@ -419,17 +419,6 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	return (int)count;
 }
 
-void rblk_session_stop(struct rblk_session *session)
-{
-	if (!core_session_over(&session->core)) {
-		ini_session_note(session, "%s: closed", ini_session_peer(session));
-		session->failure.final = -ECANCELED;
-		/* All that follows, callbacks too, is rblk_poll()'s: the caller may hold a lock
-		 * that they take. */
-		core_session_stop(&session->core, session->now_ns);
-	}
-}
-
 const char *rblk_version(void)
 {
 	return RBLK_VERSION;

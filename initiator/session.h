@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The session and its parts: its beginning and end (session.c), what drives its state machine
- * (drive.c), its timers (timer.c), commands that are not I/O (control.c), and the blocking calls on
+ * The session and its parts: its beginning and end (session.c), the end that the program wants (logout.c), what drives its
+ * state machine (drive.c), its timers (timer.c), commands that are not I/O (control.c), and the blocking calls on
  * top (sync.c). unit.calls checks that no file calls one above it. Nothing but sync.c ever sleeps; time comes from env_now_ns() and randomness from
  * env_random(), so that a simulator can drive rblk_session_start() and rblk_poll() through any
  * schedule.
@@ -170,6 +170,7 @@ struct rblk_session {
 	struct core_session core; /* the states; session->core.state is the session's */
 	bool ready;  /* named, and each queue was tried: the program was told */
 	bool ended;  /* FAILED or ENDED, and every command is called back or about to be */
+	u64 logout_ns; /* the program ends it, and it disconnects by then; 0: it does not */
 	bool unsettled; /* a queue waits for callbacks to be made, or commands to be answered */
 	struct ini_failure failure;
 
@@ -210,7 +211,7 @@ static inline struct ini_portal *ini_portal_of(const struct ini_queue *queue)
 /* May the program start commands? They may have to wait for a connection. */
 static inline bool ini_session_usable(const struct rblk_session *session)
 {
-	return session->ready && !core_session_over(&session->core);
+	return session->ready && !session->logout_ns && !core_session_over(&session->core);
 }
 
 /* -- failure.c --------------------------------------------------------------------------------- */
@@ -240,6 +241,13 @@ void ini_session_free(struct rblk_session *session);
 
 /* There is a page: what is not counted by command, for those who look at it. */
 void ini_session_publish(struct rblk_session *session);
+
+/* -- logout.c ---------------------------------------------------------------------------------- */
+
+/* Once a turn: rblk_session_stop() goes on. */
+void ini_logout_run(struct rblk_session *session);
+/* The next turn does something for it. */
+bool ini_logout_due(const struct rblk_session *session);
 
 /* -- drive.c ----------------------------------------------------------------------------------- */
 

@@ -45,7 +45,7 @@ int rblk_session_stats(const struct rblk_session *session, struct rblk_stats *to
 
 enum rblk_session_state rblk_session_state(const struct rblk_session *session)
 {
-	if (core_session_over(&session->core))
+	if (core_session_over(&session->core) || session->logout_ns)
 		return RBLK_SESSION_FAILED;
 	if (!session->ready)
 		return RBLK_SESSION_CONNECTING;

@@ -59,7 +59,7 @@ static bool something_to_come(const struct rblk_session *session)
 	 * one. */
 	if (session->events.told || (session->ended && session->failure.final))
 		return true;
-	if (!session->ready || (core_session_over(&session->core) && !session->ended))
+	if (!session->ready || ((session->logout_ns || core_session_over(&session->core)) && !session->ended))
 		return true;
 	if (session->parking.used || session->control.again)
 		return true;
@@ -110,7 +110,7 @@ int rblk_arm(struct rblk_session *session)
 	 * is nothing to send for it.
 	 */
 	if (session->done.head || ini_control_due(session) || session->parking.done || session->events.told || session->ended ||
-	    core_session_acts(&session->core))
+	    core_session_acts(&session->core) || ini_logout_due(session))
 		return 1;
 	armed = ini_fabs_arm(&session->fabs);
 	if (armed < 0)
@@ -187,7 +187,7 @@ void rblk_session_close(struct rblk_session *session)
 	/* The caller that closes the session needs no event. */
 	session->events.callback = NULL;
 	rblk_session_stop(session);
-	/* Ends with DRAINED, for which the fabric has a bound of its own. */
+	/* Ends with the logout, which is short, and DRAINED, for which the fabric has a bound of its own. */
 	while (!session->ended)
 		ini_sync_turn(session, UINT64_MAX);
 	ini_complete_deliver(session, 0);

@@ -184,6 +184,8 @@ int ini_timer_next_ms(const struct rblk_session *session)
 	if (event_untold(session) || ini_control_due(session))
 		due_ns = now_ns;
 	due_ns = earlier(due_ns, core_session_next_ns(&session->core));
+	if (session->logout_ns && !core_session_over(&session->core))
+		due_ns = earlier(due_ns, session->logout_ns);
 	due_ns = earlier(due_ns, ini_reopen_due_ns(session));
 	due_ns = earlier(due_ns, ini_fence_due_ns(session));
 	for (u16 i = 0; i < session->queue_count; i++)

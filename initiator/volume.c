@@ -198,6 +198,11 @@ static int close_handle(struct rblk_session *session, u32 handle, rblk_callback 
 	return ini_control_start(session, &command, NULL, 0, 0, done, arg, NULL);
 }
 
+int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *arg)
+{
+	return close_handle(volume->session, volume->handle, done, arg);
+}
+
 static void open_done(void *arg, const struct rblk_result *result)
 {
 	const struct rblk_result lost = {.error = -ECONNRESET};

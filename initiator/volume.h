@@ -50,6 +50,8 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 /* An OPEN, whose report will be at *report. As ini_control_start(). */
 int ini_volume_send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], rblk_callback done, void *arg,
 			 const void **report);
+/* CLOSE, for a session that ends: whatever the answer is, the volume stays. As ini_control_start(). */
+int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *arg);
 /*
  * The report of an OPEN that succeeded, `fresh`: of a volume that was never open. 0 and its handle; or negative errno,
  * with a message; -EXDEV: this target may not take the volume over (F10).

@@ -36,6 +36,8 @@
 #define rblk_trace_pool_alloc(block, bytes) ((void)0)
 #define rblk_trace_pool_free(block, bytes) ((void)0)
 
+/* librblk: a session that ends has closed what it had open */
+#define rblk_trace_logout(session) ((void)0)
 /* librblk: a command was answered */
 #define rblk_trace_answered(queue, tag, status) ((void)0)
 

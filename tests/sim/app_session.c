@@ -163,7 +163,7 @@ static bool volumes_cleanly_closed(struct sim_app *app)
 
 void sim_app_end_session(struct sim_app *app)
 {
-	if (app->mounts[0].rblk && !app->under_way && !volumes_cleanly_closed(app))
+	if (app->mounts[0].rblk && !app->under_way && sim_chance(500000) && !volumes_cleanly_closed(app))
 		sim_fail("%s: commands are over and hold their memory", app->actor.name);
 	app->doing = "closes its session";
 	sim_reached("application: closes its session, which is",
@@ -172,6 +172,11 @@ void sim_app_end_session(struct sim_app *app)
 	if ((app->compare || app->reserved) && app->epoch < app->session->core.epoch)
 		app->epoch = app->session->core.epoch;
 	app->closing = true;
+	/* As that of a program that is killed: what it has at the target stays there. */
+	if (sim_chance(400000)) {
+		app->session->failure.final = -ECANCELED;
+		core_session_stop(&app->session->core, app->session->now_ns);
+	}
 	rblk_session_close(app->session);
 	app->closing = false;
 	app->session = NULL;

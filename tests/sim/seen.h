@@ -71,10 +71,13 @@ void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason);
 
 /* whitebox.c, pool_sim.c */
 struct tgt_range_lock;
+struct rblk_session;
+void sim_seen_logout(const struct rblk_session *session);
 void sim_seen_range_lock_end(const struct tgt_range_lock *range_lock);
 void sim_seen_finish(const struct tgt_request *request);
 void sim_seen_pool_alloc(const void *block, unsigned long bytes);
 void sim_seen_pool_free(void *block, unsigned long bytes);
+#define rblk_trace_logout sim_seen_logout
 #define rblk_trace_range_lock_end sim_seen_range_lock_end
 #define rblk_trace_finish sim_seen_finish
 #define rblk_trace_pool_alloc sim_seen_pool_alloc

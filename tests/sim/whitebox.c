@@ -5,7 +5,10 @@
 #include "tests/sim/whitebox.h"
 
 #include <stddef.h>
+#include "initiator/session.h"
+#include "initiator/volume.h"
 #include "target/io/request.h"
+#include "target/serve/handle.h"
 #include "target/serve/session_message.h"
 #include "target/serve/queue.h"
 #include "target/serve/session.h"
@@ -204,6 +207,32 @@ void sim_whitebox_fenced(uint32_t session, uint64_t epoch, unsigned int index, u
 				sim_fail("%s: queue %u, incarnation %u: a fence counts, and its "
 					 "connection is there (F5)",
 					 fab->actor->name, index, incarnation);
+		}
+}
+
+/* -- logouts ------------------------------------------------------------------------------- */
+
+/* The target has none of its handles any more. */
+void sim_seen_logout(const struct rblk_session *session)
+{
+	uint32_t number = sim_session_of(sim_actor_self());
+	const struct rblk_volume *volume;
+	const struct sim_fab *fab;
+	const struct sim_conn *conn;
+
+	sim_reached("point", "logout", NULL);
+	for (fab = sim_fabric_next(NULL); fab; fab = sim_fabric_next(fab))
+		TAILQ_FOREACH(conn, &fab->conns, link) {
+			const struct tgt_queue *queue = conn->head.user;
+
+			if (fab->dead || !conn->server || conn->session != number || !queue ||
+			    queue->session->epoch != session->core.epoch)
+				continue;
+			for (volume = session->volumes; volume; volume = volume->next)
+				if (tgt_handle_find(queue->session, volume->handle))
+					sim_fail("%s: a session has logged out, and has handle %#x open", fab->actor->name,
+						 volume->handle);
+			sim_reached("application: logs out, and had open", session->volumes ? "volumes" : "nothing", NULL);
 		}
 }
 
