@@ -475,7 +475,9 @@ static void listener_login(struct tgt_listener *listener, const struct fab_event
 
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
 {
-	/* The fabric's word for a handshake. */
+	/* The fabric's word for a handshake: the peer does not have the secret of the name that it gives. */
+	if (status == -EKEYREJECTED)
+		tgt_reactor_call(listener->reactors[0], tgt_reactor_login_denied, NULL);
 	if (status == -EKEYREJECTED && listener->tls_failures)
 		atomic_fetch_add(listener->tls_failures, 1);
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .error = -status},

@@ -42,12 +42,24 @@ static void status_reactors(const json_t *result)
 	screen_table_destroy(table);
 }
 
+/* "logins: 5 accepted, 0 returned, ..." */
+static void status_counts(const char *of_what, json_t *counts)
+{
+	const char *key, *between = "";
+	json_t *value;
+
+	printf("%s: ", of_what);
+	json_object_foreach(counts, key, value) {
+		printf("%s%" JSON_INTEGER_FORMAT " %s", between, json_integer_value(value), key);
+		between = ", ";
+	}
+	printf("\n");
+}
+
 static void status_print(const json_t *result)
 {
-	json_t *ends = json_object_get(result, "connection_ends"), *value;
 	char age[CTL_TEXT_BYTES];
 	const json_t *address;
-	const char *key;
 	size_t i;
 
 	/* Names may be peers', and never move the cursor. */
@@ -61,12 +73,9 @@ static void status_print(const json_t *result)
 	       "; log level: %s\n",
 	       ctl_integer(result, "volumes"), ctl_integer(result, "sessions"),
 	       ctl_integer(result, "connections"), ctl_string(result, "log_level"));
-	printf("logins: %" PRIu64 " accepted, %" PRIu64 " refused; connections ended:",
-	       ctl_integer(result, "logins_accepted"), ctl_integer(result, "logins_refused"));
-	i = 0;
-	json_object_foreach(ends, key, value)
-		printf("%s %" JSON_INTEGER_FORMAT " %s", i++ ? "," : "", json_integer_value(value), key);
-	printf("\n\n");
+	status_counts("logins", json_object_get(result, "logins"));
+	status_counts("connections ended", json_object_get(result, "connection_ends"));
+	printf("\n");
 	status_reactors(result);
 	if (ctl_integer(result, "reactors_silent"))
 		printf("%" PRIu64 " reactors did not answer in time\n",
@@ -101,8 +110,13 @@ static void names_join(const json_t *names, char *text, size_t bytes)
 						 json_string_value(name));
 }
 
-/* The kind of its connections: "TLS", "RDMA", "TCP"; "TLS 1, TCP 3" if they differ; "ending" without any. */
-static void over_words(const json_t *session, char text[CTL_TEXT_BYTES])
+#define OVER_BYTES 64
+
+/*
+ * The kind of its connections: "TLS", "RDMA", "TCP"; "TLS 1, TCP 3" if they differ. Without any: "ending", or how long its
+ * client has to come back.
+ */
+static void over_words(const json_t *session, char text[OVER_BYTES])
 {
 	uint64_t all = ctl_integer(session, "connections");
 	uint64_t of[] = {ctl_integer(session, "rdma_connections"), ctl_integer(session, "encrypted_connections"), 0};
@@ -110,12 +124,15 @@ static void over_words(const json_t *session, char text[CTL_TEXT_BYTES])
 	size_t length = 0;
 
 	of[2] = all > of[0] + of[1] ? all - of[0] - of[1] : 0;
-	snprintf(text, CTL_TEXT_BYTES, json_is_true(json_object_get(session, "ending")) ? "ending" : "-");
+	snprintf(text, OVER_BYTES, json_is_true(json_object_get(session, "ending")) ? "ending" : "-");
+	if (json_is_integer(json_object_get(session, "waits_ns")))
+		snprintf(text, OVER_BYTES, "waiting for its client, %" PRIu64 " s left",
+			 ctl_integer(session, "waits_ns") / 1000000000);
 	for (size_t i = 0; i < 3; i++) {
 		if (of[i] && of[i] == all)
-			snprintf(text, CTL_TEXT_BYTES, "%s", names[i]);
-		else if (of[i] && length < CTL_TEXT_BYTES)
-			length += (size_t)snprintf(text + length, CTL_TEXT_BYTES - length, "%s%s %" PRIu64,
+			snprintf(text, OVER_BYTES, "%s", names[i]);
+		else if (of[i] && length < OVER_BYTES)
+			length += (size_t)snprintf(text + length, OVER_BYTES - length, "%s%s %" PRIu64,
 						   length ? ", " : "", names[i], of[i]);
 	}
 }
@@ -138,7 +155,7 @@ static void sessions_print(const json_t *result)
 				   ">AGE", ">OUTSTANDING", ">COMMANDS", ">MEMORY", "VOLUMES"));
 	json_array_foreach(json_object_get(result, "sessions"), i, session) {
 		char number[16], connections[16], outstanding[16], commands[CTL_TEXT_BYTES],
-			memory[CTL_TEXT_BYTES], over[CTL_TEXT_BYTES], age[CTL_TEXT_BYTES], volumes[512];
+			memory[CTL_TEXT_BYTES], over[OVER_BYTES], age[CTL_TEXT_BYTES], volumes[512];
 
 		over_words(session, over);
 		snprintf(number, sizeof(number), "%" PRIu64, ctl_integer(session, "session"));

@@ -41,6 +41,18 @@ enum tgt_end {
 	TGT_ENDS
 };
 
+/* The results of logins, as far as they are counted. */
+enum tgt_login_result {
+	TGT_LOGIN_ACCEPTED,
+	TGT_LOGIN_RETURNED,  /* of a session that is not known, mostly since a restart: it begins anew */
+	TGT_LOGIN_DENIED,    /* by the rules, or without a right proof; an OPEN that the rules deny is counted, too */
+	TGT_LOGIN_MALFORMED, /* not this protocol, or not this version */
+	TGT_LOGIN_FULL,	     /* no room: it is told to try again, or to want less */
+	TGT_LOGIN_STALE,     /* a newer one of its queue or session has come */
+	TGT_LOGIN_DRAINING,  /* the daemon ends */
+	TGT_LOGIN_RESULTS
+};
+
 struct tgt_io_queue;
 struct tgt_request;
 struct tgt_share;
@@ -88,6 +100,7 @@ struct tgt_loop {
 	struct tgt_chain chain;
 	uint64_t refused[RBLK_E_MAX]; /* commands without an open volume, by status */
 	uint64_t ends[TGT_ENDS];      /* connections that have ended */
+	uint64_t logins[TGT_LOGIN_RESULTS];
 	/* For messages that a peer can trigger. Connects and disconnects must not hide errors. */
 	struct tgt_log_limit log_limit, chat_limit;
 };

@@ -37,6 +37,7 @@ static enum rblk_status auth_deny(struct tgt_request *request, const char name[R
 			 "session %u queue %u [%s]: authentication as \"%.63s\" failed: %s",
 			 queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), name,
 			 rblk_denied_text(why));
+	request->io_queue->loop->logins[TGT_LOGIN_DENIED]++;
 	request->result = why;
 	return RBLK_E_DENIED;
 }

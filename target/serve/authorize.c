@@ -165,6 +165,7 @@ enum tgt_right tgt_authorize_open(const struct tgt_session *session, struct tgt_
 			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
 			 "session %u [%s] %s: OPEN of volume \"%.63s\" denied: %s", session->number,
 			 session->peer, session->initiator, volume, rblk_denied_text(why));
+	request->io_queue->loop->logins[TGT_LOGIN_DENIED]++;
 	request->result = why;
 	return TGT_RIGHT_NONE;
 }
@@ -219,6 +220,7 @@ bool tgt_authorize_name(const struct tgt_session *session, struct tgt_request *r
 			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
 			 "session %u [%s]: the name %s denied: %s", session->number, session->peer, name,
 			 rblk_denied_text(why));
+	request->io_queue->loop->logins[TGT_LOGIN_DENIED]++;
 	request->result = why;
 	return false;
 }

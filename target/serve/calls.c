@@ -136,7 +136,7 @@ bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)
 	return true;
 }
 
-/* -- a login ----------------------------------------------------------------------------------- */
+/* -- logins ----------------------------------------------------------------------------------- */
 
 struct login_call {
 	struct tgt_message message; /* first */
@@ -174,4 +174,9 @@ bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 		memcpy(&call->login, private_data, call->bytes);
 	tgt_reactor_send(reactor, &call->message);
 	return true;
+}
+
+void tgt_reactor_login_denied(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	reactor->loop.logins[TGT_LOGIN_DENIED]++;
 }

@@ -30,6 +30,31 @@ static void reject_fill(struct rblk_wire_reject *reject, enum rblk_reject_reason
 	reject->detail = rblk_to_le32(detail);
 }
 
+/* Each reason as it is counted, and its word in the log. */
+static const struct {
+	enum tgt_login_result result;
+	const char *word;
+} rejects[] = {
+	[RBLK_REJECT_MALFORMED] = {TGT_LOGIN_MALFORMED, "malformed"},
+	[RBLK_REJECT_VERSION] = {TGT_LOGIN_MALFORMED, "malformed"},
+	[RBLK_REJECT_FEATURES] = {TGT_LOGIN_MALFORMED, "malformed"},
+	[RBLK_REJECT_QUEUE_COUNT] = {TGT_LOGIN_FULL, "full"},
+	[RBLK_REJECT_NO_SESSION] = {TGT_LOGIN_RETURNED, "returned"},
+	[RBLK_REJECT_STALE_EPOCH] = {TGT_LOGIN_STALE, "stale"},
+	[RBLK_REJECT_STALE_INCARNATION] = {TGT_LOGIN_STALE, "stale"},
+	[RBLK_REJECT_NO_CREDITS] = {TGT_LOGIN_FULL, "full"},
+	[RBLK_REJECT_NO_RESOURCES] = {TGT_LOGIN_FULL, "full"},
+	[RBLK_REJECT_DRAINING] = {TGT_LOGIN_DRAINING, "draining"},
+	[RBLK_REJECT_DENIED] = {TGT_LOGIN_DENIED, "denied"},
+};
+static_assert(sizeof(rejects) / sizeof(rejects[0]) == RBLK_REJECT_MAX, "every reason is counted");
+
+/* Initiators that come back after a restart, and those that come while it lasts: nothing is wrong. */
+static bool reject_is_routine(enum rblk_reject_reason reason)
+{
+	return reason == RBLK_REJECT_NO_SESSION || reason == RBLK_REJECT_DRAINING;
+}
+
 /* Said in the log and to the initiator. */
 static void login_refuse(struct fab_request *request, struct tgt_log_limit *limit, enum rblk_reject_reason reason,
 			 uint32_t detail, const char *why)
@@ -38,13 +63,13 @@ static void login_refuse(struct fab_request *request, struct tgt_log_limit *limi
 	char peer[80];
 
 	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
-	/* An initiator that comes back after a restart begins its session anew: nothing is wrong. */
-	if (reason == RBLK_REJECT_NO_SESSION)
-		tgt_log_limited(limit, TGT_LOG_INFO, "login from %s: %s", peer, rblk_reject_text((uint16_t)reason));
+	if (!why)
+		why = rblk_reject_text((uint16_t)reason);
+	if (reject_is_routine(reason))
+		tgt_log_limited(limit, TGT_LOG_INFO, "login from %s: %s: %s", peer, rejects[reason].word, why);
 	else
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .address = peer},
-				 limit, TGT_LOG_WARNING, "login from %s: refused: %s", peer,
-				 why ? why : rblk_reject_text((uint16_t)reason));
+				 limit, TGT_LOG_WARNING, "login from %s: %s: %s", peer, rejects[reason].word, why);
 	reject_fill(&reject, reason, detail);
 	fab_reject(request, &reject, sizeof(reject));
 }
@@ -57,10 +82,7 @@ void tgt_login_reject_early(struct fab_request *request, struct tgt_log_limit *l
 void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 		      enum rblk_reject_reason reason, uint32_t detail, const char *why)
 {
-	if (reason == RBLK_REJECT_NO_SESSION)
-		reactor->logins_renewed++;
-	else
-		reactor->logins_refused++;
+	reactor->loop.logins[rejects[reason].result]++;
 	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
 		tgt_keepalive_press(reactor);
 	login_refuse(request, &reactor->loop.log_limit, reason, detail, why);
@@ -118,7 +140,7 @@ void tgt_login_failed(struct tgt_queue *queue, const char *why)
 
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .address = peer},
 			 &reactor->loop.log_limit, TGT_LOG_WARNING, "login from %s: failed: %s", peer, why);
-	reactor->logins_refused++;
+	reactor->loop.logins[TGT_LOGIN_FULL]++;
 	/* Connections of hosts that are gone may hold what is missing. */
 	tgt_keepalive_press(reactor);
 	reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);

@@ -69,7 +69,7 @@ static void queue_join(struct tgt_queue *queue)
 	atomic_fetch_add(&reactor->load, 1);
 	session->queues++;
 	session->host->queues++;
-	reactor->logins_accepted++;
+	reactor->loop.logins[TGT_LOGIN_ACCEPTED]++;
 	queue->device->queues++;
 	tgt_io_queue_open(&queue->io_queue);
 	if (reactor->keepalive_ns)
@@ -153,7 +153,7 @@ void tgt_queue_check_end(struct tgt_queue *queue)
 	TAILQ_INSERT_TAIL(&queue->session->reactor->ended, queue, ended_link);
 }
 
-/* That a peer goes, or is let go, is no event. */
+/* That a peer goes, or is let go, is no event: its session tells how it ends (sessions.c). */
 static void queue_log_close(const struct tgt_queue *queue, const char *reason)
 {
 	const char *peer = fab_conn_peer(queue->io_queue.conn);
@@ -162,11 +162,12 @@ static void queue_log_close(const struct tgt_queue *queue, const char *reason)
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
 								  .initiator = queue->session->initiator,
 								  .address = peer},
-				 &queue->io_queue.loop->chat_limit, TGT_LOG_INFO,
-				 "session %u queue %u [%s]: closed: %s", queue->session->number,
-				 queue->io_queue.index, peer, reason);
+				 &queue->io_queue.loop->chat_limit, TGT_LOG_WARNING,
+				 "session %u queue %u [%s] %s: closed: %s", queue->session->number,
+				 queue->io_queue.index, peer, queue->session->initiator, reason);
 	else
-		tgt_log_limited(&queue->io_queue.loop->chat_limit, TGT_LOG_INFO,
+		tgt_log_limited(&queue->io_queue.loop->chat_limit,
+				queue->io_queue.end == TGT_END_DISCONNECTED ? TGT_LOG_DEBUG : TGT_LOG_INFO,
 				"session %u queue %u [%s]: closed: %s", queue->session->number,
 				queue->io_queue.index, peer, reason);
 }

@@ -72,8 +72,8 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 							  .initiator = queue->session->initiator,
 							  .address = fab_conn_peer(queue->io_queue.conn)},
 			 &queue->io_queue.loop->log_limit, TGT_LOG_WARNING,
-			 "session %u queue %u [%s]: closed: %s%s", queue->session->number,
-			 queue->io_queue.index, fab_conn_peer(queue->io_queue.conn),
+			 "session %u queue %u [%s] %s: closed: %s%s", queue->session->number,
+			 queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), queue->session->initiator,
 			 ibv_wc_status_str(wc->status),
 			 wc->status == IBV_WC_RETRY_EXC_ERR
 				 ? " (the peer does not answer: is it down, or the link?)"

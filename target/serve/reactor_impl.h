@@ -100,7 +100,7 @@ struct tgt_reactor {
 	struct tgt_channel *channels[RBLK_VOLUMES_MAX]; /* by volume->slot */
 
 	/* Counted for snapshot.c. */
-	uint64_t logins_accepted, logins_refused, logins_renewed, fences;
+	uint64_t fences;
 	uint64_t busy_ns;	/* in turns that found work, until: */
 	uint64_t turn_began_ns; /* the last one */
 	bool was_busy;		/* and whether it found work */

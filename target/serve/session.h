@@ -105,6 +105,8 @@ struct tgt_session {
 	unsigned int queues; /* here, those that linger included: as they count for the host */
 	uint64_t begun_ns;
 	uint64_t idle_since_ns; /* without a connection */
+	enum tgt_end first_end; /* how queue 0's last connection has ended */
+	const char *end_reason; /* why this end ends the session; NULL: it does not. A fixed text */
 
 	pthread_mutex_t lock;	     /* of handles, between the session and its remote sessions */
 	struct tgt_handle **handles; /* by index in the handle; NULL: free */

@@ -193,11 +193,13 @@ static void session_log_totals(struct tgt_session *session)
 						 .initiator = session->initiator,
 						 .address = session->peer},
 		&session->reactor->totals_limit, TGT_LOG_INFO,
-		"session %u [%s] %s: ended: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
+		"session %u [%s] %s: %s%s%s: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
 		" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
 		", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
 		", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
-		session->number, session->peer, session->initiator, totals->commands,
+		session->number, session->peer, session->initiator,
+		session->ending || session->first_end != TGT_END_DISCONNECTED ? "ended" : "logged out",
+		session->end_reason ? ": " : "", session->end_reason ? session->end_reason : "", totals->commands,
 		totals->bytes_read, totals->bytes_written,
 		totals->commands ? messages / totals->commands : 0,
 		totals->commands ? messages * 100 / totals->commands % 100 : 0, totals->messages_in,
@@ -248,9 +250,10 @@ static void session_free(struct tgt_session *session)
 }
 
 /* False: nothing was left of it. */
-static bool session_begin_end(struct tgt_session *session)
+static bool session_begin_end(struct tgt_session *session, const char *reason)
 {
 	session->ending = true;
+	session->end_reason = reason;
 	if (!session_has_queues(session)) {
 		session_free(session);
 		return false;
@@ -261,7 +264,7 @@ static bool session_begin_end(struct tgt_session *session)
 
 void tgt_session_end(struct tgt_session *session, const char *reason)
 {
-	if (!session_begin_end(session))
+	if (!session_begin_end(session, reason))
 		return;
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		tgt_queue_slot_close(&session->slots[i], reason);
@@ -269,11 +272,23 @@ void tgt_session_end(struct tgt_session *session, const char *reason)
 
 void tgt_session_drain(struct tgt_session *session, const char *reason)
 {
-	if (!session_begin_end(session))
+	if (!session_begin_end(session, reason))
 		return;
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->slots[i].queue)
 			tgt_queue_close(session->slots[i].queue, reason);
+}
+
+/* A program that ends closes its volumes first (librblk, rblk.ko: when the last disk is detached). */
+static void session_log_lost(struct tgt_session *session)
+{
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
+							  .initiator = session->initiator,
+							  .address = session->peer},
+			 &session->reactor->loop.log_limit, TGT_LOG_WARNING,
+			 "session %u [%s] %s: has lost its client, with %u volume%s open: waits %u s for it", session->number,
+			 session->peer, session->initiator, session->handles_open, TGT_S(session->handles_open),
+			 (session->reactor->config.session_ms + 999) / 1000);
 }
 
 /* At the home: a connection has ended. */
@@ -286,6 +301,8 @@ static void session_connection_ended(struct tgt_session *session)
 		return;
 	session->idle_since_ns = reactor->loop.now_ns;
 	tgt_loop_timer(&reactor->loop, session->idle_since_ns + session_keep_ns(reactor));
+	if (session->handles_open && !session->ending && session->first_end != TGT_END_TARGET)
+		session_log_lost(session);
 	tgt_handle_close_idle(session);
 }
 
@@ -323,11 +340,18 @@ static void remote_queue_left(struct tgt_reactor *reactor, struct tgt_message *m
 	session_connection_ended(remote_queue->session);
 }
 
+static void session_first_ended(const struct tgt_queue *queue)
+{
+	if (!queue->io_queue.index)
+		queue->session->first_end = queue->io_queue.end;
+}
+
 /* Its connection has ended, its storage I/O has not: a login of its slot may be accepted beside it. */
 static void session_queue_lingers(struct tgt_queue *queue)
 {
 	tgt_queue_linger(queue);
 	if (!queue->remote_queue) {
+		session_first_ended(queue);
 		session_connection_ended(queue->session);
 		return;
 	}
@@ -351,6 +375,7 @@ static void session_queue_ended(struct tgt_queue *queue)
 	} else {
 		slot->queue = NULL;
 		session->queues_here--;
+		session_first_ended(queue);
 	}
 	tgt_queue_destroy(queue);
 	/* The one that is there may linger in the slot of this one. */
@@ -395,7 +420,6 @@ unsigned int tgt_session_bury(struct tgt_reactor *reactor)
 
 void tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need)
 {
-	uint64_t keep_ns = session_keep_ns(reactor);
 	bool of_any = need && need->sessions <= reactor->session_quota.kept;
 	struct tgt_session *session, *following, *oldest = NULL;
 
@@ -403,16 +427,16 @@ void tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need
 		following = TAILQ_NEXT(session, link);
 		if (session->ending || session->home || tgt_session_is_connected(session))
 			continue;
-		if (reactor->loop.now_ns - session->idle_since_ns >= keep_ns) {
-			tgt_session_end(session, NULL);
+		if (reactor->loop.now_ns - session->idle_since_ns >= session_keep_ns(reactor)) {
+			tgt_session_end(session, "its client did not come back");
 			continue;
 		}
-		tgt_loop_timer(&reactor->loop, session->idle_since_ns + keep_ns);
+		tgt_loop_timer(&reactor->loop, session->idle_since_ns + session_keep_ns(reactor));
 		if (session->lingering || (!of_any && session->host != need))
 			continue;
 		if (!oldest || session->idle_since_ns < oldest->idle_since_ns)
 			oldest = session;
 	}
 	if (oldest && !tgt_quota_allows(&reactor->session_quota, reactor->session_count, need->sessions))
-		session_free(oldest);
+		tgt_session_end(oldest, "its place was needed, and its client did not come back");
 }

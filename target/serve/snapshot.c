@@ -117,12 +117,10 @@ struct tgt_snapshot *tgt_snapshot_take(struct tgt_reactor *reactor)
 	snapshot->busy_ns = reactor->busy_ns;
 	snapshot->pool_bytes = reactor->pool_bytes;
 	snapshot->pool_used_bytes = reactor->pool_bytes - tgt_pool_free_bytes(reactor->loop.pool);
-	snapshot->logins_accepted = reactor->logins_accepted;
-	snapshot->logins_refused = reactor->logins_refused;
-	snapshot->logins_renewed = reactor->logins_renewed;
 	snapshot->fences = reactor->fences;
 	memcpy(snapshot->refused, reactor->loop.refused, sizeof(snapshot->refused));
 	memcpy(snapshot->ends, reactor->loop.ends, sizeof(snapshot->ends));
+	memcpy(snapshot->logins, reactor->loop.logins, sizeof(snapshot->logins));
 	TAILQ_FOREACH(session, &reactor->sessions, link)
 		tgt_snapshot_session(session, &snapshot->sessions[snapshot->session_count++]);
 	TAILQ_FOREACH(stats, &reactor->stats_table.handles, link)

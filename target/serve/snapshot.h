@@ -57,9 +57,8 @@ struct tgt_snapshot {
 	unsigned int reactor; /* index */
 	unsigned int sessions_here, connections, logins_waiting;
 	uint64_t taken_ns, busy_ns, pool_bytes, pool_used_bytes;
-	uint64_t logins_accepted, logins_refused, logins_renewed, fences; /* fences: FENCE commands */
-	uint64_t refused[RBLK_E_MAX];					  /* as in struct tgt_loop */
-	uint64_t ends[TGT_ENDS];
+	uint64_t fences; /* FENCE commands */
+	uint64_t refused[RBLK_E_MAX], ends[TGT_ENDS], logins[TGT_LOGIN_RESULTS]; /* as in struct tgt_loop */
 	struct tgt_snapshot_session *sessions; /* all four in this piece of memory */
 	struct tgt_snapshot_use *uses;
 	struct tgt_snapshot_volume *volumes;

@@ -60,7 +60,7 @@ static json_t *status_object(const struct tgt_methods *methods, const struct tgt
 {
 	const struct tgt_view_totals *totals = &view->totals;
 
-	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:I, s:I, s:I, s:o, "
+	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:o, s:I, s:o, "
 			 "s:o, s:i, s:b, s:o, s:o}",
 			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid",
 			 (int)getpid(), "state",
@@ -69,8 +69,7 @@ static json_t *status_object(const struct tgt_methods *methods, const struct tgt
 			 tgt_log_level_name(tgt_log_get_level()), "addresses",
 			 status_addresses(methods), "volumes", (int)view->volume_count, "sessions",
 			 (int)view->session_count, "connections", (json_int_t)totals->connections,
-			 "logins_accepted", (json_int_t)totals->logins_accepted, "logins_refused",
-			 (json_int_t)totals->logins_refused, "fences", (json_int_t)totals->fences, "connection_ends",
+			 "logins", tgt_report_logins(view), "fences", (json_int_t)totals->fences, "connection_ends",
 			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
 			 "reactors_silent", (int)view->missing, "unsaved_changes",
 			 methods->changer && methods->changer->unsaved(methods->changer->context),

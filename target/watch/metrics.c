@@ -109,12 +109,11 @@ static void metrics_events(FILE *out, const struct tgt_view *view)
 {
 	const struct tgt_view_totals *totals = &view->totals;
 
-	family(out, "rblk_logins_total", "counter", "Logins of connections.");
-	fprintf(out, "rblk_logins_total{result=\"accepted\"} %" PRIu64 "\n",
-		totals->logins_accepted);
-	fprintf(out, "rblk_logins_total{result=\"refused\"} %" PRIu64 "\n", totals->logins_refused);
-	/* Not known any more after a restart: the initiator begins a new session. */
-	fprintf(out, "rblk_logins_total{result=\"renewed\"} %" PRIu64 "\n", totals->logins_renewed);
+	family(out, "rblk_logins_total", "counter",
+	       "Logins of connections, by result. Names, proofs and OPENs that the rules deny are denied, too.");
+	for (unsigned int result = 0; result < TGT_LOGIN_RESULTS; result++)
+		fprintf(out, "rblk_logins_total{result=\"%s\"} %" PRIu64 "\n", tgt_name_login(result),
+			totals->logins[result]);
 	plain(out, "rblk_fences_total", "counter", "FENCE commands.", totals->fences);
 	family(out, "rblk_connection_ends_total", "counter",
 	       "Connections that have ended, by why.");

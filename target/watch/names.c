@@ -53,6 +53,13 @@ static const char *const ends[] = {
 };
 static_assert(COUNT(ends) == TGT_ENDS, "every reason has a name");
 
+static const char *const logins[] = {
+	[TGT_LOGIN_ACCEPTED] = "accepted", [TGT_LOGIN_RETURNED] = "returned",	[TGT_LOGIN_DENIED] = "denied",
+	[TGT_LOGIN_MALFORMED] = "malformed", [TGT_LOGIN_FULL] = "full",	[TGT_LOGIN_STALE] = "stale",
+	[TGT_LOGIN_DRAINING] = "draining",
+};
+static_assert(COUNT(logins) == TGT_LOGIN_RESULTS, "every result has a name");
+
 const char *tgt_name_opcode(unsigned int opcode)
 {
 	return opcode < COUNT(tgt_commands) ? tgt_commands[opcode].name : NULL;
@@ -91,4 +98,9 @@ const char *tgt_name_reservation(unsigned int type)
 	};
 
 	return type < COUNT(types) ? types[type] : "unknown";
+}
+
+const char *tgt_name_login(enum tgt_login_result result)
+{
+	return logins[result];
 }

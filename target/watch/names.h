@@ -15,5 +15,6 @@ const char *tgt_name_stage(enum tgt_count_stage stage);
 const char *tgt_name_end(enum tgt_end end);
 /* "write-exclusive"; of a type of reservations, as rblk reserve has it. */
 const char *tgt_name_reservation(unsigned int type);
+const char *tgt_name_login(enum tgt_login_result result);
 
 #endif

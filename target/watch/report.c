@@ -65,11 +65,12 @@ json_t *tgt_report_sessions(const struct tgt_view *view)
 
 		json_array_append_new(
 			array,
-			json_pack("{s:i, s:o, s:o, s:b, s:b, s:i, s:i, s:i, s:i, s:I, s:i, s:i, s:i, s:I, s:I, s:o}", "session",
+			json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:i, s:i, s:i, s:i, s:I, s:i, s:i, s:i, s:I, s:I, s:o}", "session",
 				  (int)session->number, "initiator",
 				  tgt_rpc_text(session->initiator), "peer",
 				  tgt_rpc_text(session->peer), "proven", session->proven, "ending",
-				  session->ending, "connections",
+				  session->ending, "waits_ns",
+				  session->awaits_ns ? json_integer(integer(session->awaits_ns)) : json_null(), "connections",
 				  (int)session->connections, "encrypted_connections",
 				  (int)session->encrypted, "rdma_connections", (int)session->rdma,
 				  "digest_connections", (int)session->digests, "age_ns", integer(session->age_ns), "outstanding",
@@ -151,6 +152,15 @@ json_t *tgt_report_ends(const struct tgt_view *view)
 	for (unsigned int end = 0; end < TGT_ENDS; end++)
 		json_object_set_new(object, tgt_name_end(end),
 				    json_integer(integer(view->totals.ends[end])));
+	return object;
+}
+
+json_t *tgt_report_logins(const struct tgt_view *view)
+{
+	json_t *object = json_object();
+
+	for (unsigned int result = 0; result < TGT_LOGIN_RESULTS; result++)
+		json_object_set_new(object, tgt_name_login(result), json_integer(integer(view->totals.logins[result])));
 	return object;
 }
 

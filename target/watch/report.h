@@ -16,6 +16,8 @@ json_t *tgt_report_volumes(const struct tgt_view *view);
 json_t *tgt_report_reactors(const struct tgt_view *view);
 /* Connections that have ended, by why. */
 json_t *tgt_report_ends(const struct tgt_view *view);
+/* The results of logins. */
+json_t *tgt_report_logins(const struct tgt_view *view);
 /* All counts of each session and volume, with latencies by bucket: of what programs take differences. */
 json_t *tgt_report_counts(const struct tgt_view *view);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "target/base/error.h"
+#include "target/base/text.h"
 
 static bool is_open(struct tgt_registry *registry, const char *name)
 {
@@ -22,6 +23,7 @@ bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, 
 {
 	unsigned int count = 0, first = 0;
 	const struct tgt_snapshot_session *session;
+	char left[TGT_TIME_BYTES];
 	struct tgt_view view;
 
 	if (!is_open(source->registry, volume))
@@ -33,7 +35,10 @@ bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, 
 		if (!strcmp(view.uses[i].volume, volume) && !count++)
 			first = view.uses[i].session;
 	session = tgt_view_session(&view, first);
-	if (count && session)
+	if (count && session && session->awaits_ns)
+		snprintf(words, TGT_ERROR_BYTES, "session %u [%s] %s has it open, and waits for its client, %s left",
+			 session->number, session->peer, session->initiator, tgt_span_words(session->awaits_ns, left));
+	else if (count && session)
 		snprintf(words, TGT_ERROR_BYTES, "session %u [%s] %s has it open", session->number,
 			 session->peer, session->initiator);
 	if (count > 1 && session)

@@ -251,14 +251,13 @@ static void view_totals(struct tgt_view *view)
 			continue;
 		}
 		totals->connections += snapshot->connections;
-		totals->logins_accepted += snapshot->logins_accepted;
-		totals->logins_refused += snapshot->logins_refused;
-		totals->logins_renewed += snapshot->logins_renewed;
 		totals->fences += snapshot->fences;
 		for (unsigned int error = 0; error < RBLK_E_MAX; error++)
 			totals->refused[error] += snapshot->refused[error];
 		for (unsigned int end = 0; end < TGT_ENDS; end++)
 			totals->ends[end] += snapshot->ends[end];
+		for (unsigned int result = 0; result < TGT_LOGIN_RESULTS; result++)
+			totals->logins[result] += snapshot->logins[result];
 	}
 }
 

@@ -50,8 +50,8 @@ struct tgt_view_initiator {
 
 /* Sums over the reactors that have answered. */
 struct tgt_view_totals {
-	uint64_t connections, logins_accepted, logins_refused, logins_renewed, fences;
-	uint64_t refused[RBLK_E_MAX], ends[TGT_ENDS];
+	uint64_t connections, fences;
+	uint64_t refused[RBLK_E_MAX], ends[TGT_ENDS], logins[TGT_LOGIN_RESULTS];
 };
 
 struct tgt_view {

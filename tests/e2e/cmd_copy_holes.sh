@@ -35,7 +35,7 @@ same() {
 # commands: stop the target; sets $count to the commands of all sessions.
 commands() {
 	target_stop
-	count=$(sed -nE 's/.* ended: ([0-9]+) commands.*/\1/p' "$scratch/target.log" | awk '{ sum += $1 } END { print sum + 0 }')
+	count=$(sed -nE 's/.* (ended|logged out): ([0-9]+) commands.*/\2/p' "$scratch/target.log" | awk '{ sum += $1 } END { print sum + 0 }')
 	[ "$count" -gt 0 ] || fail "nothing was counted"
 }
 

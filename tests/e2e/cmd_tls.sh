@@ -118,7 +118,7 @@ ends_by data "" --name db1 --key db1.key --tls never
 ends_by free "tls=always" --name db3
 expect 1 "${there[@]}" "$RBLK" info --name db3 "$target/free"
 err_has "$wants"
-log_has "refused: $wants" || fail "the log does not say who was refused"
+log_has "denied: $wants" || fail "the log does not say who was refused"
 expect 1 "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
 expect 0 "$RBLK" info --name db1 --key db1.key --tls always "$target/data"
 out_has "encrypted            yes: TLS 1.3"

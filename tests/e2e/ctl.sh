@@ -85,7 +85,7 @@ cmp "$scratch/file" "$scratch/back" || fail "data"
 comes '.volumes[0] | .written_bytes == 1000448 and .read_bytes == 1000448'
 expect 1 "$RBLK" info "$target/none"
 # A connection's end is counted when the target has seen it, and a session without connections is kept for a moment.
-quiet() { "$RBLKCTL" status --socket "$socket" --json | jq -e '.sessions == 0 and .logins_accepted >= 3 and
+quiet() { "$RBLKCTL" status --socket "$socket" --json | jq -e '.sessions == 0 and .logins.accepted >= 3 and
 	.connection_ends.disconnected >= 3' > "$scratch/json"; }
 wait_for "the end of sessions" quiet
 asked '.connection_ends.violation == 0' status

@@ -103,7 +103,7 @@ static void sessions_run_out(void **state)
 	e2e_daemon_start(&server, "--memory", "mem=1M", "--reactors", "1", "--sessions", "6", NULL);
 	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
 				 "the target ran out of memory, queue pairs or sessions",
-				 "refused: all 6 sessions of reactor 0 are in use (its share of "
+				 "full: all 6 sessions of reactor 0 are in use (its share of "
 				 "--sessions)"),
 			 6);
 }
@@ -115,7 +115,7 @@ static void connections_run_out(void **state)
 			 NULL);
 	assert_int_equal(run_out(RBLK_REJECT_NO_RESOURCES,
 				 "the target ran out of memory, queue pairs or sessions",
-				 "refused: all 5 connections of reactor 0 are in use (its share of "
+				 "full: all 5 connections of reactor 0 are in use (its share of "
 				 "--connections)"),
 			 5);
 }
@@ -128,7 +128,7 @@ static void credits_run_out(void **state)
 			 "128", "--credits", "32", NULL);
 	assert_in_range(run_out(RBLK_REJECT_NO_CREDITS,
 				"the target's receive buffers are all promised to others",
-				"refused: the target's receive buffers are all promised to others"),
+				"full: the target's receive buffers are all promised to others"),
 			4, 16);
 }
 

@@ -50,7 +50,7 @@ is 'rblk_volume_read_bytes_total{volume="disk"}' 1000448
 is 'rblk_volume_written_bytes_total{volume="disk"}' 1000448
 is 'rblk_volume_operations_total{volume="ram",operation="write"}' 0
 is rblk_sessions 0
-is 'rblk_logins_total{result="refused"}' 0
+for result in returned denied malformed full stale draining; do is "rblk_logins_total{result=\"$result\"}" 0; done
 is 'rblk_connection_ends_total{reason="violation"}' 0
 is 'rblk_connection_ends_total{reason="lost"}' 0
 ended() { [ "$(metric 'rblk_logins_total{result="accepted"}')" = "$(metric 'rblk_connection_ends_total{reason="disconnected"}')" ]; }

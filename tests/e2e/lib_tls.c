@@ -213,7 +213,7 @@ static void there_is_no_way_around(void **state)
 	options.key_file = NULL;
 	assert_null(rblk_session_open(e2e_daemon_uri(&daemon_, "disk"), &options, error));
 	assert_non_null(strstr(error, "the target wants TLS over TCP"));
-	e2e_daemon_log_wait(&daemon_, "refused: the target wants TLS over TCP", 1);
+	e2e_daemon_log_wait(&daemon_, "denied: the target wants TLS over TCP", 1);
 }
 
 int main(void)

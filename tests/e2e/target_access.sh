@@ -51,7 +51,7 @@ expect 0 "$RBLK" copy "$scratch/data" "$target/a"
 denied "login refused: $advice" "${there[@]}" "$RBLK" list "$target"
 denied "login refused: $advice" "${there[@]}" "$RBLK" info "$target/a"
 log_has "login from 10.77.0.2:"
-log_has "refused: $advice"
+log_has "denied: $advice"
 # Many attempts are few lines.
 before=$(wc -l < "$scratch/target.log")
 for _ in $(seq 60); do "${there[@]}" "$RBLK" list "$target" > /dev/null 2>&1 & done

@@ -376,7 +376,7 @@ static void a_login_without_memory_is_refused_with_words(void **state)
 		fclose(log);
 		assert_int_equal(login.rejected, i < 2);
 		assert_int_equal(rblk_le16(login.reject.reason), i < 2 ? RBLK_REJECT_NO_RESOURCES : 0);
-		assert_true(i == 2 || strstr(said, "refused: out of memory"));
+		assert_true(i == 2 || strstr(said, "full: out of memory"));
 	}
 	tgt_listener_destroy(listener);
 }
