@@ -125,7 +125,10 @@ end:	do
 		:: !up || incarnation != serves
 		fi
 	   }
-	/* The disk writes its cache back when it likes. */
+	/* The disk writes its cache back when it likes; so does a FLUSH of a connection that is lost, and a process that ends. */
+#ifdef HISTORY
+	:: atomic { SAW(E_SYNC, 0, 0, 0) medium = cache }
+#endif
 	:: atomic { medium != cache -> medium = cache }
 	:: atomic {
 		crashes > 0 ->

@@ -93,7 +93,7 @@ bool sim_app_open_session(struct sim_app *app)
 
 	app_uri(app, uri, sizeof(uri));
 	app->doing = "opens a session";
-	sim_history_begin(app->host->running);
+	sim_history_begin(app->host->running, app->other && app->other->running);
 	app->session = rblk_session_start(uri, &app->options, error);
 	if (!app->session)
 		sim_fail("%s: %s: %s", app->actor.name, uri, error);

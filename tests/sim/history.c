@@ -34,14 +34,17 @@ void sim_history_start(void)
 	history.wanted = true;
 }
 
-void sim_history_begin(bool target_runs)
+void sim_history_begin(bool target_runs, bool other_runs)
 {
 	if (!history.wanted)
 		return;
 	history.kept = true;
 	history.count = 0;
+	/* The model begins with the first target alone. */
 	if (!target_runs)
 		sim_history("KILL", 0, 0, 0);
+	if (other_runs)
+		sim_history("SERVE", 1, 0, 0);
 }
 
 void sim_history_end(void)

@@ -20,7 +20,7 @@ struct ibv_send_wr;
 /* The history of the session that begins last is kept from now on, until sim_history_end(). */
 void sim_history_start(void);
 /* A session begins: what came before is forgotten. */
-void sim_history_begin(bool target_runs);
+void sim_history_begin(bool target_runs, bool other_runs);
 /* Its application has done its work; what follows is not part of it. */
 void sim_history_end(void);
 /* To stdout. */
