@@ -285,9 +285,8 @@ RBLK_API int rblk_volume_close(struct rblk_volume *volume);
 /* Valid until the volume is closed; `changed` and what rblk_volume_refresh() learns appear in it. */
 RBLK_API const struct rblk_volume_info *rblk_volume_info(const struct rblk_volume *volume);
 /*
- * Read size, abilities and rights again. Blocks. Outstanding commands go on, with the new size. There must be none
- * if the volume was removed and is served again (ENODEV). If there are some when the target's rules come to allow
- * writing, the volume stays read-only until the next refresh.
+ * Read size, abilities and rights again. Blocks. Outstanding commands go on, with the new size; they fail with -ENODEV
+ * if the volume was removed, and is served again.
  */
 RBLK_API int rblk_volume_refresh(struct rblk_volume *volume);
 /*

@@ -25,7 +25,7 @@ struct ini_reopen {
 /* Time, or the target's operator, may resolve these errors. */
 static bool may_pass(u16 status)
 {
-	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
+	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING || status == RBLK_E_GONE;
 }
 
 /*
@@ -86,7 +86,6 @@ static int reopen_answered(struct rblk_volume *volume, const void *report, const
 	u64 bytes = volume->info.bytes;
 	char name[RBLK_NAME_BYTES];
 	int err = result->error;
-	u32 handle = 0;
 
 	memcpy(name, volume->info.name, sizeof(name));
 	if (result->status == RBLK_E_DENIED)
@@ -95,14 +94,16 @@ static int reopen_answered(struct rblk_volume *volume, const void *report, const
 		ini_session_note(volume->session, "%s: volume \"%s\": %s", ini_session_peer(volume->session), name,
 				 rblk_refusal_text(result->status, result->value));
 	if (!err)
-		err = ini_volume_take(volume, name, report, false, &handle);
+		err = ini_volume_take(volume, name, report);
 	if (!err) {
-		ini_volume_adopt(volume, handle);
-		/* The target's event ended with the old handle. */
+		/* The target's event ended with the old epoch. */
 		if (volume->info.bytes != bytes)
 			volume->events |= 1u << RBLK_SESSION_EVENT_VOLUME_CHANGED;
 		return 0;
 	}
+	/* It was opened before this connection, and another has its name by now. */
+	if (result->status == RBLK_E_GONE)
+		ini_volume_number(volume);
 	if (may_pass(result->status)) {
 		volume_late(volume);
 		return 0;
@@ -207,7 +208,7 @@ static bool is_known(const struct rblk_session *session)
 	bool unanswered = false;
 
 	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
-		if (volume->handle && !volume->gone && volume->epoch == session->core.epoch)
+		if (!volume->gone && volume->epoch == session->core.epoch)
 			return true;
 		unanswered |= (is_waiting(volume) || volume->reopen) && !volume->tries;
 	}
@@ -229,7 +230,6 @@ static void reopen_all(struct rblk_session *session)
 		/* In this epoch some may be open: the connection was lost before the session was named. */
 		if (volume->epoch == session->core.epoch)
 			continue;
-		volume->handle = 0; /* it went with its epoch, and its number may be another volume's by now */
 		if (volume->gone || volume->changing)
 			continue;
 		if (!volume->late_ns)

@@ -94,13 +94,6 @@ struct ini_events {
 	unsigned int told; /* callbacks besides I/O since rblk_poll() returned, which counts them */
 
 	u32 seen, confirmed; /* numbers: of the target's last event, and of the last KEEPALIVE's */
-	/* Events of handles that no volume has: one whose OPEN is answered, but not called back yet. The oldest is
-	 * overwritten; it is no OPEN's any more. */
-	struct {
-		u32 handle;
-		u32 events; /* as above; 0: free */
-	} early[RBLK_RESERVED_TAGS];
-	u32 early_next;
 	bool draining; /* the target is */
 };
 
@@ -182,6 +175,8 @@ struct rblk_session {
 	struct ini_parking parking;
 	struct ini_buffers buffers;
 	struct rblk_volume *volumes;
+	bool handle_slots[RBLK_HANDLES_MAX]; /* which they have */
+	u32 handles; /* so many numbers were used */
 	struct ini_durables *durables; /* the process's (durable.h) */
 	u32 losses; /* durables->losses, as of the last look at the volumes */
 
@@ -265,8 +260,6 @@ void ini_event_poll(struct rblk_session *session);
 unsigned int ini_tell_deliver(struct rblk_session *session);
 /* An event message of the target. */
 void ini_tell_received(struct rblk_session *session, const struct rblk_wire_completion *event);
-/* `volume` has a new handle, from the answer to its OPEN: events of the handle that came before are its own. */
-void ini_tell_opened(struct rblk_volume *volume);
 /* Losses of acknowledged writes, anywhere in the process, that volumes of the session are to be told of. */
 void ini_tell_losses(struct rblk_session *session);
 /* The volume's users are about to be told that FLUSH fails, of all losses until now. */

@@ -11,40 +11,14 @@
 
 /* -- the target's events ----------------------------------------------------------------------- */
 
-static void volume_note(struct rblk_volume *volume, u32 events)
-{
-	volume->info.changed = true;
-	volume->events |= events;
-}
-
 static void volume_event(struct rblk_session *session, u32 handle,
 			 enum rblk_session_event_type type)
 {
-	bool found = !handle;
-
-	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
-		if (handle && volume->handle != handle)
-			continue;
-		volume_note(volume, 1u << type);
-		found = true;
-	}
-	if (found)
-		return;
-	session->events.early[session->events.early_next].handle = handle;
-	session->events.early[session->events.early_next].events = 1u << type;
-	session->events.early_next = (session->events.early_next + 1) % RBLK_RESERVED_TAGS;
-}
-
-void ini_tell_opened(struct rblk_volume *volume)
-{
-	struct rblk_session *session = volume->session;
-
-	for (u32 i = 0; i < RBLK_RESERVED_TAGS; i++) {
-		if (!session->events.early[i].events || session->events.early[i].handle != volume->handle)
-			continue;
-		volume_note(volume, session->events.early[i].events);
-		session->events.early[i].events = 0;
-	}
+	for (struct rblk_volume *volume = session->volumes; volume; volume = volume->next)
+		if (!handle || volume->handle == handle) {
+			volume->info.changed = true;
+			volume->events |= 1u << type;
+		}
 }
 
 /* KEEPALIVE confirms it to the target (timer.c); then the next may come. */
@@ -128,7 +102,8 @@ static unsigned int tell(struct rblk_session *session, u32 *events,
 static bool tell_once(struct rblk_session *session, struct rblk_volume *volume,
 		      enum rblk_session_event_type type)
 {
-	if (!(volume->events & ~volume->told & 1u << type))
+	/* The program does not have one that was never open. */
+	if (!volume->epoch || !(volume->events & ~volume->told & 1u << type))
 		return false;
 	volume->told |= 1u << type;
 	return tell(session, &volume->events, type, volume);

@@ -47,74 +47,91 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/*
- * An outstanding OPEN, for a new volume or to refresh an open one. Then CLOSE follows: of the old
- * handle, or of the new one if commands with the old one are outstanding.
- */
-struct ini_open {
+/* An outstanding OPEN, of a new volume or to refresh an open one, or a CLOSE. */
+struct ini_change {
 	struct ini_again again;
 	struct rblk_volume *volume;
-	char name[RBLK_NAME_BYTES];
-	bool fresh; /* not among the session's yet */
+	char name[RBLK_NAME_BYTES]; /* OPEN's, as the next */
 	u64 epoch;  /* that it was sent in */
 	const void *report; /* where it arrives: ini_volume_take() copies it */
-	u32 handle;	    /* that it says */
+	bool numbered;	    /* it has another handle than it began with */
+	bool lost;	    /* an answer, which may have been that it is open */
+	int error;	    /* CLOSE of a volume whose OPEN has failed so; else 0 */
 	rblk_volume_callback done;
 	void *arg;
 };
 
-static void volume_free(struct rblk_volume *volume)
+void ini_volume_number(struct rblk_volume *volume)
 {
-	ini_durable_leave(volume->session->durables, volume->durable, &volume->open, volume->loss_heard,
+	volume->handle = ++volume->session->handles * RBLK_HANDLES_MAX + RBLK_HANDLE_SLOT(volume->handle);
+}
+
+void ini_volume_free(struct rblk_volume *volume)
+{
+	struct rblk_session *session = volume->session;
+	struct rblk_volume **link = &session->volumes;
+
+	while (*link != volume)
+		link = &(*link)->next;
+	*link = volume->next;
+	session->handle_slots[RBLK_HANDLE_SLOT(volume->handle)] = false;
+	ini_publish_close(volume->counted);
+	if (volume->reopen)
+		*volume->reopen = NULL; /* it is called back later */
+	ini_durable_leave(session->durables, volume->durable, &volume->open, volume->loss_heard,
 			  volume->info.can_flush);
 	free(volume);
 }
 
+/* It is the session's, and `changing`. NULL: no memory, or no slot. */
 static struct rblk_volume *volume_alloc(struct rblk_session *session, u32 open_flags)
 {
 	struct rblk_volume *volume = calloc(1, sizeof(*volume));
+	u32 slot = 1; /* with it no number is 0 */
 
-	if (!volume)
+	while (slot < RBLK_HANDLES_MAX && session->handle_slots[slot])
+		slot++;
+	if (volume && slot < RBLK_HANDLES_MAX)
+		volume->durable = ini_durable_alloc();
+	if (!volume || !volume->durable) {
+		free(volume);
 		return NULL;
+	}
+	session->handle_slots[slot] = true;
 	volume->session = session;
+	volume->handle = slot;
+	ini_volume_number(volume);
 	volume->open_flags = open_flags;
-	volume->durable = ini_durable_alloc();
-	if (volume->durable)
-		return volume;
-	free(volume);
-	return NULL;
+	volume->changing = true;
+	volume->next = session->volumes;
+	session->volumes = volume;
+	return volume;
 }
 
-static void open_finish(struct ini_open *open, int error)
+/* Calls back, with the volume if there is one. */
+static void change_finish(struct ini_change *change, struct rblk_volume *volume, int error)
+{
+	struct ini_change end = *change;
+
+	free(change);
+	end.volume->session->events.told++;
+	if (!volume)
+		ini_volume_free(end.volume);
+	end.done(end.arg, volume, error);
+}
+
+static void open_finish(struct ini_change *open, int error)
 {
 	struct rblk_volume *volume = open->volume;
-	struct rblk_session *session = volume->session;
-	rblk_volume_callback done = open->done;
-	void *arg = open->arg;
 
-	if (open->fresh)
-		volume->changing = false;
-	else
-		volume->refreshing = false;
-	if (open->fresh && error) {
-		volume_free(volume);
+	if (volume->changing && !error)
+		volume->counted = ini_publish_open(volume->session->publish, volume->info.name);
+	volume->info.changed |= error != 0; /* it was not read */
+	if (volume->changing && error)
 		volume = NULL;
-	} else if (open->fresh) {
-		volume->next = session->volumes;
-		session->volumes = volume;
-		volume->counted = ini_publish_open(session->publish, volume->info.name);
-	}
-	free(open);
-	session->events.told++;
-	done(arg, volume, error);
-}
-
-/* The superfluous handle is closed, or is lost with the session. */
-static void open_closed(void *arg, const struct rblk_result *result)
-{
-	/* An OPEN that is lost with its connection may leave a handle at the target, which ends
-	 * with the session. */
-	open_finish(arg, result->status ? result->error : 0);
+	else
+		volume->changing = volume->refreshing = false;
+	change_finish(open, volume, error);
 }
 
 int rblk_acknowledge(struct rblk_volume *volume)
@@ -122,16 +139,16 @@ int rblk_acknowledge(struct rblk_volume *volume)
 	return ini_durable_acknowledge(volume->durable, &volume->open);
 }
 
-int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], const void *arrived, bool fresh,
-		    u32 *handle)
+int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], const void *arrived)
 {
 	struct rblk_session *session = volume->session;
 	struct rblk_wire_volume report;
 	enum rblk_wire_error broken;
+	bool changed;
 
 	memcpy(&report, arrived, sizeof(report));
 	broken = rblk_check_volume(&report, sizeof(report), session->queues[0].features);
-	if (!broken && (!report.handle || memcmp(report.name, name, RBLK_NAME_BYTES)))
+	if (!broken && (rblk_le32(report.handle) != volume->handle || memcmp(report.name, name, RBLK_NAME_BYTES)))
 		broken = RBLK_WIRE_VOLUME;
 	if (broken) {
 		ini_session_note(session, "%s: volume \"%s\": the target's report is wrong: %s",
@@ -139,7 +156,7 @@ int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES]
 				 rblk_wire_error_text(broken));
 		return -EPROTO;
 	}
-	if (!fresh && memcmp(report.uuid, volume->info.uuid, sizeof(report.uuid))) {
+	if (volume->epoch && memcmp(report.uuid, volume->info.uuid, sizeof(report.uuid))) {
 		ini_session_note(session, "%s: volume \"%s\" is another one now",
 				 ini_session_peer(session), name);
 		return -ENODEV;
@@ -155,48 +172,24 @@ int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES]
 		return -EXDEV;
 	}
 	core_domain_opened(&volume->domain, session->core.instance, report.fence_domain);
-	*handle = rblk_le32(report.handle);
+	changed = volume->info.changed;
 	ini_volume_info(session, &report, &volume->info);
+	volume->info.changed = changed;
 	/* It is one of the session's from then on: its open may be told. */
 	if (!volume->open.learnt)
 		volume->durable = ini_durable_join(session->durables, volume->durable, report.uuid, &volume->open);
 	ini_durable_learn(session->durables, volume->durable, &volume->open, report.cache_epoch);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
-	return 0;
-}
-
-void ini_volume_adopt(struct rblk_volume *volume, u32 handle)
-{
-	volume->handle = handle;
-	volume->epoch = volume->session->core.epoch;
+	volume->epoch = session->core.epoch;
 	volume->gone = false;
 	volume->late_ns = 0;
 	volume->denied = 0;
 	core_durable_adopt(&volume->open, volume->info.volatile_cache);
-	ini_tell_opened(volume);
+	return 0;
 }
 
-/*
- * A refreshed volume has two handles. Outstanding commands, on any queue, keep the old one; the
- * target checks them against the new size. Returns the one to be closed, 0: none.
- */
-static u32 choose_handle(struct rblk_volume *volume, u32 fresh)
-{
-	u32 old = volume->gone ? 0 : volume->handle;
-
-	if (old && old != fresh && volume->inflight)
-		return fresh;
-	ini_volume_adopt(volume, fresh);
-	return old == fresh ? 0 : old;
-}
-
-static int close_handle(struct rblk_session *session, u32 handle, rblk_callback done, void *arg)
-{
-	const struct rblk_wire_command command = {.opcode = RBLK_OP_CLOSE,
-						  .volume = rblk_to_le32(handle)};
-
-	return ini_control_start(session, &command, NULL, 0, 0, done, arg, NULL);
-}
+static void close_send(struct ini_again *again);
+static void open_send(struct ini_again *again);
 
 int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *arg)
 {
@@ -206,33 +199,32 @@ int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *
 static void open_done(void *arg, const struct rblk_result *result)
 {
 	const struct rblk_result lost = {.error = -ECONNRESET};
-	struct ini_open *open = arg;
+	struct ini_change *open = arg;
 	struct rblk_volume *volume = open->volume;
 	struct rblk_session *session = volume->session;
-	bool read_only = volume->info.read_only;
 	int err = result->error;
-	u32 handle;
 
-	/* In another epoch, its handle may be another volume's. */
-	if (ini_control_again(session, &open->again, open->epoch == session->core.epoch ? result : &lost))
+	/* In another epoch it is not open any more. */
+	if (ini_control_again(session, &open->again, open->epoch == session->core.epoch ? result : &lost)) {
+		open->lost = true;
 		return;
+	}
+	if (result->status == RBLK_E_GONE && !open->numbered) {
+		open->numbered = true;
+		ini_volume_number(volume);
+		open_send(&open->again);
+		return;
+	}
 	if (err && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
 				 open->name, rblk_refusal_text(result->status, result->value));
 	if (!err)
-		err = ini_volume_take(volume, open->name, open->report, open->fresh, &open->handle);
-	/* The answered command's tag is free again, so there is one for this. */
-	handle = err ? 0 : choose_handle(volume, open->handle);
-	/* The old handle stays, which has no new rights: a refresh without outstanding commands gets them. */
-	if (handle && handle == open->handle)
-		volume->info.read_only |= read_only;
-	if (handle) {
-		err = close_handle(session, handle, open_closed, open);
-		if (!err)
-			return;
-		/* The connection is lost by now: the handle ends with the session. */
-		if (!core_session_over(&session->core))
-			err = 0;
+		err = ini_volume_take(volume, open->name, open->report);
+	if (err && volume->changing && (open->lost || !result->error)) {
+		open->error = err;
+		open->again.run = close_send;
+		close_send(&open->again);
+		return;
 	}
 	open_finish(open, err);
 }
@@ -240,55 +232,58 @@ static void open_done(void *arg, const struct rblk_result *result)
 int ini_volume_send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], rblk_callback done, void *arg,
 			 const void **report)
 {
-	const struct rblk_wire_command command = {.opcode = RBLK_OP_OPEN};
+	const struct rblk_wire_command command = {.opcode = RBLK_OP_OPEN, .volume = rblk_to_le32(volume->handle)};
 	struct rblk_wire_open payload;
+	int err;
 
 	memset(&payload, 0, sizeof(payload));
 	memcpy(payload.name, name, sizeof(payload.name));
 	payload.flags = rblk_to_le32(volume->open_flags);
-	return ini_control_start(volume->session, &command, &payload, sizeof(payload),
-				 sizeof(struct rblk_wire_volume), done, arg, report);
+	err = ini_control_start(volume->session, &command, &payload, sizeof(payload),
+				sizeof(struct rblk_wire_volume), done, arg, report);
+	/* From here on it is what the answer may not know of. */
+	volume->info.changed &= err != 0;
+	return err;
 }
 
-static int open_send(struct ini_open *open)
+static int open_start(struct ini_change *open)
 {
 	open->epoch = open->volume->session->core.epoch;
 	return ini_volume_send_open(open->volume, open->name, open_done, open, &open->report);
 }
 
-/* Its answer is unknown: it may leave a handle at the target, which ends with the session. */
-static void open_again(struct ini_again *again)
+static void open_send(struct ini_again *again)
 {
-	struct ini_open *open = (struct ini_open *)again; /* its first member */
+	struct ini_change *open = (struct ini_change *)again; /* its first member */
 	struct rblk_session *session = open->volume->session;
 	const struct rblk_result lost = {.error = -ECONNRESET};
-	int err = open_send(open);
 
-	if (err && !ini_control_again(session, again, &lost))
+	if (open_start(open) && !ini_control_again(session, again, &lost))
 		open_finish(open, session->failure.final);
 }
 
-static int open_start(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], bool fresh,
-		      rblk_volume_callback done, void *arg)
+static struct ini_change *change_alloc(struct rblk_volume *volume, void (*run)(struct ini_again *again),
+				       rblk_volume_callback done, void *arg)
 {
-	struct ini_open *open = calloc(1, sizeof(*open));
+	struct ini_change *change = calloc(1, sizeof(*change));
+
+	if (change)
+		*change = (struct ini_change){.again.run = run, .volume = volume, .done = done, .arg = arg};
+	return change;
+}
+
+static int volume_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], rblk_volume_callback done,
+		       void *arg)
+{
+	struct ini_change *open = change_alloc(volume, open_send, done, arg);
 	int err;
 
 	if (!open)
 		return -ENOMEM;
-	*open = (struct ini_open){.again.run = open_again,
-				  .volume = volume,
-				  .fresh = fresh,
-				  .done = done,
-				  .arg = arg};
 	memcpy(open->name, name, sizeof(open->name));
-	err = open_send(open);
+	err = open_start(open);
 	if (err)
 		free(open);
-	else if (fresh)
-		volume->changing = true;
-	else
-		volume->refreshing = true;
 	return err;
 }
 
@@ -346,9 +341,9 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 	volume = volume_alloc(session, wire_open_flags(flags));
 	if (!volume)
 		return -ENOMEM;
-	err = open_start(volume, wire_name, true, done, arg);
+	err = volume_open(volume, wire_name, done, arg);
 	if (err)
-		volume_free(volume);
+		ini_volume_free(volume);
 	return err;
 }
 
@@ -364,7 +359,6 @@ static int volume_idle(const struct rblk_volume *volume)
 
 int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
 {
-	char name[RBLK_NAME_BYTES];
 	int err = done ? 0 : -EINVAL;
 
 	if (!err && (volume->changing || volume->refreshing))
@@ -375,92 +369,52 @@ int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback d
 		err = -EAGAIN; /* it is being opened (reopen.c) */
 	if (err)
 		return err;
-	memcpy(name, volume->info.name, sizeof(name));
-	return open_start(volume, name, false, done, arg);
+	if (volume->gone)
+		ini_volume_number(volume);
+	err = volume_open(volume, volume->info.name, done, arg);
+	volume->refreshing = !err;
+	return err;
 }
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-void ini_volume_free(struct rblk_volume *volume)
-{
-	struct rblk_volume **link = &volume->session->volumes;
-
-	while (*link != volume)
-		link = &(*link)->next;
-	*link = volume->next;
-	ini_publish_close(volume->counted);
-	if (volume->reopen)
-		*volume->reopen = NULL; /* it is called back later */
-	volume_free(volume);
-}
-
-/* An outstanding CLOSE. */
-struct ini_close {
-	struct ini_again again;
-	struct rblk_volume *volume;
-	u64 epoch; /* that the handle is of */
-	rblk_volume_callback done;
-	void *arg;
-};
-
-static void close_finish(struct ini_close *close, int error)
-{
-	struct ini_close end = *close;
-
-	free(close);
-	end.volume->session->events.told++;
-	ini_volume_free(end.volume);
-	end.done(end.arg, NULL, error);
-}
-
 static void close_done(void *arg, const struct rblk_result *result)
 {
-	struct ini_close *close = arg;
+	struct ini_change *close = arg;
 
-	if (ini_control_again(close->volume->session, &close->again, result))
-		return;
-	/* It was sent again, so it may have been done before. */
-	close_finish(close, result->status == RBLK_E_NO_VOLUME ? 0 : result->error);
+	if (!ini_control_again(close->volume->session, &close->again, result))
+		change_finish(close, NULL, close->error ? close->error : result->error);
 }
 
-static void close_again(struct ini_again *again)
+static int close_start(struct ini_change *close)
 {
-	struct ini_close *close = (struct ini_close *)again; /* its first member */
-	struct rblk_volume *volume = close->volume;
-	struct rblk_session *session = volume->session;
-	const struct rblk_result lost = {.error = -ECONNRESET};
-	int err;
+	const struct rblk_wire_command command = {.opcode = RBLK_OP_CLOSE,
+						  .volume = rblk_to_le32(close->volume->handle)};
 
-	if (!volume->handle || session->core.epoch != close->epoch) {
-		close_finish(close, 0); /* it went with its epoch */
-		return;
-	}
-	err = close_handle(session, volume->handle, close_done, close);
-	if (err && !ini_control_again(session, again, &lost))
-		close_finish(close, session->failure.final);
+	return ini_control_start(close->volume->session, &command, NULL, 0, 0, close_done, close, NULL);
+}
+
+static void close_send(struct ini_again *again)
+{
+	struct ini_change *close = (struct ini_change *)again; /* its first member */
+	struct rblk_session *session = close->volume->session;
+	const struct rblk_result lost = {.error = -ECONNRESET};
+
+	if (close_start(close) && !ini_control_again(session, again, &lost))
+		change_finish(close, NULL, close->error ? close->error : session->failure.final);
 }
 
 int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)
 {
-	const struct rblk_result later = {.error = -ECONNRESET};
-	struct ini_close *close;
 	int err = done ? volume_idle(volume) : -EINVAL;
+	struct ini_change *close;
 
 	if (err)
 		return err;
-	close = malloc(sizeof(*close));
+	close = change_alloc(volume, close_send, done, arg);
 	if (!close)
 		return -ENOMEM;
-	*close = (struct ini_close){.again.run = close_again,
-				    .volume = volume,
-				    .epoch = volume->session->core.epoch,
-				    .done = done,
-				    .arg = arg};
-	/* Nothing is to be closed at the target: `done` is called with the next turn. */
-	if (!volume->handle)
-		err = ini_control_again(volume->session, &close->again, &later) ? 0 : -ENOTCONN;
-	else
-		err = close_handle(volume->session, volume->handle, close_done, close);
+	err = close_start(close);
 	if (err)
 		free(close);
 	else

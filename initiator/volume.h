@@ -19,12 +19,12 @@ struct rblk_volume {
 	struct rblk_session *session;
 	struct rblk_volume *next; /* of the session */
 	struct rblk_volume_info info;
-	u32 handle; /* 0: it is not open at the target */
-	u64 epoch; /* of the session, that the handle is of */
+	u32 handle; /* its own, open or not */
+	u64 epoch; /* of the session, in which it was opened last; 0: never */
 	u32 open_flags; /* enum rblk_open_flag */
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */
-	bool changing;  /* OPEN or CLOSE of it is outstanding: no I/O is started */
+	bool changing;  /* its first OPEN or its CLOSE is outstanding: no I/O is started */
 	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
 	bool gone;      /* the target no longer serves it, or serves another in its place */
 	u32 parked;     /* commands of inflight that wait for a connection, or for the volume (parking.h) */
@@ -53,13 +53,12 @@ int ini_volume_send_open(struct rblk_volume *volume, const char name[RBLK_NAME_B
 /* CLOSE, for a session that ends: whatever the answer is, the volume stays. As ini_control_start(). */
 int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *arg);
 /*
- * The report of an OPEN that succeeded, `fresh`: of a volume that was never open. 0 and its handle; or negative errno,
- * with a message; -EXDEV: this target may not take the volume over (F10).
+ * The report of an OPEN that succeeded: the volume is open in the present epoch. Or negative errno, with a message;
+ * -EXDEV: this target may not take the volume over (F10).
  */
-int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], const void *arrived, bool fresh,
-		    u32 *handle);
-/* Commands use this handle from now on, which is of the present epoch. */
-void ini_volume_adopt(struct rblk_volume *volume, u32 handle);
+int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], const void *arrived);
+/* Its next OPEN is of another volume: it has another handle from now on, in the same slot. */
+void ini_volume_number(struct rblk_volume *volume);
 /* One of the session's, closed or not. */
 void ini_volume_free(struct rblk_volume *volume);
 void ini_volumes_fini(struct rblk_session *session);

@@ -38,7 +38,6 @@ struct rblk_options {
 	struct rblk_disk_options disk;
 };
 
-struct rblk_closing;
 struct rblk_durable;
 
 struct rblk_disk {
@@ -58,14 +57,13 @@ struct rblk_disk {
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs */
 
 	/*
-	 * The open volume. session->core_lock owns handle, closer, epoch, ready, gone, gate and
-	 * reason, for writing; ready and gate are read without it.
+	 * The open volume. session->core_lock owns handle, epoch, ready, gone, gate and reason, for
+	 * writing; ready and gate are read without it.
 	 */
-	u32 handle;
-	struct rblk_closing *closer; /* of handle: to close it with; NULL: there is none */
-	u64 epoch;  /* of the session, in which the handle is valid; 0: there was none yet */
-	bool ready; /* the handle is valid: commands may be sent */
-	bool gone;  /* the handle's volume was removed or replaced: open_work closes it */
+	u32 handle; /* the disk's, open or not */
+	u64 epoch;  /* of the session, in which the handle was opened last; 0: never */
+	bool ready; /* the handle is open: commands may be sent */
+	bool gone;  /* the handle's volume was removed or replaced: open_work takes another */
 	/*
 	 * the last epoch at whose target the volume cannot be used, another one than before;
 	 * core_lock

@@ -10,7 +10,6 @@
 
 #include "kmod/disk.h"
 #include "kmod/blk_mq.h"
-#include "kmod/closing.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"
 #include "kmod/tell.h"
@@ -31,7 +30,6 @@ static void rblk_disk_free(struct kref *refs)
 
 	if (disk->session)
 		rblk_session_put(disk->session);
-	rblk_closing_free(disk->closer);
 	rblk_durable_put(disk);
 	ida_free(&rblk_disk_indexes, disk->index);
 	kfree(disk);
@@ -96,6 +94,7 @@ void rblk_disk_join(struct rblk_disk *disk, struct rblk_session *session)
 	mutex_lock(&session->lifecycle);
 	spin_lock_irq(&session->core_lock);
 	list_add_tail(&disk->peer, &session->disks);
+	rblk_volume_number(disk);
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&session->lifecycle);
 }

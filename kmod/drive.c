@@ -15,7 +15,6 @@
 #include "kmod/drive.h"
 #include "kmod/attach_limits.h"
 #include "kmod/call.h"
-#include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/module.h"
 #include "kmod/overdue.h"
@@ -305,7 +304,7 @@ static void rblk_drive_state_changed(struct rblk_session *session)
 	}
 	spin_unlock_irq(&session->core_lock);
 	if (state == CORE_SESSION_LIVE)
-		rblk_closing_kick(session);
+		mod_delayed_work(rblk_opens, &session->closes_work, 0);
 	if (failed)
 		rblk_waiting_sweep(session);
 	rblk_tell_state(session, state);

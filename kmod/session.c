@@ -13,7 +13,6 @@
 #include "kmod/session.h"
 #include "kmod/attach_limits.h"
 #include "kmod/blk_mq.h"
-#include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/key.h"
@@ -224,7 +223,7 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	session->session_id[0] |= 1; /* never all zero */
 	spin_lock_init(&session->waiting_lock);
 	INIT_LIST_HEAD(&session->waiting);
-	rblk_closing_init(session);
+	rblk_volume_init_session(session);
 	rblk_session_count_queues(session);
 	rblk_drive_init(session);
 	error = rblk_session_make_prover(session);
@@ -295,7 +294,7 @@ void rblk_session_leave(struct rblk_session *session)
 	 * It is in the registry until it has no connection: an RDMA device may go away meanwhile.
 	 */
 	rblk_drive_stop(session);
-	rblk_closing_stop(session);
+	cancel_delayed_work_sync(&session->closes_work);
 	rblk_mq_destroy(session);
 	mutex_lock(&rblk_sessions_lock);
 	list_del(&session->entry);

@@ -102,10 +102,10 @@ struct rblk_session {
 	 * others.
 	 */
 	struct mutex volume_lock;
-	/* closing.c; core_lock: handles that are to be closed */
-	struct list_head closings;
-	unsigned int closing_count;
-	struct delayed_work closing_work;
+	u32 handles; /* so many numbers were used; core_lock */
+	/* volume.c: slots of handles whose CLOSE was not answered; volume_lock to change it */
+	DECLARE_BITMAP(closes, RBLK_HANDLES_MAX);
+	struct delayed_work closes_work;
 
 	/*
 	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate`

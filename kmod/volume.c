@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * OPEN, on queue 0; CLOSE is closing.c's. A disk's open_work opens its volume again in
- * a new epoch, and when the target has removed or replaced it, and tries until the disk gives up,
- * whatever becomes of other disks; drive_work enforces its times meanwhile; its refresh_work looks
- * whether the volume of an open handle has changed.
+ * OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch,
+ * and when the target has removed or replaced it, and tries until the disk gives up, whatever
+ * becomes of other disks; drive_work enforces its times meanwhile; its refresh_work opens an open
+ * handle again, to look whether its volume has changed. The session's closes_work sends CLOSE again.
  *
- * A handle belongs to an epoch, and each command that names one says which (struct
- * rblk_session_command): no handle of an older epoch is ever used in the next one, where it may be
- * another disk's.
+ * Each disk has a slot of the session's handles. OPEN and CLOSE of the same number are sent again
+ * when the answer was lost.
  */
 #include <linux/delay.h>
 #include <linux/log2.h>
@@ -16,7 +15,6 @@
 #include "kmod/volume.h"
 #include "kmod/attach_limits.h"
 #include "kmod/call.h"
-#include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"
@@ -34,6 +32,8 @@
  * target tells.
  */
 #define RBLK_VOLUME_REFRESH_MS 200u
+/* So much later a CLOSE is sent again that the target refused, or that no reserved tag was free for. */
+#define RBLK_VOLUME_CLOSE_MS 100u
 
 /*
  * One command until it is answered with anything but BUSY (C6), for connect_ms, after pauses that
@@ -50,6 +50,8 @@ static int rblk_volume_run(struct rblk_session *session, struct rblk_session_com
 		sc->status = RBLK_OK;
 		if (mutex_lock_killable(&session->volume_lock))
 			return -EINTR;
+		/* It closes what is open in its slot. */
+		clear_bit(RBLK_HANDLE_SLOT(sc->volume), session->closes);
 		error = rblk_call_run(session->queues[0], sc, session->options.command_ms);
 		mutex_unlock(&session->volume_lock);
 		if (!error || (sc->status ? sc->status != RBLK_E_BUSY : error != -EBUSY) ||
@@ -61,37 +63,37 @@ static int rblk_volume_run(struct rblk_session *session, struct rblk_session_com
 
 /* -- opening -- */
 
+void rblk_volume_number(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+
+	lockdep_assert_held(&session->core_lock);
+	WRITE_ONCE(disk->handle, ++session->handles * RBLK_HANDLES_MAX + disk->index + 1);
+}
+
 /* The target's answer to OPEN. */
 struct rblk_volume_answer {
 	u16 status;
 	u16 denied; /* RBLK_E_DENIED: why */
 };
 
-/*
- * Open the volume as it is now. *closing: to close the handle with, the caller's; only of success.
- * An OPEN that is not answered in time, or whose caller is killed, is left: its handle is closed
- * when it is known.
- */
+/* Open the volume as it is now; it may be open. */
 static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_volume *volume,
-			   struct rblk_volume_answer *answer, struct rblk_closing **closing)
+			   struct rblk_volume_answer *answer)
 {
 	struct rblk_wire_open open = {};
 	struct rblk_session_command sc = {
 		.opcode = RBLK_OP_OPEN,
 		.epoch = epoch,
+		.volume = READ_ONCE(disk->handle),
 		.payload = &open,
 		.payload_bytes = sizeof(open),
 		.report = volume,
 		.report_bytes = sizeof(*volume),
-		.left = rblk_closing_opened,
+		.left = rblk_call_forget,
 	};
 	int error;
 
-	*closing = rblk_closing_alloc();
-	if (!*closing)
-		return -ENOMEM;
-	rblk_closing_name(*closing, epoch, 0);
-	sc.left_arg = *closing;
 	strscpy(open.name, disk->options.volume, sizeof(open.name));
 	open.flags = rblk_to_le32(disk->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
 	error = rblk_volume_run(disk->session, &sc);
@@ -99,12 +101,9 @@ static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_v
 	answer->denied = sc.denied;
 	if (!error &&
 	    (rblk_check_volume(volume, sizeof(*volume), disk->session->queues[0]->features) ||
-	     !volume->handle || memcmp(volume->name, open.name, sizeof(open.name))))
+	     rblk_le32(volume->handle) != sc.volume ||
+	     memcmp(volume->name, open.name, sizeof(open.name))))
 		error = -EPROTO;
-	if (error && !sc.was_left)
-		rblk_closing_free(*closing);
-	else if (!error)
-		rblk_closing_name(*closing, epoch, rblk_le32(volume->handle));
 	return error;
 }
 
@@ -196,11 +195,10 @@ static void rblk_volume_take_changes(struct rblk_disk *disk, const struct rblk_w
  * From here on commands are sent, unless the epoch is over already. A volume that has changed since
  * OPEN was sent may be this one: the event named a handle that the disk did not have yet.
  */
-static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing, u32 changes,
+static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
 			   const struct rblk_wire_volume *v)
 {
 	struct rblk_session *session = disk->session;
-	u64 epoch = closing->epoch;
 	bool valid, lost = false;
 
 	mutex_lock(&disk->opens_lock);
@@ -213,9 +211,7 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 		/* F7: what the disk has been told of, and what its next commands owe. */
 		lost = rblk_durable_learn(disk, v->cache_epoch,
 					  rblk_le32(v->flags) & RBLK_VOLUME_VOLATILE_CACHE);
-		WRITE_ONCE(disk->handle, closing->handle);
 		disk->epoch = epoch;
-		swap(disk->closer, closing);
 		if (disk->gate != RBLK_GATE_FAIL) {
 			disk->reason[0] = '\0';
 			WRITE_ONCE(disk->gate, RBLK_GATE_HOLD);
@@ -227,11 +223,6 @@ static int rblk_volume_use(struct rblk_disk *disk, struct rblk_closing *closing,
 	}
 	spin_unlock_irq(&session->core_lock);
 	mutex_unlock(&disk->opens_lock);
-	/*
-	 * That of an older epoch, or of one that is over: at the target the handle has ended with
-	 * it.
-	 */
-	rblk_closing_free(closing);
 	if (lost)
 		rblk_durable_say_lost(disk);
 	return valid ? 0 : -ENOTCONN;
@@ -301,13 +292,20 @@ out:
 	spin_unlock_irq(&session->core_lock);
 }
 
+/* The handle is, or was, another volume's: the next OPEN is by another one. */
+static void rblk_volume_replaced(struct rblk_disk *disk)
+{
+	spin_lock_irq(&disk->session->core_lock);
+	disk->gone = true;
+	spin_unlock_irq(&disk->session->core_lock);
+}
+
 int rblk_volume_open(struct rblk_disk *disk, char *text)
 {
 	struct rblk_session *session = disk->session;
 	struct rblk_wire_volume volume;
 	const char *differs;
 	struct rblk_volume_answer answer = {};
-	struct rblk_closing *closing;
 	u32 changes;
 	bool live;
 	u64 epoch;
@@ -320,9 +318,11 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	live = session->core.state == CORE_SESSION_LIVE;
 	spin_unlock_irq(&session->core_lock);
 	/* In a new epoch IDENTIFY comes first. */
-	error = live ? rblk_volume_ask(disk, epoch, &volume, &answer, &closing) : -ENOTCONN;
+	error = live ? rblk_volume_ask(disk, epoch, &volume, &answer) : -ENOTCONN;
 	if (error) {
 		rblk_volume_say_refused(disk, error, &answer, text);
+		if (answer.status == RBLK_E_GONE)
+			rblk_volume_replaced(disk);
 		if (answer.status && answer.status != RBLK_E_BUSY)
 			rblk_volume_foreign(disk, epoch);
 		return error;
@@ -331,7 +331,8 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	if (differs) {
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(session->queues[0]),
 			  disk->options.volume, differs);
-		rblk_closing_add(session, closing);
+		rblk_volume_close(disk);
+		rblk_volume_replaced(disk);
 		rblk_volume_foreign(disk, epoch);
 		return -ENODEV;
 	}
@@ -339,52 +340,11 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 		error = rblk_durable_get(disk, volume.uuid);
 		if (error) {
 			rblk_volume_say_refused(disk, error, &answer, text);
-			rblk_closing_add(session, closing);
 			return error;
 		}
 		rblk_volume_take(disk, &volume);
 	}
-	return rblk_volume_use(disk, closing, changes, &volume);
-}
-
-/*
- * From the disk, to close it: nothing is sent with it any more. `gone`: only if its volume is.
- * NULL: there is none.
- */
-static struct rblk_closing *rblk_volume_take_handle(struct rblk_disk *disk, bool gone)
-{
-	struct rblk_closing *closing = NULL;
-
-	spin_lock_irq(&disk->session->core_lock);
-	if (!gone || disk->gone) {
-		swap(disk->closer, closing);
-		WRITE_ONCE(disk->handle, 0);
-	}
-	disk->gone = false;
-	spin_unlock_irq(&disk->session->core_lock);
-	return closing;
-}
-
-/*
- * Closes the handle of the volume that is gone: at the target it lives until CLOSE, or the end of
- * the epoch.
- */
-static void rblk_volume_close_gone(struct rblk_disk *disk)
-{
-	struct rblk_closing *closing = rblk_volume_take_handle(disk, true);
-
-	if (closing)
-		rblk_closing_add(disk->session, closing);
-}
-
-void rblk_volume_close(struct rblk_disk *disk)
-{
-	struct rblk_closing *closing = rblk_volume_take_handle(disk, false);
-
-	if (!closing)
-		return;
-	rblk_closing_add(disk->session, closing);
-	rblk_closing_wait(disk->session, closing);
+	return rblk_volume_use(disk, epoch, changes, &volume);
 }
 
 /* -- opening again -- */
@@ -466,7 +426,11 @@ static void rblk_volume_open_work(struct work_struct *work)
 				   msecs_to_jiffies(RBLK_VOLUME_SETTLE_MS) + 1);
 		goto out;
 	}
-	rblk_volume_close_gone(disk);
+	spin_lock_irq(&session->core_lock);
+	if (disk->gone)
+		rblk_volume_number(disk);
+	disk->gone = false;
+	spin_unlock_irq(&session->core_lock);
 	rblk_disk_notify(disk); /* it is renewing */
 	if (!rblk_volume_open(disk, text)) {
 		disk->open_tries = 0;
@@ -484,20 +448,7 @@ out:
 	memalloc_noio_restore(noio);
 }
 
-/*
- * It takes more than another size. With another cache epoch it was replaced: that is learnt when
- * what the old one has is answered (F7). And a handle that was opened for reading stays so.
- */
-static bool rblk_volume_wants_opening(const struct rblk_disk *disk,
-				      const struct rblk_wire_volume *v)
-{
-	lockdep_assert_held(&disk->opens_lock);
-	return memcmp(v->cache_epoch, disk->cache_epoch, sizeof(v->cache_epoch)) ||
-	       (disk->read_only && !disk->options.read_only &&
-		!(rblk_le32(v->flags) & RBLK_VOLUME_READ_ONLY));
-}
-
-/* The volume's size may have changed: open it again to learn it, and close the second handle. */
+/* The volume's size, or what the target allows, may have changed: open it again to learn it. */
 static void rblk_volume_refresh_work(struct work_struct *work)
 {
 	struct rblk_disk *disk =
@@ -507,7 +458,6 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	struct rblk_wire_volume volume;
 	bool ready, valid;
 	struct rblk_volume_answer answer = {};
-	struct rblk_closing *closing;
 	u64 epoch;
 	u32 handle;
 	int error;
@@ -520,25 +470,25 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	spin_unlock_irq(&session->core_lock);
 	if (!ready)
 		goto out;
-	error = rblk_volume_ask(disk, epoch, &volume, &answer, &closing);
+	error = rblk_volume_ask(disk, epoch, &volume, &answer);
 	if (error) {
-		if (!rblk_session_live(session))
-			goto out; /* the loss is what is logged */
+		/* A loss is logged; of the other volume that has its name there is an event. */
+		if (!rblk_session_live(session) || answer.status == RBLK_E_GONE)
+			goto out;
 		if (answer.status == RBLK_E_BUSY || error == -EBUSY || error == -ETIMEDOUT)
 			rblk_volume_recheck(disk);
 		else
 			rblk_volume_say_unread(disk, error, &answer);
 		goto out;
 	}
-	rblk_closing_add(session, closing);
-	/* The name may mean another volume by now. */
 	if (rblk_volume_differs(disk, &volume))
 		goto out;
 	mutex_lock(&disk->opens_lock);
 	spin_lock_irq(&session->core_lock);
 	/* In a later epoch, or if the volume was replaced, open_work has asked, or will. */
 	valid = session->core.epoch == epoch && disk->ready && disk->handle == handle;
-	if (valid && rblk_volume_wants_opening(disk, &volume)) {
+	/* Writes may be lost: that is learnt when what the old handle has is answered (F7). */
+	if (valid && memcmp(volume.cache_epoch, disk->cache_epoch, sizeof(disk->cache_epoch))) {
 		rblk_volume_gone(disk, handle);
 		valid = false;
 	}
@@ -551,6 +501,68 @@ static void rblk_volume_refresh_work(struct work_struct *work)
 	mutex_unlock(&disk->opens_lock);
 out:
 	memalloc_noio_restore(noio);
+}
+
+/* -- closing -- */
+
+/* 0: no handle is open in the slot any more. */
+static int rblk_volume_send_close(struct rblk_session *session, u32 slot)
+{
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_CLOSE,
+		.volume = slot,
+		.left = rblk_call_forget,
+	};
+	int error;
+
+	lockdep_assert_held(&session->volume_lock);
+	error = rblk_call_run(session->queues[0], &sc, session->options.command_ms);
+	if (error)
+		set_bit(slot, session->closes);
+	else
+		clear_bit(slot, session->closes);
+	return error;
+}
+
+void rblk_volume_close(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	int error;
+
+	mutex_lock(&session->volume_lock);
+	error = rblk_volume_send_close(session, RBLK_HANDLE_SLOT(disk->handle));
+	mutex_unlock(&session->volume_lock);
+	if (error)
+		mod_delayed_work(rblk_opens, &session->closes_work, 0);
+}
+
+/* Each is tried once; then after a pause, or when the session is live again. */
+static void rblk_volume_closes_work(struct work_struct *work)
+{
+	struct rblk_session *session =
+		container_of(to_delayed_work(work), struct rblk_session, closes_work);
+	unsigned int noio = memalloc_noio_save();
+	unsigned long slot;
+	bool left = false;
+
+	for_each_set_bit(slot, session->closes, RBLK_HANDLES_MAX) {
+		if (!rblk_session_live(session))
+			break;
+		mutex_lock(&session->volume_lock);
+		/* An OPEN may have had its turn, and the slot. */
+		if (test_bit(slot, session->closes) && rblk_volume_send_close(session, slot))
+			left = true;
+		mutex_unlock(&session->volume_lock);
+	}
+	if (left)
+		queue_delayed_work(rblk_opens, &session->closes_work,
+				   msecs_to_jiffies(RBLK_VOLUME_CLOSE_MS) + 1);
+	memalloc_noio_restore(noio);
+}
+
+void rblk_volume_init_session(struct rblk_session *session)
+{
+	INIT_DELAYED_WORK(&session->closes_work, rblk_volume_closes_work);
 }
 
 void rblk_volume_init(struct rblk_disk *disk)

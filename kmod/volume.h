@@ -12,8 +12,14 @@
 struct rblk_disk;
 struct rblk_session;
 
-/* Does not sleep. */
+/* Do not sleep. */
 void rblk_volume_init(struct rblk_disk *disk);
+void rblk_volume_init_session(struct rblk_session *session);
+/*
+ * The disk's next OPEN is by another number than before. No command with the handle is outstanding, nor will be sent.
+ * With core_lock held.
+ */
+void rblk_volume_number(struct rblk_disk *disk);
 /*
  * Open the volume and take over what it is; the second time it must be the same volume, and F7 is
  * applied. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows
@@ -32,7 +38,7 @@ void rblk_volume_closed(struct rblk_disk *disk);
  * the volume is opened again. Any context, with core_lock held.
  */
 void rblk_volume_gone(struct rblk_disk *disk, u32 handle);
-/* If it is open. */
+/* Closes the handle; if that is not answered in command_ms, when the session is live again. */
 void rblk_volume_close(struct rblk_disk *disk);
 /* No work of the disk runs, or begins. */
 void rblk_volume_stop(struct rblk_disk *disk);

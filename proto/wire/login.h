@@ -10,7 +10,7 @@
 #include "proto/wire/types.h"
 
 #define RBLK_MAGIC 0x6b6c6272u /* "rblk" as little-endian bytes */
-#define RBLK_PROTOCOL_VERSION 1
+#define RBLK_PROTOCOL_VERSION 2
 #define RBLK_DEFAULT_PORT 4430
 
 #define RBLK_PRIVATE_DATA_MAX 56 /* what InfiniBand leaves to a connection request */

@@ -49,7 +49,7 @@ enum rblk_opcode {
 	RBLK_OP_IDENTIFY = 16,     /* in capsule: struct rblk_wire_identify */
 	RBLK_OP_AUTHENTICATE = 17, /* in capsule and in the report: struct rblk_wire_authenticate */
 	RBLK_OP_LIST = 18,         /* lba: first index; reports: struct rblk_wire_volume[] */
-	RBLK_OP_OPEN = 19,         /* in capsule: struct rblk_wire_open; reports rblk_wire_volume */
+	RBLK_OP_OPEN = 19,         /* volume: the handle; in capsule: struct rblk_wire_open; reports rblk_wire_volume */
 	RBLK_OP_CLOSE = 20,        /* volume: the handle */
 	RBLK_OP_FENCE = 21,        /* lba: queue index; argument: incarnation; volume: or none (F5) */
 	RBLK_OP_ABORT = 22,        /* lba: sequence number of the command, on this queue;
@@ -99,7 +99,7 @@ struct rblk_wire_command {
 	__u8 index;       /* of this descriptor in its message, 0.. */
 	__u8 reserved0[3];
 	__le32 sequence;  /* of this command on this incarnation: 0, 1, 2, ... (wraps) */
-	__le32 volume;    /* handle from OPEN; 0 where the opcode has none */
+	__le32 volume;    /* handle; 0 where the opcode has none */
 	__le64 lba;       /* first block, in the volume's block size */
 	__le32 blocks;    /* how many blocks; 0 where the opcode has none */
 	__le32 digest;    /* CRC32C of the data, with RBLK_CMD_DIGEST */

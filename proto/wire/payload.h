@@ -12,7 +12,8 @@
 #define RBLK_NAME_BYTES 64 /* of a volume or initiator name: at most 63 characters, zero filled */
 #define RBLK_NAME_UNNAMED "unnamed" /* an initiator that knows no name of its own: it cannot reserve */
 #define RBLK_VOLUMES_MAX 1024
-#define RBLK_HANDLES_MAX 1024 /* open at one time in a session */
+#define RBLK_HANDLES_MAX 1024 /* open at one time in a session: each has a slot, the number's low bits */
+#define RBLK_HANDLE_SLOT(handle) ((handle) & (RBLK_HANDLES_MAX - 1))
 #define RBLK_LIST_MAX 64      /* volumes in one answer to LIST */
 #define RBLK_BLOCK_BYTES_MIN 512u
 #define RBLK_BLOCK_BYTES_MAX 4096u
@@ -101,7 +102,7 @@ struct rblk_wire_volume {
 	__u8 uuid[16];          /* stable over restarts: the wwid */
 	__u8 cache_epoch[16];   /* F7: changes when acknowledged, unflushed writes may be lost */
 	__le64 blocks;          /* size */
-	__le32 handle;          /* OPEN only, else 0; never 0 there */
+	__le32 handle;          /* OPEN: the command's; LIST: 0 */
 	__le32 block_bytes;     /* a power of two, RBLK_BLOCK_BYTES_MIN..MAX */
 	__le32 physical_bytes;  /* smallest write that needs no read-modify-write */
 	__le32 optimal_bytes;   /* preferred I/O size, 0 if unknown */

@@ -96,7 +96,7 @@ static const struct opcode_rule opcode_rules[] = {
 	[RBLK_OP_OPEN] = {
 		.flags = ALWAYS | RBLK_CMD_CAPSULE | RBLK_CMD_INVALIDATE, .reserved_tag = true,
 		.segment = SEGMENT_BOTH, .direction = RBLK_DATA_TO_INITIATOR,
-		.argument = NUMBER_CAPSULE, .report_bytes = sizeof(struct rblk_wire_volume),
+		.volume = true, .argument = NUMBER_CAPSULE, .report_bytes = sizeof(struct rblk_wire_volume),
 	},
 	[RBLK_OP_CLOSE] = { .flags = ALWAYS, .reserved_tag = true, .volume = true },
 	[RBLK_OP_FENCE] = {

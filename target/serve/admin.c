@@ -89,15 +89,13 @@ static bool close_leave(struct tgt_request *request)
 	return true;
 }
 
-/* Answered when the last command that uses the handle has ended. */
+/* Closes the handle that is in the slot, and is answered when the last command that uses it has ended. */
 static enum rblk_status admin_close(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
-	struct tgt_handle *handle = tgt_handle_find(tgt_session_of(request), arguments->volume);
-	enum rblk_status status;
+	struct tgt_handle *handle = tgt_handle_at(tgt_session_of(request), arguments->volume);
+	enum rblk_status status = handle && !handle->closing ? tgt_handle_close(handle) : RBLK_OK;
 
-	if (!handle)
-		return RBLK_E_NO_VOLUME;
-	status = tgt_handle_close(handle);
+	tgt_open_drop(tgt_session_of(request), arguments->volume);
 	if (status != RBLK_E_BUSY)
 		return status;
 	if (tgt_request_hold(request, close_leave, handle))

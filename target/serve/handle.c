@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Volume handles and the channels behind them. A handle's number is its slot and a generation, so
+ * Volume handles and the channels behind them. A slot has the handle of one number at a time, so
  * that a stale one is not found.
  */
 #include "target/serve/handle.h"
@@ -16,12 +16,8 @@
 #include "target/serve/rights.h"
 #include "target/serve/stats.h"
 
-#define INDEX_BITS 10
 #define HANDLE_SLOTS_FIRST 4
 #define USERS_LOGGED_MAX 16u
-static_assert(RBLK_HANDLES_MAX == 1u << INDEX_BITS, "a handle's index fits its bits");
-/* proto/README.md, 6, CLOSE: no number comes again within a million OPENs of its session. */
-static_assert(1ull << (32 - INDEX_BITS) > 1000000, "a handle's number does not come again soon");
 
 /* -- channels ---------------------------------------------------------------------------------- */
 
@@ -100,14 +96,17 @@ static void portion_put(struct tgt_portion *portion)
 
 /* -- handles ----------------------------------------------------------------------------------- */
 
+struct tgt_handle *tgt_handle_at(const struct tgt_session *session, uint32_t id)
+{
+	uint32_t slot = RBLK_HANDLE_SLOT(id);
+
+	return slot < session->handle_slots ? session->handles[slot] : NULL;
+}
+
 struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t id)
 {
-	uint32_t index = id & (RBLK_HANDLES_MAX - 1);
-	struct tgt_handle *handle;
+	struct tgt_handle *handle = tgt_handle_at(session, id);
 
-	if (index >= session->handle_slots)
-		return NULL;
-	handle = session->handles[index];
 	return handle && handle->id == id && !handle->closing ? handle : NULL;
 }
 
@@ -141,7 +140,7 @@ static void handle_free(struct tgt_handle *handle)
 	struct tgt_request *closer = handle->closer;
 
 	pthread_mutex_lock(&session->lock);
-	session->handles[handle->id & (RBLK_HANDLES_MAX - 1)] = NULL;
+	session->handles[RBLK_HANDLE_SLOT(handle->id)] = NULL;
 	pthread_mutex_unlock(&session->lock);
 	tgt_event_forget(handle);
 	if (handle->told)
@@ -173,11 +172,16 @@ static void handle_idle(struct tgt_access *access)
 		handle_release_channel(handle);
 }
 
-/* Room for `slots` handles. 0 or -ENOMEM. */
-static int handle_room(struct tgt_session *session, uint32_t slots)
+/* For the number's slot. False: no memory. */
+static bool handle_room(struct tgt_session *session, uint32_t id)
 {
+	uint32_t slots = HANDLE_SLOTS_FIRST;
 	struct tgt_handle **handles;
 
+	while (slots <= RBLK_HANDLE_SLOT(id))
+		slots *= 2;
+	if (slots <= session->handle_slots)
+		return true;
 	pthread_mutex_lock(&session->lock);
 	handles = realloc(session->handles, slots * sizeof(*handles));
 	if (handles) {
@@ -187,22 +191,7 @@ static int handle_room(struct tgt_session *session, uint32_t slots)
 		session->handle_slots = slots;
 	}
 	pthread_mutex_unlock(&session->lock);
-	return handles ? 0 : -ENOMEM;
-}
-
-/* An index that is free, or -ENOMEM, -ENFILE. */
-static int handle_slot(struct tgt_session *session)
-{
-	uint32_t slots = session->handle_slots;
-
-	for (uint32_t i = 0; i < slots; i++)
-		if (!session->handles[i])
-			return (int)i;
-	if (slots == RBLK_HANDLES_MAX)
-		return -ENFILE;
-	if (handle_room(session, slots ? slots * 2 : HANDLE_SLOTS_FIRST))
-		return -ENOMEM;
-	return (int)slots;
+	return handles;
 }
 
 static enum rblk_status open_check(const struct tgt_volume *volume, uint32_t flags)
@@ -218,32 +207,61 @@ static enum rblk_status open_check(const struct tgt_volume *volume, uint32_t fla
 static void handle_publish(struct tgt_session *session, struct tgt_handle *handle)
 {
 	pthread_mutex_lock(&session->lock);
-	session->handles[handle->id & (RBLK_HANDLES_MAX - 1)] = handle;
+	session->handles[RBLK_HANDLE_SLOT(handle->id)] = handle;
 	pthread_mutex_unlock(&session->lock);
 	session->handles_open++;
 }
 
-enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume *volume,
-				 uint32_t flags, struct tgt_handle **out)
+bool tgt_handle_vacate(struct tgt_session *session, uint32_t id)
 {
+	struct tgt_handle *handle = tgt_handle_at(session, id);
+
+	if (!handle || handle->id == id)
+		return !handle || !handle->closing;
+	return !handle->closing && tgt_handle_close(handle) == RBLK_OK;
+}
+
+/* It is open: what it may do grows. */
+static enum rblk_status handle_again(struct tgt_handle *handle, struct tgt_volume *volume, bool read_only,
+				     bool restricted)
+{
+	const struct tgt_channel *channel = handle->access.channel;
+	bool same = channel && channel->volume == volume;
+
+	tgt_volume_put(volume);
+	if (!same)
+		return RBLK_E_GONE;
+	pthread_mutex_lock(&handle->session->lock);
+	handle->access.read_only &= read_only;
+	handle->restricted = restricted;
+	pthread_mutex_unlock(&handle->session->lock);
+	return RBLK_OK;
+}
+
+enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume *volume, uint32_t id,
+				 uint32_t flags, bool restricted, struct tgt_handle **out)
+{
+	/* Opening a read-only volume for writing is not an error: a flag of the report tells. */
+	bool read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only || volume->store->info.read_only;
 	enum rblk_status status = open_check(volume, flags);
 	struct tgt_handle *handle;
-	int index;
 
 	if (status) {
 		tgt_volume_put(volume);
 		return status;
 	}
-	index = handle_slot(session);
-	handle = index < 0 ? NULL : calloc(1, sizeof(*handle));
+	*out = tgt_handle_at(session, id);
+	if (*out)
+		return handle_again(*out, volume, read_only, restricted);
+	handle = handle_room(session, id) ? calloc(1, sizeof(*handle)) : NULL;
 	if (!handle) {
 		tgt_volume_put(volume);
 		return RBLK_E_NO_RESOURCES;
 	}
 	handle->session = session;
-	/* Opening a read-only volume for writing is not an error: a flag of the report tells. */
-	handle->access.read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only ||
-			    volume->store->info.read_only;
+	handle->id = id;
+	handle->access.read_only = read_only;
+	handle->restricted = restricted;
 	handle->access.idle = handle_idle;
 	handle->access.channel = tgt_handle_channel_get(session->reactor, volume);
 	if (!handle->access.channel) {
@@ -258,10 +276,6 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 		free(handle);
 		return RBLK_E_NO_RESOURCES;
 	}
-	/* Generation 0 with index 0 would be handle 0, which means none. */
-	do {
-		handle->id = session->handle_generation++ << INDEX_BITS | (uint32_t)index;
-	} while (handle->id == 0);
 	tgt_stats_open(handle);
 	handle_publish(session, handle);
 	tgt_rights_opened(handle);
@@ -275,11 +289,10 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 /* At the home. The session may have ended meanwhile. */
 static void told_back(struct tgt_reactor *reactor, struct tgt_session *session, struct tgt_session_message *message)
 {
-	uint32_t id = ((struct handle_told *)message)->handle, index = id & (RBLK_HANDLES_MAX - 1);
-	struct tgt_handle *handle;
+	uint32_t id = ((struct handle_told *)message)->handle;
+	struct tgt_handle *handle = session ? tgt_handle_at(session, id) : NULL;
 
 	free(message);
-	handle = session && index < session->handle_slots ? session->handles[index] : NULL;
 	if (!handle || handle->id != id || !handle->remotes)
 		return;
 	handle->remotes--;
@@ -320,23 +333,24 @@ enum rblk_status tgt_handle_close(struct tgt_handle *handle)
 }
 
 /*
- * Does the session have this handle open? *volume: a reference; NULL: the volume was removed. A
- * remote session that does not know its session's name yet learns it here: IDENTIFY comes before OPEN, but
+ * Does the session have this handle open? Then `to` gets what it may do. *volume: a reference; NULL: the volume
+ * was removed. A remote session that does not know its session's name yet learns it here: IDENTIFY comes before OPEN, but
  * its message may arrive after the first command that names the handle.
  */
-static bool home_find(struct tgt_session *remote, uint32_t id, struct tgt_volume **volume,
-		      bool *read_only)
+static bool home_find(struct tgt_session *remote, struct tgt_handle *to, struct tgt_volume **volume)
 {
 	struct tgt_session *home = remote->home;
 	struct tgt_handle *handle;
 
 	*volume = NULL;
 	pthread_mutex_lock(&home->lock);
-	handle = tgt_handle_find(home, id);
+	handle = tgt_handle_find(home, to->id);
 	if (handle && handle->access.channel && !atomic_load(&handle->access.channel->volume->removed))
 		*volume = tgt_volume_ref(handle->access.channel->volume);
-	if (handle)
-		*read_only = handle->access.read_only;
+	if (handle) {
+		to->access.read_only = handle->access.read_only;
+		to->restricted = handle->restricted;
+	}
 	if (home->named && !remote->named) {
 		memcpy(remote->initiator, home->initiator, sizeof(remote->initiator));
 		remote->named = true;
@@ -349,32 +363,21 @@ static bool home_find(struct tgt_session *remote, uint32_t id, struct tgt_volume
 static struct tgt_handle *remote_open(struct tgt_session *remote, uint32_t id,
 				      enum rblk_status *status)
 {
-	uint32_t index = id & (RBLK_HANDLES_MAX - 1), slots = HANDLE_SLOTS_FIRST;
-	struct tgt_handle *handle;
+	struct tgt_handle found = {.session = remote, .id = id, .access.idle = handle_idle}, *handle;
 	struct tgt_volume *volume;
-	bool read_only = false;
 
 	*status = RBLK_E_NO_VOLUME;
-	if (!home_find(remote, id, &volume, &read_only))
+	if (!home_find(remote, &found, &volume))
 		return NULL;
-	*status = RBLK_E_NO_RESOURCES;
-	while (slots <= index)
-		slots *= 2;
-	handle = calloc(1, sizeof(*handle));
-	/* Its index may still have an older handle, whose last commands have not ended. */
-	if (!handle || (slots > remote->handle_slots && handle_room(remote, slots)) ||
-	    remote->handles[index]) {
-		if (handle && index < remote->handle_slots && remote->handles[index])
-			*status = RBLK_E_BUSY;
+	/* Its slot may still have an older handle, whose last commands have not ended. */
+	*status = tgt_handle_at(remote, id) ? RBLK_E_BUSY : RBLK_E_NO_RESOURCES;
+	handle = *status != RBLK_E_BUSY && handle_room(remote, id) ? malloc(sizeof(*handle)) : NULL;
+	if (!handle) {
 		if (volume)
 			tgt_volume_put(volume);
-		free(handle);
 		return NULL;
 	}
-	handle->session = remote;
-	handle->id = id;
-	handle->access.read_only = read_only;
-	handle->access.idle = handle_idle;
+	*handle = found;
 	if (volume) {
 		handle->access.channel = tgt_handle_channel_get(remote->reactor, volume);
 		if (handle->access.channel)
@@ -396,6 +399,15 @@ static struct tgt_handle *remote_open(struct tgt_session *remote, uint32_t id,
 	return handle;
 }
 
+/* The home's may have been opened again, and write now. */
+static void remote_look(struct tgt_session *remote, struct tgt_handle *handle)
+{
+	struct tgt_volume *volume;
+
+	if (home_find(remote, handle, &volume) && volume)
+		tgt_volume_put(volume);
+}
+
 struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 				  enum rblk_status *status)
 {
@@ -406,6 +418,8 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 		handle = remote_open(session, id, status);
 	else if (!handle)
 		*status = RBLK_E_NO_VOLUME;
+	else if (session->home && handle->restricted)
+		remote_look(session, handle);
 	if (!handle || !session->home || !handle->access.channel)
 		return handle;
 	/* Large memory is registered with this reactor's devices by a thread. */

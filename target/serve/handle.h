@@ -7,6 +7,8 @@
 
 #include "target/serve/session.h"
 
+/* The handle that has the slot of the number, `closing` or not, or NULL. */
+struct tgt_handle *tgt_handle_at(const struct tgt_session *session, uint32_t id);
 /* The open volume of the handle, or NULL: never opened, or closed. In a remote session also: not used
  * there yet. */
 struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t id);
@@ -15,9 +17,14 @@ struct tgt_handle *tgt_handle_find(const struct tgt_session *session, uint32_t i
 struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 				  enum rblk_status *status);
 
-/* RBLK_OK and *handle, or why not. Takes over the reference to `volume` in every case. */
-enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume *volume,
-				 uint32_t flags, struct tgt_handle **handle);
+/* Closes another number's handle in the slot of `id`. False: it has not ended yet. */
+bool tgt_handle_vacate(struct tgt_session *session, uint32_t id);
+/*
+ * RBLK_OK and *handle, which may be open already; or why not. The slot is vacated. flags: enum rblk_open_flag;
+ * restricted: reading only is the rules'. Takes over the reference to `volume` in every case.
+ */
+enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume *volume, uint32_t id,
+				 uint32_t flags, bool restricted, struct tgt_handle **handle);
 /*
  * Closes the handle; it is freed now, or when its last user ends, on any reactor. RBLK_OK: it is
  * freed already. RBLK_E_BUSY: handle->closer is answered when it is. Any other status: nothing has

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * OPEN: waits for the ends of connections, for orphaned writes and for the volume's preparation, serves a device that has grown in
- * its new size, and reports the volume.
+ * OPEN: waits for the ends of connections, for orphaned writes, for the end of another handle in its slot and for the volume's
+ * preparation, serves a device that has grown in its new size, and reports the volume.
  */
 #include "target/serve/session_command.h"
 
@@ -19,6 +19,7 @@ struct tgt_open {
 	struct tgt_session *session;
 	struct tgt_request *request;
 	struct tgt_volume *volume; /* a reference */
+	uint32_t handle;
 	uint32_t flags;		   /* enum rblk_open_flag */
 	bool restricted;	   /* RBLK_OPEN_READ_ONLY is the rules' */
 	struct tgt_barrier *barrier; /* at connections that have ended; NULL: over, or not needed */
@@ -59,7 +60,7 @@ static bool open_restrict(uint32_t *flags, enum tgt_right right)
 
 /* Takes over the reference to `volume`. */
 static enum rblk_status open_volume(struct tgt_session *session, struct tgt_request *request,
-				    struct tgt_volume *volume, uint32_t flags, bool restricted)
+				    struct tgt_volume *volume, uint32_t id, uint32_t flags, bool restricted)
 {
 	struct rblk_wire_volume *report = (void *)request->data;
 	struct tgt_handle *handle;
@@ -74,18 +75,16 @@ static enum rblk_status open_volume(struct tgt_session *session, struct tgt_requ
 	}
 	restricted |= open_restrict(&flags, right);
 	open_size(session->reactor, volume);
-	status = tgt_handle_open(session, volume, flags, &handle);
+	status = tgt_handle_open(session, volume, id, flags, restricted, &handle);
 	if (status)
 		return status;
-	handle->restricted = restricted;
 	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
 	tgt_authorize_check(handle, right);
 	tgt_volume_describe(handle->access.channel->volume, request->io_queue->loop->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
-	report->handle = rblk_to_le32(handle->id);
+	report->handle = rblk_to_le32(id);
 	if (request->io_queue->features & RBLK_FEATURE_FENCE_DOMAIN)
 		tgt_volume_fence_domain(handle->access.channel->volume, report->fence_domain);
-	request->result = handle->id;
 	if (handle->access.read_only)
 		report->flags |= rblk_to_le32(RBLK_VOLUME_READ_ONLY);
 	return RBLK_OK;
@@ -180,7 +179,7 @@ static void open_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
 		status = RBLK_E_DRAINING;
 	else if (atomic_load(&volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if (!open_is_alone(open, reactor->loop.now_ns))
+	else if (!open_is_alone(open, reactor->loop.now_ns) || !tgt_handle_vacate(open->session, open->handle))
 		status = RBLK_E_BUSY;
 	else
 		status = open_prepare(reactor, open);
@@ -192,14 +191,31 @@ static void open_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
 	    (open->barrier || reactor->loop.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
 		return;
 	if (status == RBLK_OK)
-		status = open_volume(open->session, request, tgt_volume_ref(volume), open->flags, open->restricted);
+		status = open_volume(open->session, request, tgt_volume_ref(volume), open->handle, open->flags,
+				     open->restricted);
 	tgt_command_answer(request, status);
 	open_free(open);
 }
 
+void tgt_open_drop(struct tgt_session *session, uint32_t handle)
+{
+	struct tgt_pending *pending, *following;
+
+	for (pending = TAILQ_FIRST(&session->reactor->pending); pending; pending = following) {
+		struct tgt_open *open = (struct tgt_open *)pending;
+
+		following = TAILQ_NEXT(pending, link);
+		if (pending->go_on != open_go_on || open->session != session ||
+		    RBLK_HANDLE_SLOT(open->handle) != RBLK_HANDLE_SLOT(handle))
+			continue;
+		tgt_request_complete(open->request, RBLK_E_ABORTED);
+		open_free(open);
+	}
+}
+
 /* Takes over the reference to `volume`. */
 static enum rblk_status open_hold(struct tgt_session *session, struct tgt_request *request,
-				  struct tgt_volume *volume, uint32_t flags, bool restricted)
+				  struct tgt_volume *volume, uint32_t id, uint32_t flags, bool restricted)
 {
 	bool writes = !(flags & RBLK_OPEN_READ_ONLY);
 	struct tgt_open *open = calloc(1, sizeof(*open));
@@ -222,6 +238,7 @@ static enum rblk_status open_hold(struct tgt_session *session, struct tgt_reques
 	open->session = session;
 	open->request = request;
 	open->volume = volume;
+	open->handle = id;
 	open->flags = flags;
 	open->restricted = restricted;
 	open->since_ns = request->received_ns;
@@ -259,7 +276,8 @@ enum rblk_status tgt_open_begin(struct tgt_request *request, const struct tgt_ar
 	volume = tgt_volume_get(session->reactor->registry, open->name);
 	if (!volume)
 		return open_awaited(session->reactor, open->name) ? RBLK_E_BUSY : RBLK_E_NO_VOLUME;
-	if (!(flags & RBLK_OPEN_READ_ONLY) || !open_prepared(session->reactor, volume))
-		return open_hold(session, request, volume, flags, restricted);
-	return open_volume(session, request, volume, flags, restricted);
+	if (!(flags & RBLK_OPEN_READ_ONLY) || !tgt_handle_vacate(session, arguments->volume) ||
+	    !open_prepared(session->reactor, volume))
+		return open_hold(session, request, volume, arguments->volume, flags, restricted);
+	return open_volume(session, request, volume, arguments->volume, flags, restricted);
 }

@@ -57,10 +57,10 @@ struct tgt_queue_slot {
 struct tgt_handle {
 	struct tgt_access access; /* first, so that a request's access leads back here */
 	struct tgt_session *session;
-	uint32_t id;  /* generation << 10 | index: never 0 */
+	uint32_t id;  /* the initiator's number: never 0 */
 	bool closing; /* CLOSE waits, or the session ends: not found any more */
 	bool event_changed, event_removed;
-	bool restricted;   /* for reading by the rules, though it was opened for writing */
+	bool restricted;   /* for reading by the rules, though it was opened for writing; under the home's lock, as read_only */
 	bool unrestricted; /* the rules allow writing by now, and the initiator was told (authorize.c) */
 	struct tgt_request *closer; /* the CLOSE that waits, or NULL */
 	unsigned int remotes;	    /* that have not closed the handle; it waits for them */
@@ -109,9 +109,8 @@ struct tgt_session {
 	const char *end_reason; /* why this end ends the session; NULL: it does not. A fixed text */
 
 	pthread_mutex_t lock;	     /* of handles, between the session and its remote sessions */
-	struct tgt_handle **handles; /* by index in the handle; NULL: free */
+	struct tgt_handle **handles; /* by RBLK_HANDLE_SLOT(); NULL: free */
 	uint32_t handle_slots, handles_open;
-	uint32_t handle_generation; /* random at first, so that handles of two sessions differ */
 	struct tgt_events events;
 
 	struct tgt_totals totals; /* of queues that have ended */

@@ -28,6 +28,8 @@ static inline void tgt_command_answer(struct tgt_request *request, enum rblk_sta
 		tgt_request_complete(request, status);
 }
 
+/* The session's OPENs that wait for the handle's slot end, ABORTED. */
+void tgt_open_drop(struct tgt_session *session, uint32_t handle);
 /* A queue of this slot has ended entirely: answer the FENCEs that waited for nothing else. */
 void tgt_fence_done(struct tgt_queue_slot *slot);
 

@@ -69,8 +69,6 @@ struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
 	session->lease = lease;
 	tgt_lease_share(lease);
 	strcpy(session->initiator, RBLK_NAME_UNNAMED);
-	/* Handles of a forgotten session must not name volumes of this one. */
-	env_random(&session->handle_generation, sizeof(session->handle_generation));
 	reactor->session_count++;
 	host->sessions++;
 	return session;

@@ -64,11 +64,11 @@ discovers '.targets | length == 1'
 wrong=$(jq -r --slurpfile schema "$here/../../initiator/cmd/rblk.schema.json" --arg object discover -f "$here/json_schema.jq" \
 	"$scratch/out")
 [ -z "$wrong" ] || fail "$wrong"
-json_is ".targets[0] | .target_name == \"storage1\" and .protocol == 1 and .interface == \"rblk1\" and .over == [\"udp\"] and
+json_is ".targets[0] | .target_name == \"storage1\" and .protocol == 2 and .interface == \"rblk1\" and .over == [\"udp\"] and
 	(.portals | sort) == ([\"rblk+tcp://10.77.0.1:$port\", \"rblk+tcp://10.78.255.254:$port\", \"rblk+tcp://[fd77::1]:$port\"] | sort)"
 by_name() {
 	timeout 60 "${there[@]}" "$RBLK" discover storage1 > "$scratch/out" 2> "$scratch/err" &&
-		[ "$(grep -cE "^storage1 +rblk\+tcp://[^ ]*:$port +1  rblk1 +udp" "$scratch/out")" = 3 ]
+		[ "$(grep -cE "^storage1 +rblk\+tcp://[^ ]*:$port +2  rblk1 +udp" "$scratch/out")" = 3 ]
 }
 wait_for "the table" by_name
 expect 1 "${there[@]}" "$RBLK" discover --time 300ms storage2

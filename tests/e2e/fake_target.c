@@ -45,6 +45,7 @@ struct fake_target {
 	struct fab_listener *listener;
 	struct fake_queue queues[FAKE_QUEUES];
 	struct fake_queue *queue; /* whose command is being handled */
+	u32 handle; /* that was opened last */
 	struct fab_mr *mr;
 	/* Receives of each queue, then replies, each at its own place. */
 	u8 *memory;
@@ -106,7 +107,7 @@ void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32
 		.tag = rblk_to_le16(RBLK_TAG_EVENT),
 		.status = rblk_to_le16(event),
 		.flags = RBLK_CPL_EVENT,
-		.result = rblk_to_le64((u64)number << 32 | handle),
+		.result = rblk_to_le64((u64)number << 32 | (handle ? fake->handle + handle - FAKE_HANDLE : 0)),
 	};
 
 	post_message(fake, &completion, sizeof(completion));
@@ -129,7 +130,7 @@ static void report_volume(struct fake_target *fake, const struct rblk_wire_comma
 		.name = "disk",
 		.uuid = { 1 },
 		.blocks = rblk_to_le64(FAKE_VOLUME_BLOCKS),
-		.handle = rblk_to_le32(FAKE_HANDLE),
+		.handle = command->volume,
 		.block_bytes = rblk_to_le32(512),
 		.physical_bytes = rblk_to_le32(512),
 		.flags = rblk_to_le32(RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA),
@@ -137,6 +138,7 @@ static void report_volume(struct fake_target *fake, const struct rblk_wire_comma
 		.max_capsule_bytes = rblk_to_le32(4096),
 	};
 
+	fake->handle = rblk_le32(command->volume);
 	if (fake->script->volume)
 		fake->script->volume(&volume);
 	fake_target_report(fake, command, &volume, sizeof(volume));

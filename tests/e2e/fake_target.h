@@ -61,7 +61,10 @@ const char *fake_target_uri(const struct fake_target *fake);
 struct fake_script *fake_target_script(struct fake_target *fake);
 /* Called by `command`: it knows the session's first epoch no more, and rejects its logins with NO_SESSION. */
 void fake_target_forget(struct fake_target *fake);
-/* Called by `command`: sends a message of the target's own on that queue, after this answer. */
+/*
+ * Called by `command`: sends a message of the target's own on that queue, after this answer. FAKE_HANDLE: of the
+ * handle that was opened last; FAKE_HANDLE + 1: of the number behind that.
+ */
 void fake_target_send_event(struct fake_target *fake, u16 event, u32 number, u32 handle);
 /* Called by `command`: writes into the command's segment, before its answer. */
 void fake_target_report(struct fake_target *fake, const struct rblk_wire_command *command,

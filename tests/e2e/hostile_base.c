@@ -35,7 +35,7 @@ const struct base bases[] = {
 	{ .name = "AUTHENTICATE", .opcode = RBLK_OP_AUTHENTICATE, PAYLOAD, .where = IN_BOTH, .any_argument = true,
 	  .report_bytes = AUTHENTICATE_REPORT },
 	{ .name = "LIST", .opcode = RBLK_OP_LIST, .where = IN_MEMORY, .any_lba = true, .report_bytes = VOLUME_REPORT },
-	{ .name = "OPEN", .opcode = RBLK_OP_OPEN, PAYLOAD, .where = IN_BOTH, .any_argument = true,
+	{ .name = "OPEN", .opcode = RBLK_OP_OPEN, PAYLOAD, .where = IN_BOTH, .volume = true, .any_argument = true,
 	  .report_bytes = VOLUME_REPORT },
 	{ .name = "CLOSE", .opcode = RBLK_OP_CLOSE, .volume = true },
 	{ .name = "FENCE", .opcode = RBLK_OP_FENCE, .any_lba = true, .argument = 1, .any_argument = true },

@@ -89,7 +89,6 @@ static uint16_t order_status(struct raw *raw, const struct order *order, uint32_
 
 static uint32_t open_for(struct raw *raw, enum handle handle)
 {
-	struct rblk_wire_command *command;
 	uint32_t volume = 12345;
 
 	if (handle == NEVER)
@@ -97,13 +96,8 @@ static uint32_t open_for(struct raw *raw, enum handle handle)
 	volume = handle == READ_ONLY ? raw_open_flags(raw, "mem", RBLK_OPEN_READ_ONLY)
 				     : raw_open(raw, "mem");
 	assert_int_not_equal(volume, 0);
-	if (handle != CLOSED)
-		return volume;
-	command = raw_command(raw, 0, 0);
-	raw_fill(raw, command, 0, RBLK_OP_CLOSE, 0);
-	command->volume = rblk_to_le32(volume);
-	raw_send(raw, 64);
-	assert_int_equal(raw_wait(raw, 0), RBLK_OK);
+	if (handle == CLOSED)
+		assert_int_equal(raw_close_handle(raw, volume), RBLK_OK);
 	return volume;
 }
 
@@ -148,7 +142,6 @@ static void a_handle_is_worth_nothing_elsewhere(void **state)
 /* Two queues of a session: a command of the first is INVALID on the second, and no offence. */
 static void what_is_for_queue_0_is_invalid_elsewhere(void **state)
 {
-	struct rblk_wire_command *command;
 	struct raw first, second;
 
 	(void)state;
@@ -161,11 +154,7 @@ static void what_is_for_queue_0_is_invalid_elsewhere(void **state)
 	assert_true(raw_connect(&second, hostile_host()));
 	assert_int_equal(raw_open(&second, "mem"), 0);
 	assert_int_equal(rblk_le16(second.last[0].status), RBLK_E_INVALID);
-	command = raw_command(&second, 0, 0);
-	raw_fill(&second, command, 0, RBLK_OP_CLOSE, 1);
-	command->volume = rblk_to_le32(1);
-	raw_send(&second, 64);
-	assert_int_equal(raw_wait(&second, 1), RBLK_E_INVALID);
+	assert_int_equal(raw_close_handle(&second, 1), RBLK_E_INVALID);
 	assert_int_equal(raw_simple(&second, RBLK_OP_KEEPALIVE, 0), RBLK_OK);
 	raw_close(&second);
 	raw_close(&first);
@@ -217,6 +206,7 @@ static uint16_t payload_status(struct raw *raw, const struct payload *payload)
 	command->flags = RBLK_CMD_CAPSULE;
 	command->segment.length = rblk_to_le32(CAPSULE);
 	if (payload->opcode == RBLK_OP_OPEN) {
+		command->volume = rblk_to_le32(1);
 		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
 		command->segment.rkey = key(raw);
 	}

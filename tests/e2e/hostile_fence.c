@@ -130,7 +130,7 @@ static void an_open_that_waits_may_end(void **state)
 
 	(void)state;
 	connect_beside_one_that_ends(&new, 'D');
-	raw_open_begin(&new, "disk", 0);
+	raw_open_begin(&new, "disk", 0, 1);
 	assert_int_equal(raw_simple(&new, RBLK_OP_PING, 1), RBLK_OK);
 	raw_close(&new);
 

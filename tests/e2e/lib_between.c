@@ -13,8 +13,6 @@
 
 #define CALLED_NOT INT32_MAX
 
-static u32 handle;
-
 /* The first of two parts. */
 static enum fake_answer answer(struct fake_target *fake, const struct rblk_wire_command *command,
 			       struct rblk_wire_completion *completion)
@@ -35,11 +33,6 @@ static enum fake_answer answer(struct fake_target *fake, const struct rblk_wire_
 	return FAKE_REPLY;
 }
 
-static void next_handle(struct rblk_wire_volume *volume)
-{
-	volume->handle = rblk_to_le32(handle++);
-}
-
 struct program {
 	struct fake_script script;
 	struct fake_target *fake;
@@ -53,9 +46,7 @@ static void begin(struct program *p)
 	struct rblk_options options = fake_target_options();
 	char error[RBLK_ERROR_BYTES] = "";
 
-	handle = FAKE_HANDLE;
-	*p = (struct program){.script = {.command = answer, .volume = next_handle},
-			      .result = CALLED_NOT};
+	*p = (struct program){.script.command = answer, .result = CALLED_NOT};
 	p->fake = fake_target_start(&p->script);
 	options.no_reconnect = false;
 	p->session = rblk_session_open(fake_target_uri(p->fake), &options, error);
@@ -118,7 +109,6 @@ static void volume_done(void *arg, struct rblk_volume *volume, int error)
 	p->result = error;
 }
 
-/* Its second handle, which is to be closed, ends with the session. */
 static void a_volume_is_refreshed_by_the_first_answer(void **state)
 {
 	struct program p;

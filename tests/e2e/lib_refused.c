@@ -40,7 +40,7 @@ static void expect_refused(struct fake_script *script, int error, const char *wo
 static void refusals_give_the_targets_reason(void **state)
 {
 	struct fake_script script = { .reject = { .magic = rblk_to_le32(RBLK_MAGIC),
-						  .version = rblk_to_le16(1) } };
+						  .version = rblk_to_le16(RBLK_PROTOCOL_VERSION) } };
 
 	script.reject.reason = rblk_to_le16(RBLK_REJECT_DRAINING);
 	expect_refused(&script, ESHUTDOWN, "login refused: the target is shutting down");
@@ -57,9 +57,9 @@ static void refusals_give_the_targets_reason(void **state)
 	script.reject.detail = rblk_to_le32(RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS);
 	expect_refused(&script, EOPNOTSUPP, "(events, extents)");
 	script.reject.reason = rblk_to_le16(RBLK_REJECT_VERSION);
-	script.reject.version = rblk_to_le16(2);
-	script.reject.detail = rblk_to_le32(2);
-	expect_refused(&script, EOPNOTSUPP, "login refused: protocol 1, this target speaks 2");
+	script.reject.version = rblk_to_le16(3);
+	script.reject.detail = rblk_to_le32(3);
+	expect_refused(&script, EOPNOTSUPP, "login refused: protocol 2, this target speaks 3");
 }
 
 static void refusals_without_a_reason(void **state)

@@ -277,7 +277,7 @@ struct field_lie {
 /* clang-format off */
 static const struct field_lie accept_lies[] = {
 	{ "V10", OF_ACCEPT(magic), 0, "not rblk" },
-	{ "V10", OF_ACCEPT(version), 2, "another protocol version" },
+	{ "V10", OF_ACCEPT(version), 3, "another protocol version" },
 	{ "V10", OF_ACCEPT(credits), 0, "the credits are out of range" },
 	{ "V10", OF_ACCEPT(credits), RBLK_CREDITS_MIN - 1, "the credits are out of range" },
 	{ "V10", OF_ACCEPT(credits), RBLK_CREDITS_MAX + 1, "the credits are out of range" },

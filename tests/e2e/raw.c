@@ -303,7 +303,7 @@ uint32_t raw_open(struct raw *raw, const char *volume)
 	return raw_open_flags(raw, volume, 0);
 }
 
-void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags)
+void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags, uint32_t handle)
 {
 	struct rblk_wire_open *open = (void *)(raw->memory + RAW_SEND);
 	struct rblk_wire_command *command = raw_command(raw, RBLK_CAPSULE_ALIGN, 0);
@@ -312,6 +312,7 @@ void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags)
 	strncpy(open->name, volume, sizeof(open->name) - 1);
 	open->flags = rblk_to_le32(flags);
 	raw_fill(raw, command, 0, RBLK_OP_OPEN, 0);
+	command->volume = rblk_to_le32(handle);
 	command->flags = RBLK_CMD_CAPSULE;
 	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
 	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
@@ -321,10 +322,31 @@ void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags)
 
 uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags)
 {
-	raw_open_begin(raw, volume, flags);
-	if (raw_wait(raw, 0) != RBLK_OK)
-		return 0;
-	return rblk_le32(((struct rblk_wire_volume *)(raw->memory + RAW_DATA))->handle);
+	static uint32_t handles;
+
+	raw_open_begin(raw, volume, flags, ++handles);
+	return raw_wait(raw, 0) == RBLK_OK ? handles : 0;
+}
+
+uint16_t raw_open_as(struct raw *raw, const char *volume, uint32_t handle)
+{
+	raw_open_begin(raw, volume, 0, handle);
+	return raw_wait(raw, 0);
+}
+
+void raw_close_begin(struct raw *raw, uint16_t tag, uint32_t handle)
+{
+	struct rblk_wire_command *command = raw_command(raw, 0, 0);
+
+	raw_fill(raw, command, 0, RBLK_OP_CLOSE, tag);
+	command->volume = rblk_to_le32(handle);
+	raw_send(raw, 64);
+}
+
+uint16_t raw_close_handle(struct raw *raw, uint32_t handle)
+{
+	raw_close_begin(raw, 0, handle);
+	return raw_wait(raw, 0);
 }
 
 void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint64_t lba,

@@ -69,11 +69,15 @@ uint16_t raw_simple(struct raw *raw, uint8_t opcode, uint16_t tag);
 /* Likewise, with these numbers in its fields. */
 uint16_t raw_simple_numbers(struct raw *raw, uint8_t opcode, uint16_t tag, uint64_t lba,
 			    uint64_t argument);
-/* OPEN; the handle, 0 if it failed. */
+/* OPEN; the handle, which no other call of these has, 0 if it failed. */
 uint32_t raw_open(struct raw *raw, const char *volume);
 uint32_t raw_open_flags(struct raw *raw, const char *volume, uint32_t flags);
-/* Sends OPEN with tag 0, and does not wait. */
-void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags);
+/* OPEN by this handle, and CLOSE of it; the status. */
+uint16_t raw_open_as(struct raw *raw, const char *volume, uint32_t handle);
+uint16_t raw_close_handle(struct raw *raw, uint32_t handle);
+/* Sends OPEN with tag 0, and CLOSE with this one, and does not wait. */
+void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags, uint32_t handle);
+void raw_close_begin(struct raw *raw, uint16_t tag, uint32_t handle);
 /* Sends a READ or WRITE of `blocks` at `lba` with RAW_DATA; does not wait. */
 void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint64_t lba,
 	    uint32_t blocks, uint32_t bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: the commands that the library seldom sends: data with a digest, ABORT, FENCE of queues
- * without a connection, CLOSE with I/O in flight. Method: the bare fabric, one command at a time,
+ * without a connection, OPEN of a handle that is open, CLOSE with I/O in flight, or of nothing. Method: the bare fabric, one command at a time,
  * against data that was written before.
  */
 #include "tests/unit/unit.h"
@@ -154,7 +154,6 @@ static void abort_ends_what_has_not_begun(void **state)
 
 static void close_is_answered_behind_the_commands_of_the_handle(void **state)
 {
-	struct rblk_wire_command *command;
 	struct e2e_daemon slow;
 	uint32_t volume;
 	struct raw raw;
@@ -165,10 +164,7 @@ static void close_is_answered_behind_the_commands_of_the_handle(void **state)
 	assert_true(raw_connect(&raw, slow.host));
 	volume = raw_open(&raw, "slow");
 	raw_io(&raw, RBLK_OP_READ, 1, volume, 0, 8, BYTES);
-	command = raw_command(&raw, 0, 0);
-	raw_fill(&raw, command, 0, RBLK_OP_CLOSE, 2);
-	command->volume = rblk_to_le32(volume);
-	raw_send(&raw, 64);
+	raw_close_begin(&raw, 2, volume);
 	/* From now on the handle is closed for other commands. */
 	raw_io(&raw, RBLK_OP_READ, 3, volume, 0, 8, BYTES);
 	assert_int_equal(raw_wait(&raw, 3), RBLK_E_NO_VOLUME);
@@ -179,36 +175,66 @@ static void close_is_answered_behind_the_commands_of_the_handle(void **state)
 	assert_int_equal(e2e_daemon_stop(&slow), 0);
 }
 
-static uint16_t close_volume(struct raw *raw, uint32_t volume)
+static uint16_t read_by(struct raw *raw, uint32_t handle)
 {
-	struct rblk_wire_command *command = raw_command(raw, 0, 0);
-
-	raw_fill(raw, command, 0, RBLK_OP_CLOSE, 2);
-	command->volume = rblk_to_le32(volume);
-	raw_send(raw, 64);
-	return raw_wait(raw, 2);
+	raw_io(raw, RBLK_OP_READ, 1, handle, 0, 8, BYTES);
+	return raw_wait(raw, 1);
 }
 
-/* A CLOSE that is sent again does not close another one's handle. */
-static void a_handle_is_not_given_again_soon(void **state)
+/* An initiator that has lost the answer sends the same again. */
+static void open_and_close_are_done_once(void **state)
 {
-	enum { OPENS = 1000 };
-	static uint32_t handles[OPENS];
+	const struct rblk_wire_volume *report;
+	uint32_t handle = 3 * RBLK_HANDLES_MAX + 5;
 	struct raw raw;
 
 	(void)state;
 	raw_init(&raw);
+	report = (void *)(raw.memory + RAW_DATA);
 	assert_true(raw_connect(&raw, server.host));
-	for (unsigned int i = 0; i < OPENS; i++) {
-		handles[i] = raw_open(&raw, "mem");
-		assert_int_not_equal(handles[i], 0);
-		for (unsigned int j = 0; j < i; j++)
-			assert_int_not_equal(handles[i], handles[j]);
-		if (i)
-			assert_int_equal(close_volume(&raw, handles[i - 1]), RBLK_E_NO_VOLUME);
-		assert_int_equal(close_volume(&raw, handles[i]), RBLK_OK);
+	assert_int_equal(raw_close_handle(&raw, handle), RBLK_OK);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(raw_open_as(&raw, "mem", handle), RBLK_OK);
+		assert_int_equal(rblk_le32(report->handle), handle);
+		assert_int_equal(rblk_le64(report->blocks), (4 << 20) / BLOCK);
 	}
+	/* It stays the volume's, whatever is asked for besides. */
+	assert_int_equal(raw_open_as(&raw, "disk", handle), RBLK_E_GONE);
+	assert_int_equal(read_by(&raw, handle), RBLK_OK);
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(raw_close_handle(&raw, handle), RBLK_OK);
+	assert_int_equal(read_by(&raw, handle), RBLK_E_NO_VOLUME);
+	assert_int_equal(raw_open_as(&raw, "disk", handle), RBLK_OK);
+	assert_int_equal(read_by(&raw, handle), RBLK_OK);
 	raw_close(&raw);
+}
+
+/* OPEN waits until the commands of the one before are answered, and they are answered well. CLOSE names the slot. */
+static void a_slot_has_one_handle(void **state)
+{
+	uint32_t handle = RBLK_HANDLES_MAX, next = 2 * RBLK_HANDLES_MAX;
+	struct e2e_daemon slow;
+	struct raw raw;
+
+	(void)state;
+	e2e_daemon_start(&slow, "--fault", "delay=read:300ms", "--null", "slow=4M", NULL);
+	raw_init(&raw);
+	assert_true(raw_connect(&raw, slow.host));
+	assert_int_equal(raw_open_as(&raw, "slow", handle), RBLK_OK);
+	raw_io(&raw, RBLK_OP_READ, 1, handle, 0, 8, BYTES);
+	raw_open_begin(&raw, "slow", RBLK_OPEN_READ_ONLY, next);
+	assert_int_equal(raw_wait(&raw, 0), RBLK_OK);
+	assert_int_not_equal(raw.last[1].sequence, 0);
+	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
+	assert_int_equal(read_by(&raw, handle), RBLK_E_NO_VOLUME);
+	assert_int_equal(read_by(&raw, next), RBLK_OK);
+	/* One that was never open, as that of a volume that was to come in place of another one. */
+	assert_int_equal(raw_close_handle(&raw, 3 * RBLK_HANDLES_MAX + 1), RBLK_OK);
+	assert_int_equal(read_by(&raw, next), RBLK_OK);
+	assert_int_equal(raw_close_handle(&raw, 3 * RBLK_HANDLES_MAX), RBLK_OK);
+	assert_int_equal(read_by(&raw, next), RBLK_E_NO_VOLUME);
+	raw_close(&raw);
+	assert_int_equal(e2e_daemon_stop(&slow), 0);
 }
 
 static uint16_t fence(struct raw *raw, uint64_t queue, uint32_t incarnation)
@@ -262,7 +288,8 @@ int main(void)
 		cmocka_unit_test(data_that_does_not_match_its_digest_is_not_stored),
 		cmocka_unit_test(abort_ends_what_has_not_begun),
 		cmocka_unit_test(close_is_answered_behind_the_commands_of_the_handle),
-		cmocka_unit_test(a_handle_is_not_given_again_soon),
+		cmocka_unit_test(open_and_close_are_done_once),
+		cmocka_unit_test(a_slot_has_one_handle),
 		cmocka_unit_test(fence_of_nothing_succeeds),
 		cmocka_unit_test(one_list_at_a_time),
 	};

@@ -78,11 +78,7 @@ static uint16_t wait_all(unsigned int queue, uint16_t tag)
 
 static void close_handle(uint32_t handle)
 {
-	struct rblk_wire_command *command = raw_command(&queues[0], 0, 0);
-
-	raw_fill(&queues[0], command, 0, RBLK_OP_CLOSE, 1);
-	command->volume = rblk_to_le32(handle);
-	raw_send(&queues[0], 64);
+	raw_close_begin(&queues[0], 1, handle);
 	assert_int_equal(wait_all(0, 1), RBLK_OK);
 }
 
@@ -254,7 +250,6 @@ static void a_closed_handle_is_closed_everywhere(void **state)
 /* CLOSE is answered when the last command that uses the handle has ended, on whatever reactor. */
 static void close_waits_for_commands_elsewhere(void **state)
 {
-	struct rblk_wire_command *command;
 	uint32_t handle;
 
 	(void)state;
@@ -267,10 +262,7 @@ static void close_waits_for_commands_elsewhere(void **state)
 	/* They have arrived: the commands sent after them are answered. */
 	for (unsigned int i = 1; i < QUEUES; i++)
 		assert_int_equal(raw_simple(&queues[i], RBLK_OP_PING, 1), RBLK_OK);
-	command = raw_command(&queues[0], 0, 0);
-	raw_fill(&queues[0], command, 0, RBLK_OP_CLOSE, 1);
-	command->volume = rblk_to_le32(handle);
-	raw_send(&queues[0], 64);
+	raw_close_begin(&queues[0], 1, handle);
 	assert_int_equal(wait_all(0, 1), RBLK_OK);
 	/* The target sent their answers before, so they are in this end's sockets already. */
 	for (unsigned int i = 1; i < QUEUES; i++) {

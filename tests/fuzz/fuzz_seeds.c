@@ -103,8 +103,8 @@ static struct rblk_wire_command command_of(u8 opcode, u8 index)
 		.sequence = rblk_to_le32(index),
 	};
 
-	if (opcode <= RBLK_OP_EXTENTS || opcode == RBLK_OP_CLOSE || opcode == RBLK_OP_RESERVE ||
-	    opcode == RBLK_OP_RESERVATIONS)
+	if (opcode <= RBLK_OP_EXTENTS || opcode == RBLK_OP_OPEN || opcode == RBLK_OP_CLOSE ||
+	    opcode == RBLK_OP_RESERVE || opcode == RBLK_OP_RESERVATIONS)
 		command.volume = rblk_to_le32(1);
 	if ((opcode <= RBLK_OP_CHECKSUM && opcode != RBLK_OP_FLUSH) || opcode == RBLK_OP_EXTENTS)
 		command.blocks = rblk_to_le32(1);

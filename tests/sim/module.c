@@ -120,6 +120,8 @@ static bool disks_failed(const struct sim_module *module)
 	struct sim_disk_view view;
 
 	for (unsigned int i = 0; i < module->disk_count; i++) {
+		if (!module->disks[i].disk)
+			continue;
 		sim_disk_look(module->disks[i].disk, &view);
 		if (view.failed)
 			return true;
@@ -140,7 +142,7 @@ static void module_wait(struct sim_module *module, uint64_t limit_ns)
 		polls = true;
 		sim_disk_poll(op->disk->disk, op->context);
 	}
-	sim_disk_sample(module->disks[0].disk);
+	sim_disk_sample(module->disks[0].disk ? module->disks[0].disk : module->disks[1].disk);
 	sim_fiber_wait(polls && limit_ns > 10 * SIM_US ? 10 * SIM_US : limit_ns);
 	sim_module_refresh(module);
 }
@@ -159,6 +161,47 @@ static void module_begin_some(struct sim_module *module)
 static const struct sim_disk *volume_disk(const struct sim_module *module, const struct sim_module_disk *disk)
 {
 	return module->host->disks[disk->volume];
+}
+
+/* Of a session that is up: so long an event takes at most that was lost with a connection. */
+#define SIZE_TURNS 20000u
+
+/* That no disk has: at first those that are still to be closed. */
+static unsigned int unknown_handles(const struct sim_module *module, const struct rblk_disk *disk)
+{
+	uint32_t handles[SIM_WHITEBOX_HANDLES];
+	unsigned int count, unknown = 0;
+	uint8_t session[16];
+	uint64_t epoch;
+
+	sim_disk_session(disk, session, &epoch);
+	count = sim_whitebox_handles(module->host, session, epoch, handles);
+	for (unsigned int i = 0; i < count; i++)
+		unknown += i >= SIM_WHITEBOX_HANDLES || !sim_disk_session_has(disk, handles[i]);
+	return unknown;
+}
+
+/* The target has no handle of this disk's session but those of its disks. */
+static bool handles_settle(struct sim_module *module, const struct rblk_disk *disk)
+{
+	struct sim_disk_view view;
+	uint64_t begun_ns;
+
+	for (uint64_t up_ns = 0; up_ns < SIZE_TURNS * SIM_MS;) {
+		sim_disk_look(disk, &view);
+		if (disks_failed(module))
+			return false;
+		if (!unknown_handles(module, disk))
+			return true;
+		begun_ns = sim_now_ns();
+		module_wait(module, SIM_MS);
+		if (view.ready && view.state == CORE_SESSION_LIVE)
+			up_ns += sim_now_ns() - begun_ns;
+	}
+	/* Without KEEPALIVE it is not noticed that a connection is dead on which nothing is sent. */
+	if (!module->host->config.keepalive_ms)
+		return true;
+	sim_fail("%s: %u handles that no disk has are open at the target", module->actor.name, unknown_handles(module, disk));
 }
 
 /* Where one hangs, the other one, as soon as a connection has broken. */
@@ -182,6 +225,7 @@ static bool module_replace_one(struct sim_module *module)
 		return true;
 	for (unsigned int i = 0; i < module->disk_count; i++) {
 		struct sim_module_disk *disk = &module->disks[i];
+		const struct rblk_disk *other = module->disks[!i].disk;
 		struct sim_disk_view view;
 		uint64_t begun_ns;
 
@@ -190,12 +234,17 @@ static bool module_replace_one(struct sim_module *module)
 			continue;
 		module->doing = "replaces a disk";
 		disk_detach(module, disk, true);
+		/* Its slot may be another disk's next, which would close what is left there. */
+		if (!module->hung_breaks && sim_chance(300000) && !handles_settle(module, other))
+			return false;
 		begun_ns = sim_now_ns();
 		attached = disk_attach(module, disk);
 		sim_hung_done(module->actor.name, "an attach", volume_disk(module, disk), begun_ns);
 		sim_reached("module", attached ? "has a disk detached by force and attached again"
 					       : "has a disk detached by force, and it is not attached again",
 			    view.unfenced ? "while a fence was owed" : NULL);
+		if (!attached && !module->hung_breaks)
+			handles_settle(module, other);
 		return attached;
 	}
 	return true;
@@ -272,9 +321,6 @@ static bool module_release(struct sim_module *module)
 	return true;
 }
 
-/* Of a session that is up: so long an event takes at most that was lost with a connection. */
-#define SIZE_TURNS 20000u
-
 /*
  * The volume may have grown, or become read-only or writable, while it was opened again or looked at: the disk learns of
  * that.
@@ -303,41 +349,6 @@ static bool disk_settles(struct sim_module *module, struct sim_module_disk *disk
 			 view.read_only ? "read-only" : "writable");
 	sim_fail("%s: its disk has %llu bytes, and its volume %llu", module->actor.name,
 		 (unsigned long long)view.blocks * view.block_bytes, (unsigned long long)bytes);
-}
-
-/* That no disk has: at first those that are still to be closed, or were opened to look at a volume. */
-static unsigned int unknown_handles(const struct sim_module *module)
-{
-	const struct rblk_disk *disk = module->disks[0].disk;
-	uint32_t handles[SIM_WHITEBOX_HANDLES];
-	unsigned int count, unknown = 0;
-	uint8_t session[16];
-	uint64_t epoch;
-
-	sim_disk_session(disk, session, &epoch);
-	count = sim_whitebox_handles(module->host, session, epoch, handles);
-	for (unsigned int i = 0; i < count; i++)
-		unknown += i >= SIM_WHITEBOX_HANDLES || !sim_disk_session_has(disk, handles[i]);
-	return unknown;
-}
-
-/* The target has no handle of the session's but those of its disks, and what OPENs without an answer have left. */
-static bool handles_settle(struct sim_module *module)
-{
-	const struct rblk_disk *disk = module->disks[0].disk;
-	struct sim_disk_view view;
-
-	for (unsigned int turns = 0; turns < SIZE_TURNS;) {
-		sim_disk_look(disk, &view);
-		turns += view.ready && view.state == CORE_SESSION_LIVE;
-		if (disks_failed(module))
-			return false;
-		if (unknown_handles(module) <= sim_disk_opens_lost(disk))
-			return true;
-		module_wait(module, SIM_MS);
-	}
-	sim_fail("%s: %u handles that no disk has are open at the target, and %u OPENs were lost", module->actor.name,
-		 unknown_handles(module), sim_disk_opens_lost(disk));
 }
 
 static bool disk_verify(struct sim_module *module, struct sim_module_disk *disk)
@@ -373,7 +384,7 @@ static bool module_verify(struct sim_module *module)
 		if (!disk_verify(module, &module->disks[i]) ||
 		    !disk_settles(module, &module->disks[i]))
 			return false;
-	return !module->refused && handles_settle(module);
+	return !module->refused && handles_settle(module, module->disks[0].disk);
 }
 
 static void module_run(void *arg)

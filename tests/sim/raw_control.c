@@ -9,6 +9,7 @@
 #include <string.h>
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
@@ -23,6 +24,20 @@ void sim_control_fail(const struct sim_control *control, const char *what)
 
 /* -- answers ------------------------------------------------------------------------------- */
 
+/* Its handle is, and has not been opened again. */
+static void check_closed(const struct sim_control *control)
+{
+	uint32_t handles[SIM_WHITEBOX_HANDLES];
+	unsigned int count;
+
+	if (control->epoch != control->raw->epoch)
+		return;
+	count = sim_whitebox_handles(control->raw->host, control->raw->session_id, control->epoch, handles);
+	for (unsigned int i = 0; i < count && i < SIM_WHITEBOX_HANDLES; i++)
+		if (handles[i] == control->handle)
+			sim_control_fail(control, "a handle is open that was closed");
+}
+
 static void open_done(struct sim_control *control, uint16_t status)
 {
 	struct sim_raw_initiator *raw = control->raw;
@@ -36,9 +51,13 @@ static void open_done(struct sim_control *control, uint16_t status)
 	if (status)
 		return;
 	if (rblk_check_volume(volume, sizeof(*volume), RBLK_FEATURES_ALL) ||
-	    rblk_le32(volume->handle) != (uint32_t)rblk_le64(control->order.answer.result))
+	    volume->handle != control->order.command.volume)
 		sim_control_fail(control, "a report that makes no sense");
-	raw->handle = rblk_le32(volume->handle);
+	if (control->closed)
+		check_closed(control);
+	if (rblk_le32(volume->handle) != raw->wanted)
+		return;
+	raw->handle = raw->wanted;
 	raw->blocks = rblk_le64(volume->blocks);
 	raw->block_bytes = rblk_le32(volume->block_bytes);
 	raw->volume_flags = rblk_le32(volume->flags);
@@ -107,10 +126,14 @@ static void close_done(struct sim_control *control, const struct sim_wire_connec
 
 		if (request->state == SIM_RAW_REQUEST_SENT && request->order.connection == connection &&
 		    !request->order.answered &&
-		    request->order.command.volume == control->order.command.volume &&
+		    rblk_le32(request->order.command.volume) == control->handle &&
 		    (int32_t)(request->order.sequence - control->order.sequence) < 0)
 			sim_control_fail(control, "answered, and the handle is in use");
 	}
+	for (unsigned int i = 0; i < SIM_RAW_CONTROLS; i++)
+		raw->controls[i].closed |= raw->controls[i].order.command.opcode == RBLK_OP_OPEN &&
+					   raw->controls[i].handle == control->handle;
+	check_closed(control);
 }
 
 /* What it calls zero must have been that at some time since it was asked. */
@@ -281,6 +304,12 @@ static void raw_open(struct sim_raw_initiator *raw, struct sim_wire_connection *
 	}
 	control = sim_control_new(raw, connection, RBLK_OP_OPEN, SIM_ANSWERS_WELL | 1u << RBLK_E_NO_VOLUME);
 	if (control) {
+		if (raw->again)
+			sim_reached("raw", "OPEN of a handle that may be open", NULL);
+		raw->wanted = raw->again ? raw->again : ++raw->handles * RBLK_HANDLES_MAX + 1 + (uint32_t)sim_below(3);
+		raw->again = 0;
+		control->handle = raw->wanted;
+		control->order.command.volume = rblk_to_le32(raw->wanted);
 		open = control_payload(control, connection);
 		strcpy(open->name, raw->host->config.volumes[raw->volume].name);
 		sim_control_report(control, connection, sizeof(struct rblk_wire_volume));

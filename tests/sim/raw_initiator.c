@@ -310,6 +310,7 @@ void sim_raw_renew(struct sim_raw_initiator *raw)
 	raw->named = false;
 	raw->begun = false;
 	raw->handle = 0;
+	raw->again = 0;
 	raw->opening = false;
 	memset(raw->slots, 0, sizeof(raw->slots));
 	raw->slots[0].try_at_ns = sim_now_ns() + sim_below(SIM_MS);
@@ -427,6 +428,7 @@ static void raw_open(struct sim_raw_initiator *raw)
 	sim_raw_forget(raw);
 	raw->begun = false;
 	raw->handle = 0;
+	raw->again = 0;
 	raw->opening = false;
 	memset(raw->slots, 0, sizeof(raw->slots));
 }

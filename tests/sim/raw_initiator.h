@@ -96,7 +96,9 @@ struct sim_control {
 	uint16_t queue; /* by which it goes */
 	uint32_t incarnation;
 	uint32_t expected;	    /* bit per status that is an answer */
-	struct sim_opening opening; /* OPEN */
+	uint32_t handle;	    /* OPEN, CLOSE: which is to be open, or closed */
+	struct sim_opening opening; /* OPEN; and CLOSE of its handle was answered: */
+	bool closed;
 	struct sim_command *command; /* EXTENTS: the model's */
 	/* ABORT: of whom, and how that ended. */
 	struct sim_raw_request *victim;
@@ -168,6 +170,9 @@ struct sim_raw_initiator {
 	struct sim_raw_slot slots[SIM_RAW_QUEUES];
 
 	uint32_t handle; /* 0: not open */
+	uint32_t wanted; /* that the OPEN under way names; 0: none, or it is closed behind it */
+	uint32_t again;  /* that the next OPEN names, if it is not 0: it may be open */
+	uint32_t handles; /* so many were used */
 	unsigned int life; /* of the volume, when it was opened */
 	bool opening;
 	uint64_t open_at_ns;

@@ -3,6 +3,7 @@
  * What the raw initiator does that a well-behaved initiator would not do at this time, or would never do.
  * Called by raw_initiator.c, now and then.
  */
+#include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/random.h"
@@ -67,18 +68,28 @@ static void mischief_abort(struct sim_raw_initiator *raw, struct sim_wire_connec
 	sim_control_send(control, connection);
 }
 
+/* Of the open handle, or of one whose OPEN is under way, which is dropped then. */
 static void handle_close(struct sim_raw_initiator *raw)
 {
-	struct sim_wire_connection *connection = raw->handle ? sim_raw_live(raw, true) : NULL;
+	uint32_t handle = raw->handle ? raw->handle : raw->opening ? raw->wanted : 0;
+	struct sim_wire_connection *connection = handle ? sim_raw_live(raw, true) : NULL;
 	struct sim_control *control;
 
-	control = connection ? sim_control_new(raw, connection, RBLK_OP_CLOSE,
-					       SIM_ANSWERS_WELL | 1u << RBLK_E_NO_VOLUME)
-			     : NULL;
+	control = connection ? sim_control_new(raw, connection, RBLK_OP_CLOSE, SIM_ANSWERS_WELL) : NULL;
 	if (!control)
 		return;
-	control->order.command.volume = rblk_to_le32(raw->handle);
+	control->handle = handle;
+	/* Whatever the number says besides the slot. */
+	if (sim_chance(300000))
+		handle = RBLK_HANDLE_SLOT(handle);
+	control->order.command.volume = rblk_to_le32(handle);
+	for (unsigned int i = 0; i < SIM_RAW_CONTROLS; i++)
+		if (raw->controls[i].under_way && raw->controls[i].order.command.opcode == RBLK_OP_OPEN) {
+			raw->controls[i].expected |= 1u << RBLK_E_ABORTED;
+			sim_reached("raw", "CLOSE behind OPEN", NULL);
+		}
 	raw->handle = 0;
+	raw->wanted = 0;
 	sim_control_send(control, connection);
 }
 
@@ -114,6 +125,8 @@ static void mischief_reopen(struct sim_raw_initiator *raw)
 		sim_between(1, sim_chance(500000) ? 3 * sim_net.latency_max_ns : 5 * SIM_MS));
 	if (sim_chance(700000))
 		handle_close(raw);
+	else if (sim_chance(500000))
+		raw->again = raw->handle;
 	raw->handle = 0;
 	raw->open_at_ns = 0;
 	sim_raw_manage(raw);

@@ -6,6 +6,7 @@
 640874315	# bits that flipped in all four attempts of one WRITE
 640894927	# a condition that takes a lock missed its wake-up
 20499		# a COMPARE_AND_WRITE whose volume is fenced before its queue pair is drained
+22468		# the module closed the handle of a volume that was to come, and left that of the one that was replaced
 100006511	# a killed target that took a connection on its way out
 100010735	# a queue was lost again between its choice for a RESERVE and the sending
 300004319	# librblk reserved a volume that was gone

@@ -5,7 +5,7 @@
  * number of turns if it is never quiet. A barrier that is given up is freed when its last message is
  * back. An OPEN without memory for its barrier, or for itself, is answered NO_RESOURCES and leaves
  * nothing behind. One that is held waits for its barrier as long as that takes, and then for orphans for a
- * bounded time. Method: reactors made by the test, which delivers their messages itself, and
+ * bounded time; a CLOSE of its handle ends it. Method: reactors made by the test, which delivers their messages itself, and
  * memory that it counts and refuses.
  */
 #include "tests/unit/unit.h"
@@ -20,6 +20,7 @@
 #include "target/serve/session_command.h"
 
 #define REACTORS 2u
+#define HANDLE 1025u
 /* More turns than any reactor may take for its answer. */
 #define TURNS_MAX 1000u
 
@@ -324,6 +325,36 @@ static void an_open_waits_for_slow_reactors_and_then_for_orphans(void **state)
 	tgt_orphans_end(&open_.volume.orphans, orphan);
 }
 
+static void a_close_ends_an_open_that_waits(void **state)
+{
+	struct rblk_wire_open wire = {.name = "v"};
+	struct tgt_reactor *reactor = &rig->reactors[0];
+	const struct tgt_arguments arguments = {
+		.capsule = (const char *)&wire, .capsule_bytes = sizeof(wire), .volume = HANDLE};
+	struct tgt_session session = {.reactor = reactor}, other = {.reactor = reactor};
+	struct tgt_queue queue = {.io_queue.loop = &reactor->loop, .session = &session};
+	struct tgt_request request = {.io_queue = &queue.io_queue};
+
+	(void)state;
+	memset(&open_, 0, sizeof(open_));
+	open_.may_hold = true;
+	assert_int_equal(tgt_open_begin(&request, &arguments), TGT_UNANSWERED);
+	tgt_open_drop(&session, HANDLE + 1);
+	tgt_open_drop(&other, HANDLE);
+	assert_int_equal(open_.completed, 0);
+	tgt_open_drop(&session, HANDLE);
+	assert_int_equal(open_.completed, 1);
+	assert_int_equal(open_.status, RBLK_E_ABORTED);
+	assert_int_equal(open_.references, 0);
+	assert_true(TAILQ_EMPTY(&reactor->pending));
+	for (unsigned int i = 0; i < 3; i++)
+		turn(0, 0);
+	for (unsigned int i = 0; i < 2; i++)
+		turn(1, 0);
+	turn(0, 0);
+	assert_int_equal(allocated, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +369,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			an_open_waits_for_slow_reactors_and_then_for_orphans, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_close_ends_an_open_that_waits, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

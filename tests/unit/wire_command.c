@@ -42,7 +42,7 @@ static const struct row {
 	  false, true, RBLK_DATA_TO_INITIATOR },
 	{ RBLK_OP_LIST, 0, RBLK_CMD_INVALIDATE, REPORT, 192, 7, 0, false, false, true,
 	  RBLK_DATA_TO_INITIATOR },
-	{ RBLK_OP_OPEN, RBLK_CMD_CAPSULE, RBLK_CMD_INVALIDATE, BOTH, 192, 0, 0, false, false, true,
+	{ RBLK_OP_OPEN, RBLK_CMD_CAPSULE, RBLK_CMD_INVALIDATE, BOTH, 192, 0, 0, true, false, true,
 	  RBLK_DATA_TO_INITIATOR },
 	{ RBLK_OP_CLOSE, 0, 0, NO_DATA, 0, 0, 0, true, false, true, RBLK_DATA_NONE },
 	{ RBLK_OP_FENCE, 0, 0, NO_DATA, 0, 1, 3, false, false, true, RBLK_DATA_NONE },

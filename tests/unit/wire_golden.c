@@ -12,7 +12,7 @@ static void login_bytes(void **state)
 {
 	static const u8 golden[56] = {
 		'r',  'b',  'l',  'k',                          /* magic */
-		0x01, 0x00,                                     /* version */
+		0x02, 0x00,                                     /* version */
 		0x02, 0x00,                                     /* queue_index */
 		0x14, 0x13, 0x12, 0x11,                         /* incarnation */
 		0xef, 0x00, 0x00, 0x00,                         /* features */
@@ -27,7 +27,7 @@ static void login_bytes(void **state)
 	};
 	struct rblk_wire_login login = {
 		.magic = rblk_to_le32(RBLK_MAGIC),
-		.version = rblk_to_le16(1),
+		.version = rblk_to_le16(2),
 		.queue_index = rblk_to_le16(2),
 		.incarnation = rblk_to_le32(0x11121314),
 		.features = rblk_to_le32(RBLK_FEATURES_ALL),

@@ -95,7 +95,7 @@ static void login_version_before_length(void **state)
 {
 	struct rblk_wire_login login = valid_login();
 
-	login.version = rblk_to_le16(2);
+	login.version = rblk_to_le16(RBLK_PROTOCOL_VERSION + 1);
 	assert_int_equal(rblk_check_login(&login, 6), RBLK_WIRE_VERSION);
 	assert_int_equal(rblk_check_login(&login, 5), RBLK_WIRE_SHORT);
 }
@@ -104,7 +104,7 @@ static void login_fields(void **state)
 {
 	assert_int_equal(LOGIN(magic = rblk_to_le32(RBLK_MAGIC ^ 1)), RBLK_WIRE_MAGIC);
 	assert_int_equal(LOGIN(version = rblk_to_le16(0)), RBLK_WIRE_VERSION);
-	assert_int_equal(LOGIN(version = rblk_to_le16(2)), RBLK_WIRE_VERSION);
+	assert_int_equal(LOGIN(version = rblk_to_le16(RBLK_PROTOCOL_VERSION + 1)), RBLK_WIRE_VERSION);
 	assert_int_equal(LOGIN(reserved[0] = 1), RBLK_WIRE_RESERVED);
 	assert_int_equal(LOGIN(reserved[3] = 1), RBLK_WIRE_RESERVED);
 	assert_int_equal(LOGIN(session_id[15] = 0), RBLK_WIRE_SESSION_ID);
@@ -161,7 +161,7 @@ static void accept_valid_and_length(void **state)
 static void accept_fields(void **state)
 {
 	assert_int_equal(ACCEPT(magic = 0), RBLK_WIRE_MAGIC);
-	assert_int_equal(ACCEPT(version = rblk_to_le16(2)), RBLK_WIRE_VERSION);
+	assert_int_equal(ACCEPT(version = rblk_to_le16(RBLK_PROTOCOL_VERSION + 1)), RBLK_WIRE_VERSION);
 	assert_int_equal(ACCEPT(reserved[1] = 1), RBLK_WIRE_RESERVED);
 	assert_int_equal(ACCEPT(features = rblk_to_le32(RBLK_FEATURES_ALL)), RBLK_WIRE_OK);
 	assert_int_equal(ACCEPT(features = rblk_to_le32(RBLK_FEATURES_ALL + 1)),
@@ -216,7 +216,7 @@ static void reject_of_another_version(void **state)
 {
 	struct rblk_wire_reject reject = valid_reject();
 
-	reject.version = rblk_to_le16(2);
+	reject.version = rblk_to_le16(RBLK_PROTOCOL_VERSION + 1);
 	reject.reason = rblk_to_le16(RBLK_REJECT_MAX);
 	reject.reserved[0] = 1;
 	assert_int_equal(rblk_check_reject(&reject, sizeof(reject)), RBLK_WIRE_OK);

@@ -174,7 +174,7 @@ static void capsule_tiled_by_several(void **state)
 	open = put_read(capsule, 2);
 	open->opcode = RBLK_OP_OPEN;
 	open->flags = RBLK_CMD_CAPSULE;
-	open->volume = open->blocks = 0;
+	open->blocks = 0;
 	open->argument = rblk_to_le64(512);
 	put_write(capsule, 3, 1024, 1024);
 	assert_int_equal(check(length), RBLK_WIRE_OK);

@@ -18,7 +18,7 @@ json() { jq -e "$1" /tmp/out > /dev/null || lab_fail "not so: $1"; }
 # found: datagrams may be lost, the limits may not allow an answer at once, and emulated machines are slow.
 found() { "$RBLK" discover --json --over rdma --time 3s > /tmp/out 2> /tmp/err && jq -e '.targets | length > 0' /tmp/out; }
 is_storage1='.errors == [] and (.targets | length) == 1 and (.targets[0] | .target_name == "storage1" and
-	.protocol == 1 and .interface == "eth0" and .over == ["rdma"] and
+	.protocol == 2 and .interface == "eth0" and .over == ["rdma"] and
 	(.portals | sort) == ["rblk://10.9.0.1:4430", "rblk://[fd09::1]:4430"])'
 
 lab_link_up
@@ -30,7 +30,7 @@ run 0 discover --json --over udp --time 500ms
 json '.targets == []'
 by_name() { "$RBLK" discover --time 3s storage1 > /tmp/out 2> /tmp/err; }
 lab_wait 20 by_name || lab_fail "not found by its name"
-grep -qE '^storage1 +rblk://10\.9\.0\.1:4430 +1 +eth0 +rdma$' /tmp/out || lab_fail "the table"
+grep -qE '^storage1 +rblk://10\.9\.0\.1:4430 +2 +eth0 +rdma$' /tmp/out || lab_fail "the table"
 run 1 discover --over rdma --time 500ms storage2
 attach() { "$RBLK" attach --volatile --discover storage1 ram > /tmp/out 2> /tmp/err; }
 lab_wait 20 attach || lab_fail "attach"

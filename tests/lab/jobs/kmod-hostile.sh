@@ -75,7 +75,7 @@ lab_link_up
 lab_kmod_load
 
 # A login that is refused: the target's reason, whichever queue it meets.
-refused reject-version 'queue 0: login refused: protocol 1, this target speaks 7'
+refused reject-version 'queue 0: login refused: protocol 2, this target speaks 7'
 refused reject-denied 'queue 0: login refused: the target does not allow this address or initiator'
 refused reject-queues 'queue 0: login refused: more queues than the target allows (1)'
 refused reject-unknown 'queue 0: login refused: unknown reason (99)'

@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include "kmod/call.h"
-#include "kmod/closing.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"
@@ -286,45 +285,6 @@ bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other, bool 
 
 /* -- session commands --------------------------------------------------------------------------------- */
 
-/* So many OPENs of this epoch of a session, the last that has sent one, have got no answer. */
-static struct {
-	u8 session[16];
-	u64 epoch;
-	unsigned int lost;
-} opens;
-
-static void open_ended(const struct rblk_queue *queue, const struct rblk_session_command *sc, int error)
-{
-	const u8 *session = queue->session->session_id;
-
-	if (memcmp(opens.session, session, sizeof(opens.session)) || opens.epoch != sc->epoch)
-		opens.lost = 0;
-	memcpy(opens.session, session, sizeof(opens.session));
-	opens.epoch = sc->epoch;
-	opens.lost += error && !sc->status && error != -EBUSY && !sc->was_left;
-}
-
-/* Of one that was left. */
-void sim_seen_left_open(const struct rblk_call *call, unsigned long long epoch)
-{
-	struct rblk_session_command sc = { .epoch = epoch, .status = call->command.status };
-
-	sim_reached("point", "left_open", NULL);
-	open_ended(call->command.queue, &sc, call->command.error);
-	if (!call->command.error && !call->command.status)
-		sim_reached("module", "an OPEN that was left opens a handle", NULL);
-}
-
-unsigned int sim_disk_opens_lost(const struct rblk_disk *disk)
-{
-	const struct rblk_session *session = disk->session;
-
-	return session->core.epoch == opens.epoch &&
-			       !memcmp(session->session_id, opens.session, sizeof(opens.session))
-		       ? opens.lost
-		       : 0;
-}
-
 uint32_t sim_disk_open_late;
 
 /* Of a disk that is attached: it waits for that. */
@@ -401,8 +361,6 @@ int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *
 	if (sc->opcode == RBLK_OP_RESERVE || sc->opcode == RBLK_OP_RESERVATIONS)
 		return sim_reserve_run(queue, sc, timeout_ms);
 	error = __real_rblk_call_run(queue, sc, timeout_ms);
-	if (sc->opcode == RBLK_OP_OPEN)
-		open_ended(queue, sc, error);
 	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->was_left && error != -EBUSY)
 		sim_reached("module", "a CLOSE is lost", NULL);
 	/* Whoever waits for the answer is late. */

@@ -155,6 +155,8 @@ int ida_alloc_max(struct ida *ida, unsigned int most, gfp_t gfp);
 #define test_bit(bit, map) ((map)[(bit) / 64] >> (bit) % 64 & 1)
 #define __set_bit(bit, map) ((void)((map)[(bit) / 64] |= 1ul << (bit) % 64))
 #define __clear_bit(bit, map) ((void)((map)[(bit) / 64] &= ~(1ul << (bit) % 64)))
+#define set_bit(bit, map) __set_bit(bit, map)
+#define clear_bit(bit, map) __clear_bit(bit, map)
 static inline bool __test_and_set_bit(unsigned long bit, unsigned long *map)
 {
 	bool was = test_bit(bit, map);

@@ -80,8 +80,6 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view);
 void sim_disk_session(const struct rblk_disk *disk, uint8_t id[16], uint64_t *epoch);
 /* Is that the handle of one of its session's disks, whose volume is open? */
 bool sim_disk_session_has(const struct rblk_disk *disk, uint32_t handle);
-/* So many OPENs of its session's epoch have got no answer: each may have left a handle that nobody knows. */
-unsigned int sim_disk_opens_lost(const struct rblk_disk *disk);
 /* For coverage: what do its session's requests wait for now? */
 void sim_disk_sample(const struct rblk_disk *disk);
 /* Any one of its session's. */
