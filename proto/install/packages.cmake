@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Packages of what is installed: each install() names, as its COMPONENT, the package that it belongs to. The rooms
-# describe their packages in install/packages.cmake, with rblk_package(). Packages are made for the prefix /usr by a
-# build of their own, with Debian's compiler flags: the target `packages` configures it (RBLK_PACKAGING=ON), builds it
-# and runs CPack. The packages are then in packages/ of the build folder.
-option(RBLK_PACKAGING "This is the build of the target `packages`: installed files are those of packages" OFF)
+# describe their packages in install/packages.cmake, with rblk_package(). Packages are made for the prefix /usr, with
+# Debian's compiler flags (flags.cmake): a build with RBLK_PACKAGING=ON is one. Its target `packages` runs CPack on what is
+# built; that of any other build makes such a build first, and packs for rpm, too. The packages are then in packages/ of the
+# build folder.
 set(RBLK_PACKAGE_FORMAT DEB CACHE STRING "With RBLK_PACKAGING: DEB or RPM")
 set(RBLK_REVISION 1 CACHE STRING "The packages' revision")
 # Packages need an address; whoever gives them to others sets his own. This one cannot be mistaken for anybody's (RFC 2606).
@@ -24,6 +24,9 @@ if(NOT RBLK_SCDOC)
 endif()
 find_program(RBLK_GZIP gzip REQUIRED)
 set(RBLK_PACKAGES "")
+set(RBLK_PACKAGE_FOLDER ${PROJECT_BINARY_DIR}/packages CACHE PATH "Where the packages are made")
+execute_process(COMMAND sh -c "date -d \"$(sed -n '/^ -- .*@  /{s///p;q}' changelog.in)\" +%s" WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR}
+	OUTPUT_VARIABLE release_time OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(changelog ${CMAKE_CURRENT_BINARY_DIR}/changelog)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/changelog.in ${changelog} @ONLY)
 execute_process(COMMAND ${RBLK_GZIP} -9 -n -c ${changelog} OUTPUT_FILE ${changelog}.gz COMMAND_ERROR_IS_FATAL ANY)
@@ -113,7 +116,10 @@ set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_PACKAGE_NAME rblk)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "${RBLK_CONTACT}")
-set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/..)
+set(CPACK_PACKAGE_DIRECTORY ${RBLK_PACKAGE_FOLDER})
+# Tar's times are those of the release, wherever and whenever it is packed.
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_BINARY_DIR}/release-time.cmake)
+file(WRITE ${CPACK_PROJECT_CONFIG_FILE} "set(ENV{SOURCE_DATE_EPOCH} ${release_time})\n")
 # What is installed has absolute paths, too (/etc).
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
@@ -151,3 +157,7 @@ set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /etc /usr/sbin /usr/include /u
 	/usr/share/man /usr/share/man/man1 /usr/share/man/man3 /usr/share/man/man5 /usr/share/man/man7 /usr/share/man/man8
 	/usr/src)
 include(CPack)
+add_custom_target(packages USES_TERMINAL VERBATIM
+	COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target all
+	COMMAND ${CMAKE_CPACK_COMMAND} -G ${RBLK_PACKAGE_FORMAT}
+	COMMAND ${CMAKE_COMMAND} -E rm -rf ${RBLK_PACKAGE_FOLDER}/_CPack_Packages)
