@@ -7,6 +7,7 @@
 #include "target/base/daemon_event.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,6 +208,13 @@ static void event_keep(const struct tgt_daemon_event_about *about, enum tgt_log_
 	pthread_mutex_unlock(&events.lock);
 }
 
+static _Atomic bool journaled;
+
+void tgt_daemon_events_journaled(bool are)
+{
+	atomic_store(&journaled, are);
+}
+
 /* said: NULL: the log's line is the event's, too. */
 static void event_tell(const char *said, const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit,
 		       enum tgt_log_level level, const char *format, va_list args)
@@ -214,7 +222,12 @@ static void event_tell(const char *said, const struct tgt_daemon_event_about *ab
 	char message[1024];
 
 	vsnprintf(message, sizeof(message), format, args);
-	if (limit)
+	/* The line that it is in the journal is the event itself. */
+	if (atomic_load(&journaled) && said)
+		tgt_log(TGT_LOG_DEBUG, "%s", message);
+	else if (atomic_load(&journaled))
+		;
+	else if (limit)
 		tgt_log_limited(limit, level, "%s", message);
 	else
 		tgt_log(level, "%s", message);

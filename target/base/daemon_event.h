@@ -60,6 +60,8 @@ struct tgt_daemon_event {
 	char message[448];
 };
 
+/* True: who has the journal send events, so they are no lines of the log, too, which goes there. */
+void tgt_daemon_events_journaled(bool are);
 /* Logs the message, too; limit (NULL: none) is that line's. */
 void tgt_daemon_event(const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit,
 		      enum tgt_log_level level, const char *format, ...)

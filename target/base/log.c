@@ -54,7 +54,7 @@ bool tgt_log_level_find(const char *name, enum tgt_log_level *level)
  * JOURNAL_STREAM has the device and inode of the journal's pipe: only if stderr is still that pipe
  * does the journal read a "<6>" prefix as a priority.
  */
-static bool stderr_is_journal(void)
+bool tgt_log_is_journal(void)
 {
 	static _Atomic int known; /* 0: not looked yet, 1: no, 2: yes */
 	int answer = atomic_load_explicit(&known, memory_order_relaxed);
@@ -79,7 +79,7 @@ log_write(enum tgt_log_level level, unsigned int dropped, const char *format, va
 	char line[TGT_LOG_LINE_BYTES];
 	int length, more;
 
-	if (stderr_is_journal())
+	if (tgt_log_is_journal())
 		length = snprintf(line, sizeof(line), "<%d>", (int)level);
 	else
 		length = snprintf(line, sizeof(line), "rblkd: ");

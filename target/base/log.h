@@ -18,6 +18,8 @@ enum tgt_log_level tgt_log_get_level(void);
 const char *tgt_log_level_name(enum tgt_log_level level);
 /* False: no level has that name. */
 bool tgt_log_level_find(const char *name, enum tgt_log_level *level);
+/* Standard error is systemd's journal. */
+bool tgt_log_is_journal(void);
 void tgt_log(enum tgt_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

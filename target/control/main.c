@@ -45,6 +45,7 @@
 #include "target/serve/status.h"
 #include "target/store/volume.h"
 #include "target/watch/discovery.h"
+#include "target/watch/journal.h"
 #include "target/watch/users.h"
 #include "target/watch/watch.h"
 #ifdef RBLK_FAULTS
@@ -269,6 +270,8 @@ static int daemon_start(struct daemon *daemon, char *error)
 	int status;
 
 	tgt_process_raise_limits();
+	/* Each is a line of the journal by itself, and not once more in the log that goes there, too. */
+	tgt_daemon_events_journaled(tgt_log_is_journal() && strcmp(daemon->config.journal, "none"));
 	status = volumes_open(daemon, error);
 	if (status < 0)
 		return status;
@@ -500,11 +503,24 @@ static void end_now(void)
 	_exit(EXIT_FAILURE);
 }
 
+/* A start that failed has no watch, which sends events to the journal. */
+static void events_flush(const struct daemon *daemon)
+{
+	struct tgt_journal journal;
+
+	tgt_daemon_events_journaled(false);
+	if (!daemon->watch && tgt_journal_init(&journal, daemon->config.journal)) {
+		tgt_journal_step(&journal);
+		tgt_journal_fini(&journal);
+	}
+}
+
 static int daemon_run(struct daemon *daemon)
 {
 	char error[TGT_ERROR_BYTES], words[STATUS_BYTES];
 
 	if (daemon_start(daemon, error) < 0) {
+		events_flush(daemon);
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		tgt_reactors_call(daemon->reactors, daemon->reactor_count, tgt_reactor_drain, NULL);
 		end_within(daemon);

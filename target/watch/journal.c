@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "target/base/log.h"
 #include "target/watch/daemon_events.h"
 
 bool tgt_journal_init(struct tgt_journal *journal, const char *path)
@@ -40,7 +41,8 @@ static char *journal_fields(const struct tgt_daemon_event *event, size_t *bytes)
 	FILE *out = line ? open_memstream(&fields, bytes) : NULL;
 
 	if (out) {
-		field(out, "MESSAGE", line);
+		field(out, "MESSAGE", event->message);
+		field(out, "RBLK_JSON", line);
 		field(out, "MESSAGE_ID", tgt_daemon_event_id(event->kind));
 		fprintf(out, "PRIORITY=%d\nSYSLOG_IDENTIFIER=rblkd\n", (int)event->level);
 		field(out, "RBLK_EVENT", tgt_daemon_event_name(event->kind));
@@ -64,13 +66,16 @@ static bool journal_send(struct tgt_journal *journal, const struct tgt_daemon_ev
 {
 	size_t bytes = 0;
 	char *fields = journal_fields(event, &bytes);
-	bool full;
+	bool sent, full;
 
 	if (!fields)
 		return true;
-	full = sendto(journal->fd, fields, bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
-		      (const struct sockaddr *)&journal->address, sizeof(journal->address)) < 0 &&
-	       (errno == EAGAIN || errno == ENOBUFS);
+	sent = sendto(journal->fd, fields, bytes, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&journal->address,
+		      sizeof(journal->address)) >= 0;
+	full = !sent && (errno == EAGAIN || errno == ENOBUFS);
+	/* It is nowhere else then. */
+	if (!sent && !full && tgt_log_is_journal())
+		tgt_log(event->level, "%s", event->message);
 	free(fields);
 	return !full;
 }

@@ -38,10 +38,10 @@ wait_for "the session's end" ended
 # A sentence for people; the log has what developers ask for.
 is 'any(.event == "session_ended" and .initiator == "writer" and (.message | test("^writer wrote 0 B, read [0-9]+ B in [0-9]+ s \\(session [0-9]+, 127\\.0\\.0\\.1:[0-9]+\\)$")))'
 log_has ' messages a command (in '
-# The same in the journal, with the line as JSON.
+# The same in the journal, in words and as JSON.
 io() { entry RBLK_EVENT=io_failed RBLK_VOLUME=disk ERRNO=5 PRIORITY=3 SYSLOG_IDENTIFIER=rblkd; }
 wait_for "the journal's entry" io
-sed -n '/^MESSAGE=/{s///p;q}' "$scratch/all" > "$scratch/out"
+sed -n '/^RBLK_JSON=/{s///p;q}' "$scratch/all" > "$scratch/out"
 json_is '.event == "io_failed" and .volume == "disk" and .errno == 5'
 grep -qE '^MESSAGE_ID=[0-9a-f]{32}$' "$scratch/all" || fail "no MESSAGE_ID"
 named() { entry RBLK_EVENT=session_named RBLK_INITIATOR=writer PRIORITY=6; }
@@ -143,7 +143,7 @@ is 'length > 15'
 last=$(events '.[-1].number' && cat "$scratch/json")
 kill -CONT $journal
 sent() {
-	tail -c +$((skip + 1)) "$scratch/entries" | sed -n 's/^MESSAGE=//p' > "$scratch/sent"
+	tail -c +$((skip + 1)) "$scratch/entries" | sed -n 's/^RBLK_JSON=//p' > "$scratch/sent"
 	jq -e -s "length >= $last and [.[].number] == [range(1; length + 1)]" "$scratch/sent" > /dev/null
 }
 wait_for "all in the journal" sent
@@ -187,7 +187,20 @@ found() { journalctl -q -D "$scratch"/run/log/journal/* -o json "$@" > "$scratch
 wait_for "the failure" found RBLK_EVENT=io_failed RBLK_VOLUME=disk ERRNO=5 PRIORITY=3
 head -n 1 "$scratch/out" > "$scratch/entry"
 mv "$scratch/entry" "$scratch/out"
-json_is '.SYSLOG_IDENTIFIER == "rblkd" and ._COMM == "rblkd" and (.MESSAGE | fromjson | .event == "io_failed" and .volume == "disk")'
+json_is '.SYSLOG_IDENTIFIER == "rblkd" and ._COMM == "rblkd" and (.MESSAGE | contains("disk")) and (.RBLK_JSON | fromjson | .event == "io_failed" and .volume == "disk")'
 # As the manual says: one field with several values is any of them.
 wait_for "who it was" found RBLK_EVENT=session_named RBLK_EVENT=refused RBLK_INITIATOR=unlucky
 target_stop
+# With its log there, too, each event is one entry.
+printf '#!/bin/sh\nexec unshare -m sh -c '"'"'mount --bind "$0/run" /run && exec systemd-cat --level-prefix=yes "$@"'"'"' "%s" "%s" "$@"\n' \
+	"$scratch" "$RBLKD" > "$scratch/rblkd"
+chmod +x "$scratch/rblkd"
+"$scratch/rblkd" --listen rblk+tcp://127.0.0.1:0 --state-dir none --reservations-dir none --control-socket "$scratch/twice" \
+	--memory once=1M &
+target_pid=$! target_was=$!
+twice() { "$RBLKCTL" status --socket "$scratch/twice" > "$scratch/out" 2>&1; }
+wait_for "the daemon whose log is the journal" twice
+target_stop
+wait_for "the drain" found RBLK_EVENT=draining "_PID=$target_was"
+found "_PID=$target_was"
+[ "$(jq -r .MESSAGE "$scratch/out" | grep -c '^ready: ')" = 1 ] || fail "an event twice, or not at all"
