@@ -193,7 +193,9 @@ static void open_send(struct ini_again *again);
 
 int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *arg)
 {
-	return close_handle(volume->session, volume->handle, done, arg);
+	const struct rblk_wire_command command = {.opcode = RBLK_OP_CLOSE, .volume = rblk_to_le32(volume->handle)};
+
+	return ini_control_start(volume->session, &command, NULL, 0, 0, done, arg, NULL);
 }
 
 static void open_done(void *arg, const struct rblk_result *result)
@@ -388,10 +390,7 @@ static void close_done(void *arg, const struct rblk_result *result)
 
 static int close_start(struct ini_change *close)
 {
-	const struct rblk_wire_command command = {.opcode = RBLK_OP_CLOSE,
-						  .volume = rblk_to_le32(close->volume->handle)};
-
-	return ini_control_start(close->volume->session, &command, NULL, 0, 0, close_done, close, NULL);
+	return ini_volume_send_close(close->volume, close_done, close);
 }
 
 static void close_send(struct ini_again *again)
