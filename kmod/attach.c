@@ -8,7 +8,6 @@
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
-#include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
@@ -193,6 +192,13 @@ static int rblk_attach_make_disk(struct rblk_disk *disk, char *text)
 	return error;
 }
 
+static void rblk_attach_recheck(struct rblk_disk *disk)
+{
+	spin_lock_irq(&disk->session->core_lock);
+	rblk_volume_recheck(disk);
+	spin_unlock_irq(&disk->session->core_lock);
+}
+
 /* The disk becomes visible. */
 static int rblk_attach_add_disk(struct rblk_disk *disk, char *text)
 {
@@ -203,7 +209,7 @@ static int rblk_attach_add_disk(struct rblk_disk *disk, char *text)
 			  error);
 	/* An event that came before was only confirmed. */
 	else if (READ_ONCE(disk->session->event_seen))
-		rblk_volume_recheck(disk);
+		rblk_attach_recheck(disk);
 	return error;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The session's own commands; see call.h. A reserved tag is a caller's from reserve to unreserve;
- * that of a command that was left stays taken until its end, since the answer may still come.
+ * The session's own commands; see call.h. A reserved tag is taken, and its command on the queue, at
+ * once, under queue->lock: so a queue that is down has none that is still to come. It stays taken
+ * until the command's end.
  */
 #include "kmod/call.h"
 #include "kmod/session.h"
@@ -10,50 +11,49 @@
 #include "kmod/queue.h"
 #include "proto/wire/wire_names.h"
 
+/* Whoever waits for the end of a command; on its stack, and queue->lock's until `finished`. */
+struct rblk_call_waiter {
+	struct rblk_session_command *sc;
+	int error;
+	bool finished; /* stored with release, last */
+};
+
+static void rblk_call_tell(const struct rblk_call *call, struct rblk_call_waiter *waiter)
+{
+	const struct rblk_command *command = &call->command;
+	struct rblk_session_command *sc = waiter->sc;
+
+	lockdep_assert_held(&command->queue->lock);
+	waiter->error = command->error;
+	if (!command->error) {
+		sc->status = command->status;
+		sc->denied = sc->status == RBLK_E_DENIED ? command->detail : RBLK_DENIED_UNSAID;
+		waiter->error = rblk_status_errno(command->status);
+	}
+	if (!waiter->error && sc->report_bytes)
+		memcpy(sc->report, rblk_call_report(call), sc->report_bytes);
+	smp_store_release(&waiter->finished, true);
+}
+
 void rblk_call_finish(struct rblk_call *call)
 {
 	struct rblk_queue *queue = call->command.queue;
-	rblk_left_fn left;
+	struct rblk_session *session = queue->session;
+	struct rblk_call_waiter *waiter;
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	left = call->left;
-	/* From then on the waiter owns the command. */
-	smp_store_release(&call->finished, true);
+	waiter = call->waiter;
+	if (waiter)
+		rblk_call_tell(call, waiter);
 	spin_unlock_irqrestore(&queue->lock, flags);
-	if (left) {
-		left(queue->session, call, call->left_arg);
-		spin_lock_irqsave(&queue->lock, flags);
-		call->left = NULL;
-		__clear_bit(call - queue->reserved, &queue->reserved_used);
-		spin_unlock_irqrestore(&queue->lock, flags);
-		rblk_drive_kick(queue->session); /* another one may have waited for the tag */
-	}
-	wake_up_all(&queue->session->wait);
-}
-
-/*
- * The caller goes away, and the command stays outstanding: payload and report are in its slot.
- * False: it has ended, or is of a kind that is not left, because a target that lives answers it at
- * once.
- */
-static bool rblk_call_leave(struct rblk_call *call, struct rblk_session_command *sc)
-{
-	struct rblk_queue *queue = call->command.queue;
-	unsigned long flags;
-
+	if (!waiter && call->left)
+		call->left(session, call, call->left_arg);
 	spin_lock_irqsave(&queue->lock, flags);
-	sc->was_left = sc->left && !call->finished;
-	if (sc->was_left) {
-		call->left = sc->left;
-		call->left_arg = sc->left_arg;
-	}
+	__clear_bit(call - queue->reserved, &queue->reserved_used);
 	spin_unlock_irqrestore(&queue->lock, flags);
-	return sc->was_left;
-}
-
-void rblk_call_forget(struct rblk_session *session, const struct rblk_call *call, void *arg)
-{
+	rblk_drive_kick(session); /* another one may have waited for the tag */
+	wake_up_all(&session->wait);
 }
 
 void rblk_call_fail_all(struct rblk_queue *queue)
@@ -102,87 +102,27 @@ static unsigned int rblk_call_room(const struct rblk_queue *queue, u8 opcode)
 }
 
 /*
- * One that storage holds up, and that nobody waits for, keeps this one from being sent: an OPEN,
- * which the target answers BUSY after some seconds, only the next one of its volume.
+ * A CLOSE, RESERVE or RESERVATIONS that storage holds up, and that nobody waits for, keeps the next
+ * one of these from being sent, so that OPEN finds a tag; the target answers OPEN BUSY after some
+ * seconds, and CLOSE ends it.
  */
-static bool rblk_call_stuck(const struct rblk_call *call, const struct rblk_session_command *sc)
-{
-	u8 opcode = call->command.wire.opcode;
-	bool opens = opcode == RBLK_OP_OPEN;
-
-	if (!call->left || !rblk_call_waits_for_storage(opcode) ||
-	    opens != (sc->opcode == RBLK_OP_OPEN))
-		return false;
-	/* The name is in the payload. */
-	return !opens || !memcmp(rblk_memory_slot(call->command.queue, call->command.tag),
-				 sc->payload, sc->payload_bytes);
-}
-
-/*
- * Volumes that hang take one of the two tags for commands that wait for storage at most: other
- * disks' OPEN has the other.
- */
-static bool rblk_call_may_take(const struct rblk_queue *queue,
-			       const struct rblk_session_command *sc)
+static bool rblk_call_may_take(const struct rblk_queue *queue, u8 opcode)
 {
 	unsigned int i;
 
 	lockdep_assert_held(&queue->lock);
-	if (hweight_long(queue->reserved_used) > rblk_call_room(queue, sc->opcode))
+	if (hweight_long(queue->reserved_used) > rblk_call_room(queue, opcode))
 		return false;
-	for (i = 0; rblk_call_waits_for_storage(sc->opcode) && i < RBLK_RESERVED_TAGS; i++)
-		if (rblk_call_stuck(&queue->reserved[i], sc))
+	if (!rblk_call_waits_for_storage(opcode) || opcode == RBLK_OP_OPEN)
+		return true;
+	for_each_set_bit(i, &queue->reserved_used, RBLK_RESERVED_TAGS) {
+		const struct rblk_call *other = &queue->reserved[i];
+
+		if (!other->waiter && other->command.wire.opcode != RBLK_OP_OPEN &&
+		    rblk_call_waits_for_storage(other->command.wire.opcode))
 			return false;
+	}
 	return true;
-}
-
-/*
- * While it is held, the queue's memory stays: rblk_queue_stop() waits for rblk_call_unreserve().
- * Here alone a command comes to a connection whose target has not proven itself yet: a caller that
- * tries again may meet the next connection.
- */
-static struct rblk_call *rblk_call_reserve(struct rblk_queue *queue,
-					   const struct rblk_session_command *sc)
-{
-	struct rblk_call *call = ERR_PTR(-EBUSY);
-	unsigned long flags, bit;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	bit = find_first_zero_bit(&queue->reserved_used, RBLK_RESERVED_TAGS);
-	/* While it is up, its epoch stays; and it is not taken down while it has callers. */
-	if (queue->down || (sc->epoch && sc->epoch != queue->epoch) ||
-	    (!queue->proven && sc->opcode != RBLK_OP_AUTHENTICATE)) {
-		call = ERR_PTR(-ENOTCONN);
-	} else if (rblk_call_may_take(queue, sc)) {
-		__set_bit(bit, &queue->reserved_used);
-		queue->session_callers++;
-		call = &queue->reserved[bit];
-		call->fences_all = sc->opcode == RBLK_OP_FENCE && !sc->volume;
-		call->finished = false;
-		call->left = NULL;
-		call->timeout_ms = 0;
-	}
-	spin_unlock_irqrestore(&queue->lock, flags);
-	if (IS_ERR(call))
-		return call;
-	call->command.queue = queue;
-	INIT_LIST_HEAD(&call->command.entry);
-	return call;
-}
-
-/* `answered`: the tag may be used again. Otherwise its answer may still come. */
-static void rblk_call_unreserve(struct rblk_queue *queue, struct rblk_call *call, bool answered)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	if (answered) {
-		call->left = NULL;
-		__clear_bit(call - queue->reserved, &queue->reserved_used);
-	}
-	if (!--queue->session_callers)
-		wake_up(&queue->session_idle); /* under the lock: the waiter frees the queue */
-	spin_unlock_irqrestore(&queue->lock, flags);
 }
 
 /*
@@ -230,23 +170,6 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
 
-static long rblk_call_sleep(struct rblk_call *call, unsigned long timeout)
-{
-	struct rblk_queue *queue = call->command.queue;
-	unsigned long end = jiffies + timeout, slice = msecs_to_jiffies(RBLK_CALL_POLL_MS);
-	long left = 0;
-
-	if (!queue->polled)
-		return wait_event_killable_timeout(queue->session->wait,
-						   smp_load_acquire(&call->finished), timeout);
-	while (!left && (timeout == MAX_SCHEDULE_TIMEOUT || time_before(jiffies, end))) {
-		rblk_queue_poll(queue, NULL);
-		left = wait_event_killable_timeout(queue->session->wait,
-						   smp_load_acquire(&call->finished), slice);
-	}
-	return left;
-}
-
 /* A target that lives would have answered it. */
 static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned int timeout_ms)
 {
@@ -283,37 +206,47 @@ unsigned long rblk_call_late(struct rblk_queue *queue)
 	return next;
 }
 
-/* Until it has been answered, or cannot be any more. */
-static int rblk_call_wait(struct rblk_call *call, struct rblk_session_command *sc,
-			  unsigned int timeout_ms)
+/*
+ * Here alone a command comes to a connection whose target has not proven itself yet: whoever tries
+ * again may meet the next connection. While it is up, its epoch stays.
+ */
+static int rblk_call_check(const struct rblk_queue *queue, const struct rblk_session_command *sc)
 {
-	struct rblk_queue *queue = call->command.queue;
-	long left = rblk_call_sleep(call, timeout_ms == RBLK_CALL_FOREVER
-						  ? MAX_SCHEDULE_TIMEOUT
-						  : msecs_to_jiffies(timeout_ms));
-
-	if (left > 0)
-		return 0;
-	if (rblk_call_leave(call, sc))
-		return left < 0 ? -EINTR : -ETIMEDOUT;
-	if (smp_load_acquire(&call->finished))
-		return 0;
-	rblk_call_unanswered(queue, sc->opcode, timeout_ms);
-	return -ETIMEDOUT;
+	if (queue->down || (sc->epoch && sc->epoch != queue->epoch) ||
+	    (!queue->proven && sc->opcode != RBLK_OP_AUTHENTICATE))
+		return -ENOTCONN;
+	return rblk_call_may_take(queue, sc->opcode) ? 0 : -EBUSY;
 }
 
-/* On failure the call is not the caller's any more. */
-static int rblk_call_post(struct rblk_queue *queue, struct rblk_call *call,
-			  const struct rblk_session_command *sc)
+/* *call: only to be looked at by who holds a waiter that is not finished. */
+static int rblk_call_post(struct rblk_queue *queue, const struct rblk_session_command *sc,
+			  unsigned int timeout_ms, struct rblk_call_waiter *waiter,
+			  struct rblk_call **call)
 {
+	unsigned long flags, bit;
 	int error;
 
-	rblk_command_reset(&call->command, queue->credits + (call - queue->reserved), sc->opcode);
-	rblk_call_fill(&call->command, sc);
-	error = rblk_queue_add(queue, &call->command);
-	if (error)
-		rblk_call_unreserve(queue, call, true);
-	else
+	spin_lock_irqsave(&queue->lock, flags);
+	error = rblk_call_check(queue, sc);
+	if (!error) {
+		bit = find_first_zero_bit(&queue->reserved_used, RBLK_RESERVED_TAGS);
+		__set_bit(bit, &queue->reserved_used);
+		*call = &queue->reserved[bit];
+		**call = (struct rblk_call){
+			.command.queue = queue,
+			.fences_all = sc->opcode == RBLK_OP_FENCE && !sc->volume,
+			.waiter = waiter,
+			.left = sc->left,
+			.left_arg = sc->left_arg,
+			.timeout_ms = timeout_ms,
+			.end = jiffies + msecs_to_jiffies(timeout_ms),
+		};
+		rblk_command_reset(&(*call)->command, queue->credits + bit, sc->opcode);
+		rblk_call_fill(&(*call)->command, sc);
+		rblk_queue_add_locked(queue, &(*call)->command);
+	}
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (!error)
 		rblk_queue_kick_now(queue);
 	return error;
 }
@@ -321,48 +254,27 @@ static int rblk_call_post(struct rblk_queue *queue, struct rblk_call *call,
 int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
 		   unsigned int timeout_ms)
 {
-	struct rblk_call *call = rblk_call_reserve(queue, sc);
-	int error;
+	struct rblk_call *call;
 
-	if (IS_ERR(call))
-		return PTR_ERR(call);
-	call->left = sc->left;
-	call->left_arg = sc->left_arg;
-	call->timeout_ms = timeout_ms;
-	call->end = jiffies + msecs_to_jiffies(timeout_ms);
-	error = rblk_call_post(queue, call, sc);
-	if (!error)
-		rblk_call_unreserve(queue, call, false);
-	return error;
+	return rblk_call_post(queue, sc, timeout_ms, NULL, &call);
 }
 
-int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
-		  unsigned int timeout_ms)
+int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc)
 {
-	struct rblk_call *call = rblk_call_reserve(queue, sc);
-	struct rblk_command *command;
-	int error;
+	struct rblk_call_waiter waiter = { .sc = sc };
+	struct rblk_call *call;
+	unsigned long flags;
+	int error = rblk_call_post(queue, sc, 0, &waiter, &call);
 
-	if (IS_ERR(call))
-		return PTR_ERR(call);
-	error = rblk_call_post(queue, call, sc);
 	if (error)
 		return error;
-	error = rblk_call_wait(call, sc, timeout_ms);
+	error = wait_event_killable(queue->session->wait, smp_load_acquire(&waiter.finished));
 	if (error) {
-		rblk_call_unreserve(queue, call, false);
-		return error;
+		spin_lock_irqsave(&queue->lock, flags);
+		sc->was_left = !waiter.finished;
+		if (sc->was_left)
+			call->waiter = NULL;
+		spin_unlock_irqrestore(&queue->lock, flags);
 	}
-	command = &call->command;
-	error = command->error;
-	if (!error) {
-		sc->status = command->status;
-		sc->denied = sc->status == RBLK_E_DENIED ? command->detail : RBLK_DENIED_UNSAID;
-		sc->result = command->detail;
-		error = rblk_status_errno(command->status);
-	}
-	if (!error && sc->report_bytes)
-		memcpy(sc->report, rblk_call_report(call), sc->report_bytes);
-	rblk_call_unreserve(queue, call, true);
-	return error;
+	return sc->was_left ? -EINTR : waiter.error;
 }

@@ -392,7 +392,6 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	spin_lock_init(&queue->poll_lock);
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
-	init_waitqueue_head(&queue->session_idle);
 	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
 				  GFP_KERNEL);
 	queue->owners =
@@ -437,13 +436,6 @@ void rblk_queue_release_keys(struct rblk_queue *queue)
 void rblk_queue_release_hardware(struct rblk_queue *queue)
 {
 	rblk_queue_release_keys(queue);
-	/*
-	 * They read their slots, and may be a user's, who is slow. Nothing that they wait for is
-	 * outstanding.
-	 */
-	spin_lock_irq(&queue->lock);
-	wait_event_lock_irq(queue->session_idle, !queue->session_callers, queue->lock);
-	spin_unlock_irq(&queue->lock);
 	rblk_memory_destroy(queue);
 	rblk_ring_release(&queue->replies, queue->ibdev);
 	rblk_ring_release(&queue->descriptors, queue->ibdev);

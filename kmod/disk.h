@@ -16,7 +16,6 @@
 #include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/types.h>
-#include <linux/workqueue.h>
 
 #include "kmod/session.h"
 #include "proto/core/domain.h"
@@ -39,6 +38,22 @@ struct rblk_options {
 };
 
 struct rblk_durable;
+
+/* An OPEN of the disk's volume, and its answer (volume.c); core_lock. */
+struct rblk_opening {
+	bool due;         /* one is to be sent, from `at` on (jiffies) */
+	bool asks;        /* one was, and drive_work has not taken its answer */
+	bool answered;    /* that is here */
+	bool looks;       /* that one looks whether the open volume has changed */
+	u8 graces;        /* of RCU, since the volume is not open */
+	unsigned int tries; /* that have failed since then; drive_work */
+	unsigned long at;
+	u32 handle, changes; /* that it was sent with; session->changes then */
+	u64 epoch;
+	int error; /* there was no answer */
+	u16 status, denied;
+	struct rblk_wire_volume volume;
+};
 
 struct rblk_disk {
 	struct kref refs;
@@ -63,7 +78,7 @@ struct rblk_disk {
 	u32 handle; /* the disk's, open or not */
 	u64 epoch;  /* of the session, in which the handle was opened last; 0: never */
 	bool ready; /* the handle is open: commands may be sent */
-	bool gone;  /* the handle's volume was removed or replaced: open_work takes another */
+	bool gone;  /* the handle's volume was removed or replaced: the next OPEN takes another */
 	/*
 	 * the last epoch at whose target the volume cannot be used, another one than before;
 	 * core_lock
@@ -86,14 +101,13 @@ struct rblk_disk {
 	char reason[RBLK_TEXT_BYTES];
 	bool closed; /* it was ready, and will be again; core_lock */
 	unsigned long closed_since; /* jiffies: it is so since then; core_lock */
-	unsigned int open_tries;    /* open_work: since then */
 	struct rblk_durable *durable; /* durable.c: F7, of its volume; NULL until that is open */
 	struct core_durable_open part; /* its own there */
 	u8 cache_epoch[16]; /* of the handle; session->core_lock */
 
 	/*
-	 * As the target describes it, in the machine's byte order. open_work and refresh_work
-	 * change `blocks`, with opens_lock; open_work volume_flags, max_capsule_bytes and
+	 * As the target describes it, in the machine's byte order. drive_work changes `blocks`,
+	 * with opens_lock; and volume_flags, max_capsule_bytes and
 	 * max_discard_blocks, while nothing is sent.
 	 */
 	u32 block_bytes, volume_flags, max_io_bytes, max_capsule_bytes;
@@ -114,9 +128,10 @@ struct rblk_disk {
 	struct kernfs_node *state_node; /* sysfs's rblk/state, from `added` until detach */
 	struct dentry *debugfs;
 
-	struct delayed_work open_work;   /* volume.c: a new epoch, or the volume is gone */
-	struct delayed_work refresh_work; /* volume.c: the target said that the volume changed */
-	unsigned long refreshed;          /* jiffies: when that was looked at last */
+	struct rblk_opening opening;
+	int open_error;	      /* of the attach's OPEN; -EINPROGRESS: there is no answer yet; core_lock */
+	unsigned long first_by;	 /* jiffies: until then that is sent again; core_lock */
+	unsigned long refreshed; /* jiffies: when the open volume was looked at last; core_lock */
 };
 
 /* The disk of a request. */

@@ -10,7 +10,6 @@
 
 #include "kmod/disk.h"
 #include "kmod/blk_mq.h"
-#include "kmod/drive.h"
 #include "kmod/durable.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
@@ -79,7 +78,7 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	mutex_init(&disk->opens_lock);
 	mutex_init(&disk->reservation_lock);
 	get_random_bytes(&disk->attachment, sizeof(disk->attachment));
-	rblk_volume_init(disk);
+	disk->refreshed = jiffies;
 	error = rblk_disk_register(disk);
 	if (!error)
 		return disk;
@@ -110,8 +109,8 @@ void rblk_disk_leave(struct rblk_disk *disk)
 	if (list_is_singular(&session->disks))
 		rblk_mq_unshare(session);
 	mutex_unlock(&session->lifecycle);
-	/* The session no longer lists the disk, so nothing queues its works again. */
-	rblk_volume_stop(disk);
+	/* The session no longer lists the disk, so drive_work does not find it again. */
+	flush_work(&session->drive_work.work);
 }
 
 void rblk_disk_unregister(struct rblk_disk *disk)
@@ -285,7 +284,7 @@ unsigned long rblk_disk_late(struct rblk_session *session)
 	struct rblk_disk *disk;
 	unsigned long next;
 
-	/* One that leaves the session waits for us (rblk_volume_stop()). */
+	/* One that leaves the session waits for us (rblk_disk_leave()). */
 	while ((disk = rblk_disk_find_late(session, &next)))
 		rblk_disk_give_up(disk);
 	return next;

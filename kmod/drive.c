@@ -303,8 +303,6 @@ static void rblk_drive_state_changed(struct rblk_session *session)
 		}
 	}
 	spin_unlock_irq(&session->core_lock);
-	if (state == CORE_SESSION_LIVE)
-		mod_delayed_work(rblk_opens, &session->closes_work, 0);
 	if (failed)
 		rblk_waiting_sweep(session);
 	rblk_tell_state(session, state);
@@ -408,6 +406,7 @@ static void rblk_drive_work(struct work_struct *work)
 	wait = rblk_drive_leave(session);
 	wait = min(wait, rblk_waiting_send_due(session));
 	wait = min(wait, rblk_drive_calls(session));
+	wait = min(wait, rblk_volume_drive(session));
 	wait = min(wait, rblk_disk_late(session));
 	rblk_tell_loss(session);
 	rblk_drive_again(session, wait);

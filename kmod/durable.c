@@ -8,7 +8,6 @@
 
 #include "kmod/durable.h"
 #include "kmod/command.h"
-#include "kmod/module.h"
 #include "kmod/queue.h"
 #include "proto/wire/wire.h"
 

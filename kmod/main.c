@@ -13,7 +13,6 @@
 #include "kmod/module.h"
 
 struct workqueue_struct *rblk_workqueue;
-struct workqueue_struct *rblk_opens;
 
 /* Nothing is kept per RDMA device; this only notifies us before one is removed. */
 static int rblk_ib_add(struct ib_device *ibdev)
@@ -39,14 +38,9 @@ static int __init rblk_init(void)
 	rblk_workqueue = alloc_workqueue("rblk", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	if (!rblk_workqueue)
 		return -ENOMEM;
-	rblk_opens = alloc_workqueue("rblk_opens", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!rblk_opens) {
-		error = -ENOMEM;
-		goto err_destroy_workqueue;
-	}
 	error = rblk_keyring_init();
 	if (error)
-		goto err_destroy_opens;
+		goto err_destroy_workqueue;
 	error = ib_register_client(&rblk_ib_client);
 	if (error)
 		goto err_keyring_fini;
@@ -61,8 +55,6 @@ err_debugfs_fini:
 	ib_unregister_client(&rblk_ib_client);
 err_keyring_fini:
 	rblk_keyring_fini();
-err_destroy_opens:
-	destroy_workqueue(rblk_opens);
 err_destroy_workqueue:
 	destroy_workqueue(rblk_workqueue);
 	return error;
@@ -75,7 +67,6 @@ static void __exit rblk_exit(void)
 	rblk_debugfs_fini();
 	ib_unregister_client(&rblk_ib_client);
 	rblk_keyring_fini(); /* no session is left that proves anything */
-	destroy_workqueue(rblk_opens);
 	destroy_workqueue(rblk_workqueue);
 }
 

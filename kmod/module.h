@@ -6,12 +6,10 @@
 #include <linux/workqueue.h>
 
 /*
- * Both are on the way of writing back memory, so each has a rescuer, which runs one work after the
- * other: what never waits for the target; and what does, for a limited time: OPEN and CLOSE. The
- * former ends the latter.
+ * On the way of writing back memory, so it has a rescuer, which runs one work after the other: none
+ * waits for the target.
  */
 extern struct workqueue_struct *rblk_workqueue;
-extern struct workqueue_struct *rblk_opens;
 
 int rblk_control_init(void);
 void rblk_control_fini(void);

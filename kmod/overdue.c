@@ -6,7 +6,6 @@
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
-#include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/waiting.h"
 #include "proto/wire/wire_names.h"

@@ -89,24 +89,28 @@ static const struct rblk_disk *rblk_queue_owner(struct rblk_command *command)
 		       : NULL;
 }
 
+void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *command)
+{
+	lockdep_assert_held(&queue->lock);
+	command->account.state = CORE_TAG_TAKEN;
+	refcount_set(&command->refs, 2); /* its SEND, its answer */
+	queue->commands[command->tag] = command;
+	queue->owners[command->tag] = (struct rblk_owner){ .disk = rblk_queue_owner(command) };
+	list_add_tail(&command->entry, &queue->pending);
+	if (core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
+		queue->filling = command;
+}
+
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 {
 	unsigned long flags;
 	int error = 0;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	if (queue->down) {
+	if (queue->down)
 		error = -ENOTCONN;
-	} else {
-		command->account.state = CORE_TAG_TAKEN;
-		refcount_set(&command->refs, 2); /* its SEND, its answer */
-		queue->commands[command->tag] = command;
-		queue->owners[command->tag] =
-			(struct rblk_owner){.disk = rblk_queue_owner(command)};
-		list_add_tail(&command->entry, &queue->pending);
-		if (core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
-			queue->filling = command;
-	}
+	else
+		rblk_queue_add_locked(queue, command);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return error;
 }

@@ -154,8 +154,6 @@ struct rblk_queue {
 	struct rblk_call *reserved; /* RBLK_RESERVED_TAGS of them, for the session's commands */
 	unsigned long reserved_used;    /* bitmap, lock */
 	u8 reserve_uuid[16]; /* of its RESERVE's volume, if it is in session->reserving; core_lock */
-	unsigned int session_callers;   /* lock: in rblk_call_run(), using slots */
-	wait_queue_head_t session_idle; /* there are none any more */
 	struct rblk_memory *memory;     /* slots and registrations; memory.c */
 
 	spinlock_t poll_lock; /* one poller at a time, as there is one softirq; outside of lock */
@@ -209,8 +207,8 @@ void rblk_queue_connect_next(struct rblk_queue *queue, int what);
 #define RBLK_CONNECT_ANSWER (-1) /* to AUTHENTICATE */
 #define RBLK_CONNECT_NOTHING (-2)
 /*
- * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and callers of
- * rblk_call_run() have no more to wait for. Idempotent.
+ * Sleeps. QP to ERR and drained: afterwards no completion of it will come (F4), and each of the
+ * session's own commands on it has ended. Idempotent.
  */
 void rblk_queue_stop(struct rblk_queue *queue);
 /* Without a connection. */
@@ -220,7 +218,7 @@ void rblk_queue_free(struct rblk_queue *queue);
  * that held commands may be unmapped; the device is still there to unmap from.
  */
 void rblk_queue_release_keys(struct rblk_queue *queue);
-/* The rest, when no caller of rblk_call_run() is left: it can be connected again. */
+/* The rest: it can be connected again. */
 void rblk_queue_release_hardware(struct rblk_queue *queue);
 
 /* The portal that it is at, or was last tried at, for messages. */
@@ -237,6 +235,8 @@ void rblk_queue_put_tag(struct rblk_queue *queue, u16 tag);
 
 /* Add a prepared command to those to be sent. Any context. -ENOTCONN when the queue is down. */
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
+/* With queue->lock held, while it is not down. */
+void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *command);
 /*
  * Ring the doorbell: send what was added in as few messages as it fits in. What does not fill a
  * message waits until the device has completed the SENDs that it has (core/batch.h). Any context.

@@ -173,7 +173,7 @@ static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_com
 		return -EINTR;
 	if (queue < 0)
 		return -ENOLINK;
-	error = rblk_call_run(session->queues[queue], sc, RBLK_CALL_FOREVER);
+	error = rblk_call_run(session->queues[queue], sc);
 	if (error && !sc->status && error != -EBUSY) {
 		rblk_waiting_owe_reserve(session, queue);
 		*lost = true;

@@ -17,7 +17,6 @@
 #include "kmod/drive.h"
 #include "kmod/key.h"
 #include "kmod/memory.h"
-#include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/volume.h"
 #include "kmod/works.h"
@@ -215,7 +214,6 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	session->slot_bytes = rblk_memory_slot_bytes();
 	session->net = get_net(current->nsproxy->net_ns);
 	mutex_init(&session->lifecycle);
-	mutex_init(&session->volume_lock);
 	spin_lock_init(&session->core_lock);
 	INIT_LIST_HEAD(&session->disks);
 	init_waitqueue_head(&session->wait);
@@ -223,7 +221,6 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	session->session_id[0] |= 1; /* never all zero */
 	spin_lock_init(&session->waiting_lock);
 	INIT_LIST_HEAD(&session->waiting);
-	rblk_volume_init_session(session);
 	rblk_session_count_queues(session);
 	rblk_drive_init(session);
 	error = rblk_session_make_prover(session);
@@ -294,7 +291,6 @@ void rblk_session_leave(struct rblk_session *session)
 	 * It is in the registry until it has no connection: an RDMA device may go away meanwhile.
 	 */
 	rblk_drive_stop(session);
-	cancel_delayed_work_sync(&session->closes_work);
 	rblk_mq_destroy(session);
 	mutex_lock(&rblk_sessions_lock);
 	list_del(&session->entry);

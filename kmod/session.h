@@ -97,15 +97,12 @@ struct rblk_session {
 	struct mutex lifecycle; /* see above */
 	struct list_head disks; /* lifecycle and core_lock to change it, either to walk it */
 
-	/*
-	 * Around each IDENTIFY, OPEN and CLOSE on queue 0, so that they leave reserved tags for all
-	 * others.
-	 */
-	struct mutex volume_lock;
 	u32 handles; /* so many numbers were used; core_lock */
-	/* volume.c: slots of handles whose CLOSE was not answered; volume_lock to change it */
+	/* volume.c; core_lock: slots whose handles are to be closed */
 	DECLARE_BITMAP(closes, RBLK_HANDLES_MAX);
-	struct delayed_work closes_work;
+	bool close_sent;	/* a CLOSE is under way */
+	u32 closing;		/* the slot that its answer is for; 0: none */
+	unsigned long close_at; /* jiffies: it is not sent before */
 
 	/*
 	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate`

@@ -2,7 +2,6 @@
 /* Logs and reports a session's connections and its state; see tell.h. */
 #include "kmod/tell.h"
 #include "kmod/disk.h"
-#include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
 #include "kmod/trace.h"

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * OPEN and CLOSE, on queue 0. A disk's open_work opens its volume again in a new epoch,
- * and when the target has removed or replaced it, and tries until the disk gives up, whatever
- * becomes of other disks; drive_work enforces its times meanwhile; its refresh_work opens an open
- * handle again, to look whether its volume has changed. The session's closes_work sends CLOSE again.
+ * OPEN and CLOSE, on queue 0, by drive_work: nobody waits for their answers, which are taken by
+ * drive_work, too. A disk's volume is opened at attach; again in a new epoch, and when the target has
+ * removed or replaced it, until the disk gives up, whatever becomes of other disks; and again while
+ * it is open, to look whether it has changed.
  *
  * Each disk has a slot of the session's handles. OPEN and CLOSE of the same number are sent again
  * when the answer was lost.
  */
-#include <linux/delay.h>
 #include <linux/log2.h>
-#include <linux/sched/mm.h>
 
 #include "kmod/volume.h"
 #include "kmod/attach_limits.h"
@@ -18,15 +16,15 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"
-#include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
 #include "kmod/waiting.h"
+#include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
-/* How often open_work looks whether the last commands of a volume that is gone are answered. */
-#define RBLK_VOLUME_SETTLE_MS 10u
+/* No reserved tag was free, or the last commands of a volume that is gone are not answered. */
+#define RBLK_VOLUME_AGAIN_MS 10u
 /*
  * A change of a volume may cause a line in the log and a uevent: as often at most, whatever the
  * target tells.
@@ -35,30 +33,101 @@
 /* So much later a CLOSE is sent again that the target refused, or that no reserved tag was free for. */
 #define RBLK_VOLUME_CLOSE_MS 100u
 
-/*
- * One command until it is answered with anything but BUSY (C6), for connect_ms, after pauses that
- * grow. A single answer may take longer than that, as a target first waits by itself, for instance
- * for the writes of an initiator that has died; other disks have their turn after each answer.
- */
-static int rblk_volume_run(struct rblk_session *session, struct rblk_session_command *sc)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(session->options.connect_ms);
-	unsigned int times = 0;
-	int error;
+/* -- closing -- */
 
-	for (;;) {
-		sc->status = RBLK_OK;
-		if (mutex_lock_killable(&session->volume_lock))
-			return -EINTR;
-		/* It closes what is open in its slot. */
-		clear_bit(RBLK_HANDLE_SLOT(sc->volume), session->closes);
-		error = rblk_call_run(session->queues[0], sc, session->options.command_ms);
-		mutex_unlock(&session->volume_lock);
-		if (!error || (sc->status ? sc->status != RBLK_E_BUSY : error != -EBUSY) ||
-		    time_after(jiffies, end) || core_session_over(&session->core))
-			return error;
-		msleep(rblk_waiting_pause_ms(++times));
+/*
+ * The handle in the slot is to be closed; or another one is about to be opened there, which closes
+ * it. What is said of a CLOSE that is under way does not count any more.
+ */
+static void rblk_volume_mark_close(struct rblk_session *session, u32 handle, bool close)
+{
+	u32 slot = RBLK_HANDLE_SLOT(handle);
+
+	lockdep_assert_held(&session->core_lock);
+	if (close)
+		__set_bit(slot, session->closes);
+	else
+		__clear_bit(slot, session->closes);
+	if (session->closing == slot)
+		session->closing = 0;
+}
+
+/* rblk_left_fn of CLOSE. */
+static void rblk_volume_close_answered(struct rblk_session *session, const struct rblk_call *call,
+				       void *arg)
+{
+	const struct rblk_command *command = &call->command;
+	unsigned long flags;
+
+	spin_lock_irqsave(&session->core_lock, flags);
+	if (command->error || command->status == RBLK_E_BUSY ||
+	    command->status == RBLK_E_NO_RESOURCES)
+		session->close_at = jiffies + msecs_to_jiffies(RBLK_VOLUME_CLOSE_MS);
+	else if (session->closing)
+		__clear_bit(session->closing, session->closes);
+	session->close_sent = false;
+	spin_unlock_irqrestore(&session->core_lock, flags);
+}
+
+/* One at a time. */
+static unsigned long rblk_volume_send_close(struct rblk_session *session)
+{
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_CLOSE,
+		.left = rblk_volume_close_answered,
+	};
+	unsigned long wait = MAX_JIFFY_OFFSET, slot;
+
+	spin_lock_irq(&session->core_lock);
+	slot = find_first_bit(session->closes, RBLK_HANDLES_MAX);
+	if (slot < RBLK_HANDLES_MAX && !session->close_sent &&
+	    session->core.state == CORE_SESSION_LIVE) {
+		if (time_before(jiffies, session->close_at))
+			wait = session->close_at - jiffies;
+		else
+			sc.volume = slot;
 	}
+	if (sc.volume) {
+		session->closing = sc.volume;
+		session->close_sent = true;
+	}
+	spin_unlock_irq(&session->core_lock);
+	if (!sc.volume || !rblk_call_send(session->queues[0], &sc, 0))
+		return wait;
+	spin_lock_irq(&session->core_lock);
+	session->close_sent = false;
+	spin_unlock_irq(&session->core_lock);
+	return msecs_to_jiffies(RBLK_VOLUME_AGAIN_MS) + 1;
+}
+
+static void rblk_volume_add_close(struct rblk_session *session, u32 handle)
+{
+	spin_lock_irq(&session->core_lock);
+	rblk_volume_mark_close(session, handle, true);
+	session->close_at = jiffies;
+	spin_unlock_irq(&session->core_lock);
+	rblk_drive_kick(session);
+}
+
+static bool rblk_volume_is_closed(struct rblk_session *session, u32 handle)
+{
+	bool closed;
+
+	spin_lock_irq(&session->core_lock);
+	closed = !test_bit(RBLK_HANDLE_SLOT(handle), session->closes) ||
+		 session->core.state != CORE_SESSION_LIVE;
+	spin_unlock_irq(&session->core_lock);
+	return closed;
+}
+
+void rblk_volume_close(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+
+	rblk_volume_add_close(session, disk->handle);
+	/* Whoever has waited for so long goes on; so does the CLOSE. */
+	wait_event_timeout(session->wait, rblk_volume_is_closed(session, disk->handle),
+			   msecs_to_jiffies(session->options.command_ms));
 }
 
 /* -- opening -- */
@@ -71,40 +140,28 @@ void rblk_volume_number(struct rblk_disk *disk)
 	WRITE_ONCE(disk->handle, ++session->handles * RBLK_HANDLES_MAX + disk->index + 1);
 }
 
-/* The target's answer to OPEN. */
-struct rblk_volume_answer {
-	u16 status;
-	u16 denied; /* RBLK_E_DENIED: why */
-};
-
-/* Open the volume as it is now; it may be open. */
-static int rblk_volume_ask(struct rblk_disk *disk, u64 epoch, struct rblk_wire_volume *volume,
-			   struct rblk_volume_answer *answer)
+/* An OPEN is to be sent at that time (jiffies), or earlier. */
+static void rblk_volume_want_at(struct rblk_disk *disk, unsigned long at)
 {
-	struct rblk_wire_open open = {};
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_OPEN,
-		.epoch = epoch,
-		.volume = READ_ONCE(disk->handle),
-		.payload = &open,
-		.payload_bytes = sizeof(open),
-		.report = volume,
-		.report_bytes = sizeof(*volume),
-		.left = rblk_call_forget,
-	};
-	int error;
+	struct rblk_opening *o = &disk->opening;
 
-	strscpy(open.name, disk->options.volume, sizeof(open.name));
-	open.flags = rblk_to_le32(disk->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
-	error = rblk_volume_run(disk->session, &sc);
-	answer->status = sc.status;
-	answer->denied = sc.denied;
-	if (!error &&
-	    (rblk_check_volume(volume, sizeof(*volume), disk->session->queues[0]->features) ||
-	     rblk_le32(volume->handle) != sc.volume ||
-	     memcmp(volume->name, open.name, sizeof(open.name))))
-		error = -EPROTO;
-	return error;
+	lockdep_assert_held(&disk->session->core_lock);
+	if (!o->due || time_before(at, o->at))
+		o->at = at;
+	o->due = true;
+	rblk_drive_kick(disk->session);
+}
+
+void rblk_volume_want(struct rblk_disk *disk)
+{
+	rblk_volume_want_at(disk, jiffies);
+}
+
+static void rblk_volume_again(struct rblk_disk *disk, unsigned int ms)
+{
+	spin_lock_irq(&disk->session->core_lock);
+	rblk_volume_want_at(disk, jiffies + msecs_to_jiffies(ms) + 1);
+	spin_unlock_irq(&disk->session->core_lock);
 }
 
 /*
@@ -135,10 +192,9 @@ static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volu
 
 void rblk_volume_recheck(struct rblk_disk *disk)
 {
-	unsigned long now = jiffies,
-		      next = READ_ONCE(disk->refreshed) + msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
+	unsigned long next = disk->refreshed + msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
 
-	queue_delayed_work(rblk_opens, &disk->refresh_work, time_after(next, now) ? next - now : 0);
+	rblk_volume_want_at(disk, time_after(next, jiffies) ? next : jiffies);
 }
 
 /*
@@ -178,8 +234,7 @@ static const char *rblk_volume_differs(const struct rblk_disk *disk,
 }
 
 /*
- * With opens_lock held: what open_work has learnt in a later epoch is set after what refresh_work
- * has of an older one, or that is not set any more.
+ * The disk takes over its volume's size, and whether it may write.
  */
 static void rblk_volume_take_changes(struct rblk_disk *disk, const struct rblk_wire_volume *v)
 {
@@ -229,32 +284,19 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
 }
 
 static void rblk_volume_say_refused(const struct rblk_disk *disk, int error,
-				    const struct rblk_volume_answer *answer, char *text)
+				    const struct rblk_opening *answer, char *text)
 {
-	const char *peer = rblk_queue_peer(disk->session->queues[0]),
-		   *volume = disk->options.volume;
+	const char *why = answer->status ? rblk_refusal_text(answer->status, answer->denied) :
+			  error == -EPROTO ? "the target broke the protocol" : "out of memory";
 
-	if (answer->status)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s", peer, volume,
-			  rblk_refusal_text(answer->status, answer->denied),
+	if (!answer->error)
+		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s",
+			  rblk_queue_peer(disk->session->queues[0]), disk->options.volume, why,
 			  answer->status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
-	else if (error == -EPROTO)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the target broke the protocol", peer,
-			  volume);
-	else if (error == -EBUSY)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no tag for OPEN in connect_ms", peer,
-			  volume);
-	else if (error == -ENOMEM)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: out of memory", peer, volume);
-	else if (error == -ETIMEDOUT)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: no answer to OPEN in command_ms", peer,
-			  volume);
-	else if (error == -EINTR)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: killed", peer, volume);
 }
 
 static void rblk_volume_say_unread(const struct rblk_disk *disk, int error,
-				   const struct rblk_volume_answer *answer)
+				   const struct rblk_opening *answer)
 {
 	const char *why = error == -ENOMEM ? "out of memory" : "no valid answer";
 
@@ -300,51 +342,63 @@ static void rblk_volume_replaced(struct rblk_disk *disk)
 	spin_unlock_irq(&disk->session->core_lock);
 }
 
+/* The volume is as it was, and in use; or, with one line in text, why not. */
+static int rblk_volume_judge(struct rblk_disk *disk, const struct rblk_opening *a, int error,
+			     char *text)
+{
+	const char *differs;
+
+	if (!error && !disk->opened) {
+		error = rblk_durable_get(disk, a->volume.uuid);
+		if (!error)
+			rblk_volume_take(disk, &a->volume);
+	}
+	if (error) {
+		rblk_volume_say_refused(disk, error, a, text);
+		if (a->status == RBLK_E_GONE)
+			rblk_volume_replaced(disk);
+		if (a->status && a->status != RBLK_E_BUSY)
+			rblk_volume_foreign(disk, a->epoch);
+		return error;
+	}
+	differs = rblk_volume_differs(disk, &a->volume);
+	if (!differs)
+		return rblk_volume_use(disk, a->epoch, a->changes, &a->volume);
+	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(disk->session->queues[0]),
+		  disk->options.volume, differs);
+	rblk_volume_add_close(disk->session, a->handle);
+	rblk_volume_replaced(disk);
+	rblk_volume_foreign(disk, a->epoch);
+	return -ENODEV;
+}
+
 int rblk_volume_open(struct rblk_disk *disk, char *text)
 {
 	struct rblk_session *session = disk->session;
-	struct rblk_wire_volume volume;
-	const char *differs;
-	struct rblk_volume_answer answer = {};
-	u32 changes;
-	bool live;
-	u64 epoch;
+	const struct rblk_session_options *o = &session->options;
+	long left;
 	int error;
 
-	text[0] = '\0';
 	spin_lock_irq(&session->core_lock);
-	changes = session->changes;
-	epoch = session->core.epoch;
-	live = session->core.state == CORE_SESSION_LIVE;
+	disk->first_by = jiffies + msecs_to_jiffies(o->connect_ms);
+	disk->open_error = -EINPROGRESS;
+	rblk_volume_want(disk);
 	spin_unlock_irq(&session->core_lock);
-	/* In a new epoch IDENTIFY comes first. */
-	error = live ? rblk_volume_ask(disk, epoch, &volume, &answer) : -ENOTCONN;
-	if (error) {
-		rblk_volume_say_refused(disk, error, &answer, text);
-		if (answer.status == RBLK_E_GONE)
-			rblk_volume_replaced(disk);
-		if (answer.status && answer.status != RBLK_E_BUSY)
-			rblk_volume_foreign(disk, epoch);
-		return error;
-	}
-	differs = disk->opened ? rblk_volume_differs(disk, &volume) : NULL;
-	if (differs) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(session->queues[0]),
-			  disk->options.volume, differs);
-		rblk_volume_close(disk);
-		rblk_volume_replaced(disk);
-		rblk_volume_foreign(disk, epoch);
-		return -ENODEV;
-	}
-	if (!disk->opened) {
-		error = rblk_durable_get(disk, volume.uuid);
-		if (error) {
-			rblk_volume_say_refused(disk, error, &answer, text);
-			return error;
-		}
-		rblk_volume_take(disk, &volume);
-	}
-	return rblk_volume_use(disk, epoch, changes, &volume);
+	left = wait_event_killable_timeout(session->wait,
+					   READ_ONCE(disk->open_error) != -EINPROGRESS ||
+						   !rblk_session_live(session),
+					   msecs_to_jiffies(o->connect_ms + o->command_ms));
+	spin_lock_irq(&session->core_lock);
+	error = disk->open_error;
+	disk->opening.due &= !error;
+	strscpy(text, disk->reason, RBLK_TEXT_BYTES);
+	spin_unlock_irq(&session->core_lock);
+	if (error != -EINPROGRESS || left > 0)
+		return error == -EINPROGRESS ? -ENOTCONN : error;
+	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(session->queues[0]),
+		  disk->options.volume,
+		  left < 0 ? "killed" : "no answer to OPEN in command_ms");
+	return left < 0 ? -EINTR : -ETIMEDOUT;
 }
 
 /* -- opening again -- */
@@ -360,7 +414,7 @@ static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
 	if (disk->gate != RBLK_GATE_FAIL)
 		strscpy(disk->reason, text, sizeof(disk->reason));
 	spin_unlock_irq(&session->core_lock);
-	if (disk->open_tries == 1)
+	if (disk->opening.tries == 1)
 		pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n", disk->index,
 				    text);
 }
@@ -371,7 +425,8 @@ void rblk_volume_closed(struct rblk_disk *disk)
 	WRITE_ONCE(disk->ready, false);
 	disk->closed = true;
 	disk->closed_since = jiffies;
-	disk->open_tries = 0;
+	disk->opening.tries = 0;
+	disk->opening.graces = 0;
 	rblk_drive_kick(disk->session);
 }
 
@@ -383,198 +438,264 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 		return;
 	disk->gone = true;
 	rblk_volume_closed(disk);
-	mod_delayed_work(rblk_opens, &disk->open_work, 0);
+	rblk_volume_want(disk);
 }
 
-/*
- * True: no command with the old handle is outstanding, and none will be sent. So the handle can be
- * closed, and what the volume that is gone has acknowledged is counted before the next one's cache
- * epoch is learnt (F7).
- */
-static bool rblk_volume_settled(struct rblk_disk *disk)
+/* Has it commands with the old handle? */
+static bool rblk_volume_served(struct rblk_disk *disk)
 {
-	struct rblk_session *session = disk->session;
+	const struct rblk_session *session = disk->session;
 	unsigned int i;
 
-	/*
-	 * Who saw the disk ready has its command on a queue after this: drive_work sends what
-	 * waited, blk-mq dispatches under RCU.
-	 */
-	flush_work(&session->drive_work.work);
-	synchronize_rcu();
 	for (i = 0; i < session->queue_count; i++)
 		if (rblk_queue_serves(session->queues[i], disk))
-			return false;
-	/* A handler may be at one that its queue has let go of already. */
-	synchronize_rcu();
-	return true;
+			return true;
+	return false;
 }
 
-static void rblk_volume_open_work(struct work_struct *work)
+/* rblk_left_fn of OPEN. That of a disk that has left is closed by its handle. */
+static void rblk_volume_answered(struct rblk_session *session, const struct rblk_call *call,
+				 void *arg)
 {
-	struct rblk_disk *disk = container_of(to_delayed_work(work), struct rblk_disk, open_work);
-	struct rblk_session *session = disk->session;
-	unsigned int noio = memalloc_noio_save();
-	char text[RBLK_TEXT_BYTES] = "";
-	unsigned int pause;
+	const struct rblk_command *command = &call->command;
+	u32 handle = rblk_le32(command->wire.volume);
+	struct rblk_opening *o;
+	struct rblk_disk *disk;
+	unsigned long flags;
 
-	if (READ_ONCE(disk->ready) || READ_ONCE(disk->gate) == RBLK_GATE_FAIL ||
-	    core_session_over(&session->core))
-		goto out;
-	if (!rblk_volume_settled(disk)) {
-		queue_delayed_work(rblk_opens, &disk->open_work,
-				   msecs_to_jiffies(RBLK_VOLUME_SETTLE_MS) + 1);
-		goto out;
+	spin_lock_irqsave(&session->core_lock, flags);
+	list_for_each_entry(disk, &session->disks, peer) {
+		o = &disk->opening;
+		if (!o->asks || o->answered || o->handle != handle)
+			continue;
+		o->error = command->error;
+		o->status = command->status;
+		o->denied = o->status == RBLK_E_DENIED ? command->detail : RBLK_DENIED_UNSAID;
+		if (!o->error && !o->status) {
+			memcpy(&o->volume, rblk_call_report(call), sizeof(o->volume));
+			rblk_trace_opened(command->queue, &o->volume);
+		}
+		o->answered = true;
+		break;
 	}
+	spin_unlock_irqrestore(&session->core_lock, flags);
+}
+
+/* By the disk's handle; that may be open. */
+static void rblk_volume_ask(struct rblk_disk *disk)
+{
+	struct rblk_session *session = disk->session;
+	struct rblk_opening *o = &disk->opening;
+	struct rblk_wire_open open = {};
+	struct rblk_session_command sc = {
+		.opcode = RBLK_OP_OPEN,
+		.payload = &open,
+		.payload_bytes = sizeof(open),
+		.report_bytes = sizeof(o->volume),
+		.left = rblk_volume_answered,
+	};
+
 	spin_lock_irq(&session->core_lock);
-	if (disk->gone)
+	o->looks = disk->ready;
+	if (o->looks)
+		disk->refreshed = jiffies;
+	else if (disk->gone)
 		rblk_volume_number(disk);
-	disk->gone = false;
+	disk->gone &= o->looks;
+	rblk_volume_mark_close(session, disk->handle, false);
+	o->due = false;
+	o->asks = true;
+	o->answered = false;
+	o->changes = session->changes;
+	o->epoch = session->core.epoch;
+	o->handle = disk->handle;
+	sc.epoch = o->epoch;
+	sc.volume = o->handle;
 	spin_unlock_irq(&session->core_lock);
-	rblk_disk_notify(disk); /* it is renewing */
-	if (!rblk_volume_open(disk, text)) {
-		disk->open_tries = 0;
-		rblk_disk_notify(disk);
-		rblk_drive_kick(session);
-		goto out;
-	}
-	disk->open_tries++;
-	rblk_volume_refused(disk, text);
-	pause = RBLK_ATTACH_RECONNECT_MS_MIN << min(disk->open_tries, 8u);
-	pause = min(pause, session->options.reconnect_ms);
-	/* A new epoch may have queued it for now: then it stays so. */
-	queue_delayed_work(rblk_opens, &disk->open_work, msecs_to_jiffies(pause) + 1);
-out:
-	memalloc_noio_restore(noio);
+	if (!o->looks)
+		rblk_disk_notify(disk); /* it is renewing */
+	strscpy(open.name, disk->options.volume, sizeof(open.name));
+	open.flags = rblk_to_le32(disk->options.read_only ? RBLK_OPEN_READ_ONLY : 0);
+	if (!rblk_call_send(session->queues[0], &sc, 0))
+		return;
+	spin_lock_irq(&session->core_lock);
+	o->asks = false;
+	spin_unlock_irq(&session->core_lock);
+	rblk_volume_again(disk, RBLK_VOLUME_AGAIN_MS);
 }
 
-/* The volume's size, or what the target allows, may have changed: open it again to learn it. */
-static void rblk_volume_refresh_work(struct work_struct *work)
+/* At attach, in a new epoch, or after it was gone. */
+static void rblk_volume_take_opened(struct rblk_disk *disk, const struct rblk_opening *a, int error)
 {
-	struct rblk_disk *disk =
-		container_of(to_delayed_work(work), struct rblk_disk, refresh_work);
-	struct rblk_session *session = disk->session;
-	unsigned int noio = memalloc_noio_save();
-	struct rblk_wire_volume volume;
-	bool ready, valid;
-	struct rblk_volume_answer answer = {};
-	u64 epoch;
-	u32 handle;
-	int error;
+	const struct rblk_session_options *options = &disk->session->options;
+	bool first = READ_ONCE(disk->open_error) == -EINPROGRESS;
+	struct rblk_opening *o = &disk->opening;
+	char text[RBLK_TEXT_BYTES] = "";
 
-	WRITE_ONCE(disk->refreshed, jiffies);
-	spin_lock_irq(&session->core_lock);
-	epoch = disk->epoch;
-	handle = disk->handle;
-	ready = disk->ready && session->core.state == CORE_SESSION_LIVE;
-	spin_unlock_irq(&session->core_lock);
-	if (!ready)
-		goto out;
-	error = rblk_volume_ask(disk, epoch, &volume, &answer);
+	error = rblk_volume_judge(disk, a, error, text);
+	o->tries = error ? o->tries + 1 : 0;
+	if (error && first && a->status == RBLK_E_BUSY && time_before(jiffies, disk->first_by)) {
+		rblk_volume_again(disk, rblk_waiting_pause_ms(o->tries));
+		return;
+	}
+	if (error && !first) {
+		rblk_volume_refused(disk, text);
+		rblk_volume_again(disk, min((unsigned int)RBLK_ATTACH_RECONNECT_MS_MIN << min(o->tries, 8u),
+					    options->reconnect_ms));
+		return;
+	}
+	spin_lock_irq(&disk->session->core_lock);
+	if (error)
+		strscpy(disk->reason, text, sizeof(disk->reason));
+	WRITE_ONCE(disk->open_error, error);
+	spin_unlock_irq(&disk->session->core_lock);
+	rblk_disk_notify(disk);
+	rblk_drive_kick(disk->session); /* what waits is sent */
+}
+
+/* While it is open: its size, or what the target allows, may have changed. */
+static void rblk_volume_take_looked(struct rblk_disk *disk, const struct rblk_opening *a, int error)
+{
+	struct rblk_session *session = disk->session;
+	bool valid;
+
 	if (error) {
 		/* A loss is logged; of the other volume that has its name there is an event. */
-		if (!rblk_session_live(session) || answer.status == RBLK_E_GONE)
-			goto out;
-		if (answer.status == RBLK_E_BUSY || error == -EBUSY || error == -ETIMEDOUT)
-			rblk_volume_recheck(disk);
-		else
-			rblk_volume_say_unread(disk, error, &answer);
-		goto out;
+		if (a->status == RBLK_E_BUSY)
+			rblk_volume_again(disk, RBLK_VOLUME_REFRESH_MS);
+		else if (!a->error && a->status != RBLK_E_GONE)
+			rblk_volume_say_unread(disk, error, a);
+		return;
 	}
-	if (rblk_volume_differs(disk, &volume))
-		goto out;
+	if (rblk_volume_differs(disk, &a->volume))
+		return;
 	mutex_lock(&disk->opens_lock);
 	spin_lock_irq(&session->core_lock);
-	/* In a later epoch, or if the volume was replaced, open_work has asked, or will. */
-	valid = session->core.epoch == epoch && disk->ready && disk->handle == handle;
+	/* Else it is being opened again, or will be. */
+	valid = session->core.epoch == a->epoch && disk->ready && disk->handle == a->handle;
 	/* Writes may be lost: that is learnt when what the old handle has is answered (F7). */
-	if (valid && memcmp(volume.cache_epoch, disk->cache_epoch, sizeof(disk->cache_epoch))) {
-		rblk_volume_gone(disk, handle);
+	if (valid && memcmp(a->volume.cache_epoch, disk->cache_epoch, sizeof(disk->cache_epoch))) {
+		rblk_volume_gone(disk, a->handle);
 		valid = false;
 	}
 	/* F10: a session learns a domain that has changed before it needs it. */
 	if (valid)
-		core_domain_opened(&disk->domain, session->core.instance, volume.fence_domain);
+		core_domain_opened(&disk->domain, session->core.instance, a->volume.fence_domain);
 	spin_unlock_irq(&session->core_lock);
 	if (valid)
-		rblk_volume_take_changes(disk, &volume);
+		rblk_volume_take_changes(disk, &a->volume);
 	mutex_unlock(&disk->opens_lock);
-out:
-	memalloc_noio_restore(noio);
 }
 
-/* -- closing -- */
-
-/* 0: no handle is open in the slot any more. */
-static int rblk_volume_send_close(struct rblk_session *session, u32 slot)
+static void rblk_volume_take_answer(struct rblk_disk *disk)
 {
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_CLOSE,
-		.volume = slot,
-		.left = rblk_call_forget,
-	};
+	const struct rblk_queue *queue = disk->session->queues[0];
+	struct rblk_opening a;
 	int error;
 
-	lockdep_assert_held(&session->volume_lock);
-	error = rblk_call_run(session->queues[0], &sc, session->options.command_ms);
-	if (error)
-		set_bit(slot, session->closes);
+	spin_lock_irq(&disk->session->core_lock);
+	a = disk->opening;
+	disk->opening.asks = false;
+	disk->opening.answered = false;
+	spin_unlock_irq(&disk->session->core_lock);
+	error = a.error ? a.error : rblk_status_errno(a.status);
+	if (!error && (rblk_check_volume(&a.volume, sizeof(a.volume), queue->features) ||
+		       rblk_le32(a.volume.handle) != a.handle ||
+		       strncmp((const char *)a.volume.name, disk->options.volume,
+			       sizeof(a.volume.name))))
+		error = -EPROTO;
+	if (a.looks)
+		rblk_volume_take_looked(disk, &a, error);
 	else
-		clear_bit(slot, session->closes);
-	return error;
+		rblk_volume_take_opened(disk, &a, error);
 }
 
-void rblk_volume_close(struct rblk_disk *disk)
+/*
+ * A disk is opened again when no command with its old handle is outstanding, and none will be sent.
+ * So what the volume that is gone has acknowledged is counted before the next one's cache epoch is
+ * learnt (F7). Graces of RCU, of all such disks together: one behind which whoever saw the disk ready
+ * has its command on a queue, because drive_work sends what waited and blk-mq dispatches under RCU; and
+ * when those are answered one for handlers that may be at one which its queue has let go of already.
+ */
+enum { RBLK_GRACE_SENDERS, RBLK_GRACE_SENT, RBLK_GRACE_HANDLERS, RBLK_GRACE_OVER };
+
+static bool rblk_volume_grace(struct rblk_session *session)
 {
-	struct rblk_session *session = disk->session;
-	int error;
+	struct rblk_disk *disk;
+	bool any = false;
 
-	mutex_lock(&session->volume_lock);
-	error = rblk_volume_send_close(session, RBLK_HANDLE_SLOT(disk->handle));
-	mutex_unlock(&session->volume_lock);
-	if (error)
-		mod_delayed_work(rblk_opens, &session->closes_work, 0);
-}
+	spin_lock_irq(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer) {
+		struct rblk_opening *o = &disk->opening;
 
-/* Each is tried once; then after a pause, or when the session is live again. */
-static void rblk_volume_closes_work(struct work_struct *work)
-{
-	struct rblk_session *session =
-		container_of(to_delayed_work(work), struct rblk_session, closes_work);
-	unsigned int noio = memalloc_noio_save();
-	unsigned long slot;
-	bool left = false;
-
-	for_each_set_bit(slot, session->closes, RBLK_HANDLES_MAX) {
-		if (!rblk_session_live(session))
-			break;
-		mutex_lock(&session->volume_lock);
-		/* An OPEN may have had its turn, and the slot. */
-		if (test_bit(slot, session->closes) && rblk_volume_send_close(session, slot))
-			left = true;
-		mutex_unlock(&session->volume_lock);
+		if (!o->due || disk->ready || !disk->opened || o->graces & 1)
+			continue;
+		o->graces++;
+		any = true;
 	}
-	if (left)
-		queue_delayed_work(rblk_opens, &session->closes_work,
-				   msecs_to_jiffies(RBLK_VOLUME_CLOSE_MS) + 1);
-	memalloc_noio_restore(noio);
+	spin_unlock_irq(&session->core_lock);
+	if (any)
+		synchronize_rcu();
+	return any;
 }
 
-void rblk_volume_init_session(struct rblk_session *session)
+/* A disk that something is to be done for now; NULL, and *wait: in so many jiffies. */
+static struct rblk_disk *rblk_volume_next(struct rblk_session *session, unsigned long *wait)
 {
-	INIT_DELAYED_WORK(&session->closes_work, rblk_volume_closes_work);
+	bool live = session->core.state == CORE_SESSION_LIVE;
+	struct rblk_disk *disk, *found = NULL;
+
+	*wait = MAX_JIFFY_OFFSET;
+	spin_lock_irq(&session->core_lock);
+	list_for_each_entry(disk, &session->disks, peer) {
+		struct rblk_opening *o = &disk->opening;
+		bool due = o->due && !o->asks && live && disk->gate != RBLK_GATE_FAIL;
+
+		if (due && time_before(jiffies, o->at)) {
+			*wait = min(*wait, o->at - jiffies);
+			due = false;
+		}
+		/* The next grace is for it. */
+		if (due && !disk->ready && disk->opened && !(o->graces & 1))
+			due = false;
+		if (!due && !o->answered)
+			continue;
+		found = disk;
+		break;
+	}
+	spin_unlock_irq(&session->core_lock);
+	return found;
 }
 
-void rblk_volume_init(struct rblk_disk *disk)
+static void rblk_volume_drive_disk(struct rblk_disk *disk)
 {
-	INIT_DELAYED_WORK(&disk->open_work, rblk_volume_open_work);
-	INIT_DELAYED_WORK(&disk->refresh_work, rblk_volume_refresh_work);
-	disk->refreshed = jiffies - msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
+	struct rblk_opening *o = &disk->opening;
+
+	if (READ_ONCE(o->answered)) {
+		rblk_volume_take_answer(disk);
+	} else if (READ_ONCE(disk->ready) || !disk->opened || o->graces == RBLK_GRACE_OVER) {
+		rblk_volume_ask(disk);
+	} else {
+		bool served = rblk_volume_served(disk);
+
+		spin_lock_irq(&disk->session->core_lock);
+		if (served)
+			o->at = jiffies + msecs_to_jiffies(RBLK_VOLUME_AGAIN_MS) + 1;
+		else if (o->graces == RBLK_GRACE_SENT)
+			o->graces = RBLK_GRACE_HANDLERS;
+		spin_unlock_irq(&disk->session->core_lock);
+	}
 }
 
-void rblk_volume_stop(struct rblk_disk *disk)
+unsigned long rblk_volume_drive(struct rblk_session *session)
 {
-	flush_work(&disk->session->drive_work.work); /* rblk_disk_late() */
-	cancel_delayed_work_sync(&disk->open_work);
-	cancel_delayed_work_sync(&disk->refresh_work);
+	struct rblk_disk *disk;
+	unsigned long wait;
+
+	/* One that leaves the session waits for us (rblk_disk_leave()). */
+	do {
+		while ((disk = rblk_volume_next(session, &wait)))
+			rblk_volume_drive_disk(disk);
+	} while (rblk_volume_grace(session));
+	return min(wait, rblk_volume_send_close(session));
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A disk's volume at the target: opening it, opening it again in each new epoch of the session, its
- * size, F7. Called by attach.c, drive.c, works.c and disks.c. All sleep, but where it is said that
- * they do not.
+ * size, F7. Called by attach.c, drive.c, works.c and disks.c.
  */
 #ifndef RBLK_KMOD_VOLUME_H
 #define RBLK_KMOD_VOLUME_H
@@ -12,21 +11,29 @@
 struct rblk_disk;
 struct rblk_session;
 
-/* Do not sleep. */
-void rblk_volume_init(struct rblk_disk *disk);
-void rblk_volume_init_session(struct rblk_session *session);
 /*
- * The disk's next OPEN is by another number than before. No command with the handle is outstanding, nor will be sent.
- * With core_lock held.
+ * The disk's next OPEN is by another number than before. No command with the handle is outstanding,
+ * nor will be sent. With core_lock held.
  */
 void rblk_volume_number(struct rblk_disk *disk);
 /*
- * Open the volume and take over what it is; the second time it must be the same volume, and F7 is
- * applied. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows
- * why).
+ * Sleeps, killably: until the volume is open for the first time, for connect_ms while the target is
+ * BUSY. 0 or negative errno, with one line in text (RBLK_TEXT_BYTES; empty: the session knows why).
  */
 int rblk_volume_open(struct rblk_disk *disk, char *text);
-/* Look at the volume, which may have changed; soon, but not too often. Any context. */
+/*
+ * Opens it, as soon as the session is live; again, it must be the same volume, and F7 is applied. Any
+ * context, with core_lock held.
+ */
+void rblk_volume_want(struct rblk_disk *disk);
+/*
+ * Sends OPEN and CLOSE, and takes the answers to OPEN. By drive_work, again after so many jiffies.
+ */
+unsigned long rblk_volume_drive(struct rblk_session *session);
+/*
+ * Look at the volume, which may have changed; soon, but not too often. Any context, with core_lock
+ * held.
+ */
 void rblk_volume_recheck(struct rblk_disk *disk);
 /*
  * Its handle is not valid any more: fail_fast_ms and give_up_ms count from here. Any context, with
@@ -38,9 +45,10 @@ void rblk_volume_closed(struct rblk_disk *disk);
  * the volume is opened again. Any context, with core_lock held.
  */
 void rblk_volume_gone(struct rblk_disk *disk, u32 handle);
-/* Closes the handle; if that is not answered in command_ms, when the session is live again. */
+/*
+ * Sleeps, for command_ms at most: until the handle is closed. Else it is when the session is live
+ * again.
+ */
 void rblk_volume_close(struct rblk_disk *disk);
-/* No work of the disk runs, or begins. */
-void rblk_volume_stop(struct rblk_disk *disk);
 
 #endif

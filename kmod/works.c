@@ -13,7 +13,6 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
-#include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
@@ -271,10 +270,7 @@ void rblk_works_probe(struct rblk_queue *queue)
 {
 	struct rblk_session *session = queue->session;
 	u32 event = READ_ONCE(session->event_seen), told = READ_ONCE(session->event_told);
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_KEEPALIVE,
-		.left = rblk_call_forget,
-	};
+	struct rblk_session_command sc = { .opcode = RBLK_OP_KEEPALIVE };
 
 	if (!queue->index) {
 		sc.argument = event;
@@ -294,7 +290,7 @@ static void rblk_works_open_disks(struct rblk_session *session)
 	lockdep_assert_held(&session->core_lock);
 	list_for_each_entry(disk, &session->disks, peer)
 		if (disk->opened && !disk->ready)
-			mod_delayed_work(rblk_opens, &disk->open_work, 0);
+			rblk_volume_want(disk);
 }
 
 /* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */

@@ -43,7 +43,7 @@
 
 /*
  * the module: a request asked for a tag that a queue lends; is about to go to the queue; a command counts as sent;
- * a RESERVE that was left is answered or lost; a FENCE is answered; why a connection is lost, in a function
+ * a RESERVE that was left is answered or lost; a FENCE is answered; an OPEN has succeeded; why a connection is lost, in a function
  * that takes a format
  */
 #define rblk_trace_borrow(queue, io, got) ((void)0)
@@ -51,6 +51,7 @@
 #define rblk_trace_send(command) ((void)0)
 #define rblk_trace_left_reserve(call) ((void)0)
 #define rblk_trace_fence_answered(command) ((void)0)
+#define rblk_trace_opened(queue, volume) ((void)0)
 #define rblk_trace_queue_lost(format) ((void)0)
 
 #ifdef RBLK_HAVE_SDT

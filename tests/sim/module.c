@@ -25,29 +25,50 @@ static bool disk_is_of(const struct sim_module_disk *disk, const char *volume)
 	return !strcmp(self->host->config.volumes[disk->volume].name, volume);
 }
 
-void sim_module_opens(const char *volume)
+/* OPENs that were sent last, one for each slot of a session's handles: far more than are under way. */
+static struct sent_open {
+	const void *session;
+	uint32_t slot;
+	struct sim_opening opening;
+} sent_opens[256];
+static unsigned int sent_next;
+
+static struct sent_open *sent_open(const void *session, uint32_t handle)
 {
-	bool found = false;
+	for (unsigned int i = 0; i < sizeof(sent_opens) / sizeof(sent_opens[0]); i++)
+		if (sent_opens[i].session == session && sent_opens[i].slot == RBLK_HANDLE_SLOT(handle))
+			return &sent_opens[i];
+	return NULL;
+}
 
+void sim_module_opens(const void *session, uint32_t handle, const char *volume)
+{
+	struct sent_open *sent = sent_open(session, handle);
+
+	if (!sent)
+		sent = &sent_opens[sent_next++ % (sizeof(sent_opens) / sizeof(sent_opens[0]))];
+	sent->session = NULL;
 	for (unsigned int i = 0; i < self->disk_count; i++) {
-		struct sim_module_disk *disk = &self->disks[i];
-
-		if (!disk_is_of(disk, volume))
+		if (!disk_is_of(&self->disks[i], volume))
 			continue;
-		disk->opening = sim_model_opening(self->host->volumes[disk->volume]);
-		found = true;
+		*sent = (struct sent_open){session, RBLK_HANDLE_SLOT(handle), sim_model_opening(self->host->volumes[self->disks[i].volume])};
 	}
-	if (!found)
+	if (!sent->session)
 		sim_fail("%s: OPEN of %s, which is not attached", self->actor.name, volume);
 }
 
-void sim_module_opened(const char *volume, const uint8_t cache_epoch[16])
+void sim_module_opened(const void *session, uint32_t handle, const char *volume, const uint8_t cache_epoch[16])
 {
+	const struct sent_open *sent = sent_open(session, handle);
+
+	if (!sent)
+		sim_fail("%s: an answer to OPEN of %s, which was not sent", self->actor.name, volume);
 	for (unsigned int i = 0; i < self->disk_count; i++) {
 		struct sim_module_disk *disk = &self->disks[i];
 
 		if (!disk_is_of(disk, volume))
 			continue;
+		disk->opening = sent->opening;
 		disk->opening.life = sim_model_opened(&disk->opening, cache_epoch);
 		sim_whitebox_opened(self->host, disk->volume, &disk->opening);
 	}

@@ -26,7 +26,7 @@ struct sim_module;
 struct sim_module_disk {
 	unsigned int volume; /* index at the host */
 	struct rblk_disk *disk; /* NULL: it is not */
-	struct sim_opening opening; /* of the OPEN that is under way, or was last */
+	struct sim_opening opening; /* of the OPEN that was answered last */
 	unsigned int life;	/* of the volume, when it was opened */
 	unsigned int own_life;	/* what was written since then is durable, or FLUSH fails (F7) */
 	uint64_t epoch;		/* of the session, in which it was opened */

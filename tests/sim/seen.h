@@ -98,12 +98,15 @@ void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue);
 void sim_seen_send(struct rblk_command *command);
 void sim_seen_left_reserve(const struct rblk_call *call);
 void sim_seen_fence_answered(const struct rblk_command *command);
+struct rblk_wire_volume;
+void sim_seen_opened(const struct rblk_queue *queue, const struct rblk_wire_volume *volume);
 void sim_seen_queue_lost(const char *format, __builtin_va_list args);
 #define rblk_trace_borrow sim_seen_borrow
 #define rblk_trace_dispatch sim_seen_dispatch
 #define rblk_trace_send sim_seen_send
 #define rblk_trace_left_reserve sim_seen_left_reserve
 #define rblk_trace_fence_answered sim_seen_fence_answered
+#define rblk_trace_opened sim_seen_opened
 #define rblk_trace_queue_lost(format)              \
 	do {                                       \
 		va_list words;                     \

@@ -271,7 +271,7 @@ static void world_run(uint64_t seed, void (*build)(void))
 	memset(&sim_world, 0, sizeof(sim_world));
 	sim_stranger = UINT_MAX;
 	/* Whoever wants the module's faults says so. */
-	sim_disk_kill_sending = sim_disk_open_late = sim_disk_starve = sim_disk_killed = sim_disk_unmapped = 0;
+	sim_disk_kill_sending = sim_disk_starve = sim_disk_killed = sim_disk_unmapped = 0;
 	sim_blk_fake_timeouts = 0;
 	sim_world.seed = seed;
 	world_events();

@@ -353,7 +353,6 @@ static void build_module(void)
 	module->kill = sim_world_rate(5000, 50000);
 	module->think_ns = sim_chance(500000) ? 20 * SIM_US : 20 * SIM_MS;
 	sim_disk_kill_sending = module->kill / 5;
-	sim_disk_open_late = sim_world_rate(50000, 500000);
 	sim_disk_starve = sim_world_rate(0, 300000);
 	sim_disk_killed = sim_world_rate(0, 300000);
 	sim_disk_unmapped = sim_world_rate(0, 200000);

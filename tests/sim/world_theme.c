@@ -419,7 +419,7 @@ static void make_hung_module(struct sim_module *module, uint32_t breaks)
 	module->think_ns = 100 * SIM_MS;
 	module->abandon = module->kill = 0;
 	module->fail_fast = breaks && module->attach.fail_fast_ms ? 400000 : 0;
-	sim_disk_kill_sending = sim_disk_open_late = sim_disk_starve = sim_blk_fake_timeouts = 0;
+	sim_disk_kill_sending = sim_disk_starve = sim_blk_fake_timeouts = 0;
 	module->hung_breaks = breaks;
 	module->benign = true;
 	/* Its programs reserve the volumes, or the disk that is well is attached again. */

@@ -29,9 +29,10 @@ private_data_in_place() {
 	grep -HnE '= *\(.*\*\) *(data|.*private_data)\b|rblk_check_(accept|reject)\((data|.*private_data)' "$@" || true
 }
 
-# Works that wait for volume_lock, a disk each, could be all that rblk_workqueue runs at a time: KEEPALIVE and ABORT would wait.
-opens_among_others() {
-	grep -HnE 'rblk_workqueue, *&(disk|session)->(open|refresh|closing)_work' "$@" || true
+# A session has drive_work, a queue its work, which wait for nobody: another kind of work would have to be thought of in each teardown.
+other_works() {
+	grep -HnE 'INIT_(DELAYED_)?WORK\(|DECLARE_(DELAYED_)?WORK\(' "$@" |
+		grep -vE 'INIT_DELAYED_WORK\(&session->drive_work,|INIT_WORK\(&queue->work,' || true
 }
 
 # rule NAME BREACH: the rule finds BREACH, and nothing in the module.
@@ -49,7 +50,7 @@ rule logged_under_lock 'void f(void)\n{\n\tspin_lock_irqsave(&l, flags);\n\tpr_e
 rule plain_mr_valid '\tif (io->mr_valid)'
 rule private_data_in_place '\tconst struct rblk_wire_accept *a = (const struct rblk_wire_accept *)param->private_data;'
 rule private_data_in_place '\terror = rblk_check_reject(data, bytes);'
-rule opens_among_others '\tqueue_work(rblk_workqueue, &disk->open_work);'
+rule other_works '\tINIT_WORK(&disk->open_work, rblk_volume_work);'
 
 # Each file of sysfs is described in sysfs-block-rblk, and no other.
 shown() {

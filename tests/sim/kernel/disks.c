@@ -10,6 +10,7 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"
+#include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
@@ -285,28 +286,6 @@ bool sim_disk_kill_shared(struct rblk_disk *disk, struct rblk_disk *other, bool 
 
 /* -- session commands --------------------------------------------------------------------------------- */
 
-uint32_t sim_disk_open_late;
-
-/* Of a disk that is attached: it waits for that. */
-static bool opens_again(const struct rblk_session *session, const char *volume)
-{
-	const struct rblk_disk *disk;
-
-	list_for_each_entry(disk, &session->disks, peer)
-		if (disk->endures && !disk->ready && !strcmp(disk->options.volume, volume))
-			return true;
-	return false;
-}
-
-/* In a new epoch the target may let OPEN wait for what others have left, and the times of the disk go on. */
-static void open_slowly(const struct rblk_session *session, const char *volume)
-{
-	if (sim_net.calm || !opens_again(session, volume) || !sim_chance(sim_disk_open_late))
-		return;
-	sim_reached("module", "an OPEN is answered late", NULL);
-	sim_fiber_sleep(sim_below(SIM_S));
-}
-
 /* What a target that is not the session's says is no concern of the model (F10). */
 static bool is_strangers(const struct rblk_queue *queue)
 {
@@ -315,16 +294,13 @@ static bool is_strangers(const struct rblk_queue *queue)
 	return sim_stranger != UINT_MAX && (ntohl(address->sin_addr.s_addr) & 0xff) == sim_stranger + 1;
 }
 
-int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
-			 unsigned int timeout_ms);
-
 int __real_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
 			  unsigned int timeout_ms);
 
 /* Whoever calls again may meet the next connection, whose target has not proven itself: now and then somebody does. */
 static void call_early(struct rblk_queue *queue)
 {
-	const struct rblk_session_command early = { .opcode = RBLK_OP_KEEPALIVE, .left = rblk_call_forget };
+	const struct rblk_session_command early = { .opcode = RBLK_OP_KEEPALIVE };
 
 	if (queue->incarnation % 4 || queue->down || queue->proven)
 		return;
@@ -340,39 +316,22 @@ int __wrap_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_co
 {
 	if (sc->opcode == RBLK_OP_AUTHENTICATE)
 		call_early(queue);
+	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
+		rblk_queue_lost(queue, "killed by its user");
 	return __real_rblk_call_send(queue, sc, timeout_ms);
 }
 
-int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
-			 unsigned int timeout_ms);
-int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
-			 unsigned int timeout_ms)
+int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc);
+int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc)
 {
-	const struct rblk_wire_open *open = sc->payload;
-	const struct rblk_wire_volume *volume = sc->report;
-	/* It may be connected elsewhere, or anew, by the time of an answer that is late. */
-	bool strangers = is_strangers(queue);
-	int error;
+	return sim_reserve_run(queue, sc);
+}
 
-	if (sc->opcode == RBLK_OP_OPEN)
-		sim_module_opens(open->name);
-	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
-		rblk_queue_lost(queue, "killed by its user");
-	if (sc->opcode == RBLK_OP_RESERVE || sc->opcode == RBLK_OP_RESERVATIONS)
-		return sim_reserve_run(queue, sc, timeout_ms);
-	error = __real_rblk_call_run(queue, sc, timeout_ms);
-	if (sc->opcode == RBLK_OP_CLOSE && error && !sc->status && !sc->was_left && error != -EBUSY)
-		sim_reached("module", "a CLOSE is lost", NULL);
-	/* Whoever waits for the answer is late. */
-	if ((sc->opcode == RBLK_OP_OPEN || sc->opcode == RBLK_OP_CLOSE) && sim_chance(100000))
-		sim_fiber_sleep(sim_below(20 * SIM_MS));
-	if (sc->opcode == RBLK_OP_OPEN)
-		open_slowly(queue->session, open->name);
-	if (sc->opcode == RBLK_OP_OPEN && !error && !strangers)
-		sim_module_opened(open->name, volume->cache_epoch);
-	if (sc->was_left)
-		sim_reached("module", rblk_opcode_name(sc->opcode), error == -EINTR ? "is left by who is killed" : "is left");
-	return error;
+void sim_seen_opened(const struct rblk_queue *queue, const struct rblk_wire_volume *volume)
+{
+	sim_reached("point", "opened", NULL);
+	if (!is_strangers(queue))
+		sim_module_opened(queue->session, rblk_le32(volume->handle), volume->name, volume->cache_epoch);
 }
 
 /* An answer that may take as long as a volume's storage costs no connection, nor does a user who is killed. */
@@ -480,6 +439,9 @@ void sim_seen_send(struct rblk_command *command)
 	if (!command->queue->proven && command->wire.opcode != RBLK_OP_AUTHENTICATE)
 		sim_fail("the kernel: opcode %u is sent to a target that has not proven itself (section 6.3)",
 			 command->wire.opcode);
+	if (command->wire.opcode == RBLK_OP_OPEN)
+		sim_module_opens(command->queue->session, rblk_le32(command->wire.volume),
+				 ((const struct rblk_wire_open *)rblk_memory_slot(command->queue, command->tag))->name);
 }
 
 /* By the time of its end that loss may be fenced, and another one begun. */

@@ -15,7 +15,7 @@
 #define WAITERS_MAX 96u
 #define PAGES_MAX 4096u
 
-struct workqueue_struct *rblk_workqueue, *rblk_opens;
+struct workqueue_struct *rblk_workqueue;
 
 static struct {
 	struct sim_actor *actor;

@@ -155,8 +155,6 @@ int ida_alloc_max(struct ida *ida, unsigned int most, gfp_t gfp);
 #define test_bit(bit, map) ((map)[(bit) / 64] >> (bit) % 64 & 1)
 #define __set_bit(bit, map) ((void)((map)[(bit) / 64] |= 1ul << (bit) % 64))
 #define __clear_bit(bit, map) ((void)((map)[(bit) / 64] &= ~(1ul << (bit) % 64)))
-#define set_bit(bit, map) __set_bit(bit, map)
-#define clear_bit(bit, map) __clear_bit(bit, map)
 static inline bool __test_and_set_bit(unsigned long bit, unsigned long *map)
 {
 	bool was = test_bit(bit, map);
@@ -166,6 +164,14 @@ static inline bool __test_and_set_bit(unsigned long bit, unsigned long *map)
 }
 #define hweight_long(x) ((unsigned int)__builtin_popcountl(x))
 unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits);
+static inline unsigned long find_first_bit(const unsigned long *map, unsigned long bits)
+{
+	unsigned long bit;
+
+	for (bit = 0; bit < bits && !test_bit(bit, map); bit++)
+		;
+	return bit;
+}
 #define for_each_set_bit(bit, map, bits) \
 	for ((bit) = 0; (bit) < (bits); (bit)++) if (!test_bit(bit, map)) {} else
 

@@ -101,8 +101,6 @@ extern uint32_t sim_disk_killed;
 void sim_disk_kill_caller(uint64_t soon_ns);
 /* Of a million attaches: how many find little memory. */
 extern uint32_t sim_disk_starve;
-/* Of a million OPENs of a disk that is attached: how many are answered late. */
-extern uint32_t sim_disk_open_late;
 /* F7: its user knows. */
 void sim_disk_acknowledge(struct rblk_disk *disk);
 
@@ -172,8 +170,8 @@ void sim_disk_poll(struct rblk_disk *disk, unsigned int context);
 
 /* A request's command is sent, the first time or again; `arg` is the request's. */
 void sim_module_sends(const void *arg);
-/* OPEN is sent; it has succeeded. */
-void sim_module_opens(const char *volume);
-void sim_module_opened(const char *volume, const uint8_t cache_epoch[16]);
+/* OPEN is sent, by this handle of the session's; it has succeeded. */
+void sim_module_opens(const void *session, uint32_t handle, const char *volume);
+void sim_module_opened(const void *session, uint32_t handle, const char *volume, const uint8_t cache_epoch[16]);
 
 #endif

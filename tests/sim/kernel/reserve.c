@@ -205,10 +205,9 @@ static void lose_left(const struct rblk_disk *disk)
 		rblk_queue_lost(disk->session->queues[sent->lost.queue], "killed by its user");
 }
 
-int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc,
-			 unsigned int timeout_ms);
+int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc);
 
-int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc, unsigned int timeout_ms)
+int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc)
 {
 	struct ioctl *ioctl = ioctl_of(sim_context());
 	struct sim_disk_lost lost = { .lost = true, .queue = queue->index, .epoch = queue->epoch,
@@ -218,7 +217,7 @@ int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc, u
 
 	attempt_check(ioctl, queue, sc);
 	sent = sent_begin(ioctl->disk, queue, sc);
-	error = __real_rblk_call_run(queue, sc, timeout_ms);
+	error = __real_rblk_call_run(queue, sc);
 	sent_end(sent, sc, error);
 	ioctl->answered = !error || sc->status;
 	ioctl->status = sc->status;

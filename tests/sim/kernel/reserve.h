@@ -12,8 +12,7 @@ struct rblk_queue;
 struct rblk_session_command;
 
 /* RESERVE or RESERVATIONS of a program in sim_disk_reserve() or the like is sent, and answered or lost. */
-int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc,
-		    unsigned int timeout_ms);
+int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc);
 /* One of its volume, whose program was killed, is under way. */
 bool sim_reserve_left(const struct rblk_disk *disk);
 
