@@ -41,11 +41,6 @@ module_param_cb(slot_bytes, &rblk_slot_bytes_ops, &slot_bytes, 0644);
 MODULE_PARM_DESC(slot_bytes,
 		 "largest I/O that is copied, not registered: 4096 to 65536, for new sessions");
 
-struct rblk_slot_key {
-	u64 iova;
-	u32 rkey;
-};
-
 struct rblk_memory {
 	struct rblk_slots slots;
 	unsigned int order; /* of a chunk's pages */
@@ -55,7 +50,6 @@ struct rblk_memory {
 	u64 *dma;             /* likewise */
 	struct ib_mr **slot_mrs; /* slots.mrs */
 	struct ib_reg_wr *slot_wrs;
-	struct rblk_slot_key *slot_keys;
 	struct ib_cqe slot_cqe;
 	struct ib_mr **fast_mrs; /* credits */
 };
@@ -142,9 +136,8 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	m->dma = kcalloc(m->slots.chunks, sizeof(*m->dma), GFP_KERNEL);
 	m->slot_mrs = kcalloc(m->slots.mrs, sizeof(*m->slot_mrs), GFP_KERNEL);
 	m->slot_wrs = kcalloc(m->slots.mrs, sizeof(*m->slot_wrs), GFP_KERNEL);
-	m->slot_keys = kcalloc(m->slots.mrs, sizeof(*m->slot_keys), GFP_KERNEL);
 	m->fast_mrs = kcalloc(credits, sizeof(*m->fast_mrs), GFP_KERNEL);
-	if (!m->chunks || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->slot_keys || !m->fast_mrs)
+	if (!m->chunks || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->fast_mrs)
 		goto err_destroy;
 	error = rblk_memory_alloc_slots(queue, m);
 	if (!error)
@@ -187,7 +180,6 @@ static int rblk_memory_map_slots(struct rblk_memory *m, u32 tags, unsigned int n
 		return mapped;
 	if ((u32)mapped != count)
 		return -EINVAL;
-	m->slot_keys[n] = (struct rblk_slot_key){ .iova = mr->iova, .rkey = mr->rkey };
 	m->slot_wrs[n] = (struct ib_reg_wr){
 		.wr = { .wr_cqe = &m->slot_cqe, .opcode = IB_WR_REG_MR },
 		.mr = mr,
@@ -252,7 +244,6 @@ void rblk_memory_destroy(struct rblk_queue *queue)
 		__free_pages(m->chunks[i], m->order);
 	}
 	kfree(m->fast_mrs);
-	kfree(m->slot_keys);
 	kfree(m->slot_wrs);
 	kfree(m->slot_mrs);
 	kfree(m->dma);
@@ -292,14 +283,10 @@ void rblk_memory_slot_segment(struct rblk_queue *queue, u16 tag, u32 bytes,
 			      struct rblk_wire_segment *segment)
 {
 	const struct rblk_memory *m = queue->memory;
-	/*
-	 * A session's own command may be prepared while its queue is taken down, when there are no
-	 * regions any more.
-	 */
-	const struct rblk_slot_key *key = &m->slot_keys[rblk_slots_mr(&m->slots, tag)];
+	const struct ib_mr *mr = m->slot_mrs[rblk_slots_mr(&m->slots, tag)];
 
-	segment->address = rblk_to_le64(key->iova + rblk_slots_mr_offset(&m->slots, tag));
-	segment->rkey = rblk_to_le32(key->rkey);
+	segment->address = rblk_to_le64(mr->iova + rblk_slots_mr_offset(&m->slots, tag));
+	segment->rkey = rblk_to_le32(mr->rkey);
 	segment->length = rblk_to_le32(bytes);
 }
 
