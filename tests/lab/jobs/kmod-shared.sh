@@ -39,7 +39,7 @@ served() {
 	kill -USR1 "$LAB_RBLKD"
 	counted() {
 		[ "$(tail -n +$((before + 1)) "$LAB_RBLKD_LOG" | grep -o 'status: session .* connections\? on' | awk -v sessions="$1" -v connections="$2" '
-			!/\[part\]/ { s++ }
+			!/\[remote\]/ { s++ }
 			{ c += $(NF - 2) + 0 }
 			END { print s + 0 == sessions && c == connections }')" = 1 ]
 	}
