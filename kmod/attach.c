@@ -207,8 +207,8 @@ static int rblk_attach_add_disk(struct rblk_disk *disk, char *text)
 	if (error)
 		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d", disk->index,
 			  error);
-	/* An event that came before was only confirmed. */
-	else if (READ_ONCE(disk->session->event_seen))
+	/* An event that came before it was added was only confirmed. */
+	else if (READ_ONCE(disk->changed))
 		rblk_attach_recheck(disk);
 	return error;
 }

@@ -48,7 +48,7 @@ struct rblk_opening {
 	u8 graces;        /* of RCU, since the volume is not open */
 	unsigned int tries; /* that have failed since then; drive_work */
 	unsigned long at;
-	u32 handle, changes; /* that it was sent with; session->changes then */
+	u32 handle; /* that it was sent with */
 	u64 epoch;
 	int error; /* there was no answer */
 	u16 status, denied;
@@ -72,12 +72,13 @@ struct rblk_disk {
 	u64 attachment; /* random; tells this attach from all others. No secret: sysfs */
 
 	/*
-	 * The open volume. session->core_lock owns handle, epoch, ready, gone, gate and reason, for
-	 * writing; ready and gate are read without it.
+	 * The open volume. session->core_lock owns handle, epoch, ready, changed, gone, gate and
+	 * reason, for writing; ready and gate are read without it.
 	 */
 	u32 handle; /* the disk's, open or not */
 	u64 epoch;  /* of the session, in which the handle was opened last; 0: never */
 	bool ready; /* the handle is open: commands may be sent */
+	bool changed; /* there was an event of the handle since it was to be opened */
 	bool gone;  /* the handle's volume was removed or replaced: the next OPEN takes another */
 	/*
 	 * the last epoch at whose target the volume cannot be used, another one than before;

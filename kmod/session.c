@@ -131,13 +131,15 @@ void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	session->changes += event == RBLK_EVENT_VOLUME_CHANGED;
 	if (session->core.queue[0].state != CORE_QUEUE_LIVE)
 		goto out;
 	if (event == RBLK_EVENT_DRAINING)
 		core_session_leaves(&session->core);
 	list_for_each_entry(disk, &session->disks, peer) {
-		if (event == RBLK_EVENT_VOLUME_CHANGED && disk->ready && disk->handle == handle)
+		if (disk->handle != handle)
+			continue;
+		disk->changed = true;
+		if (event == RBLK_EVENT_VOLUME_CHANGED && disk->ready)
 			rblk_volume_recheck(disk);
 		else if (event == RBLK_EVENT_VOLUME_REMOVED)
 			rblk_volume_gone(disk, handle);

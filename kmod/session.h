@@ -156,7 +156,6 @@ struct rblk_session {
 	unsigned int credits; /* the fewest of a queue, when tag_set was made */
 	u32 disk_bytes; /* the longest command that blk-mq was told of, over all disks; core_lock */
 
-	u32 changes; /* events of changed volumes so far; core_lock */
 	u32 event_seen; /* number of the last event; queue 0's CQ handlers */
 	u32 event_told; /* that a KEEPALIVE has named; drive_work (V9) */
 

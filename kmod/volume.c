@@ -246,12 +246,8 @@ static void rblk_volume_take_changes(struct rblk_disk *disk, const struct rblk_w
 	rblk_disk_permit(disk, !(rblk_le32(v->flags) & RBLK_VOLUME_READ_ONLY));
 }
 
-/*
- * From here on commands are sent, unless the epoch is over already. A volume that has changed since
- * OPEN was sent may be this one: the event named a handle that the disk did not have yet.
- */
-static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
-			   const struct rblk_wire_volume *v)
+/* From here on commands are sent, unless the epoch is over already. */
+static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, const struct rblk_wire_volume *v)
 {
 	struct rblk_session *session = disk->session;
 	bool valid, lost = false;
@@ -273,7 +269,7 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, u32 changes,
 			disk->closed = false;
 			smp_store_release(&disk->ready, true);
 		}
-		if (session->changes != changes && READ_ONCE(disk->added))
+		if (disk->changed && READ_ONCE(disk->added))
 			rblk_volume_recheck(disk);
 	}
 	spin_unlock_irq(&session->core_lock);
@@ -363,7 +359,7 @@ static int rblk_volume_judge(struct rblk_disk *disk, const struct rblk_opening *
 	}
 	differs = rblk_volume_differs(disk, &a->volume);
 	if (!differs)
-		return rblk_volume_use(disk, a->epoch, a->changes, &a->volume);
+		return rblk_volume_use(disk, a->epoch, &a->volume);
 	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(disk->session->queues[0]),
 		  disk->options.volume, differs);
 	rblk_volume_add_close(disk->session, a->handle);
@@ -502,11 +498,11 @@ static void rblk_volume_ask(struct rblk_disk *disk)
 	else if (disk->gone)
 		rblk_volume_number(disk);
 	disk->gone &= o->looks;
+	disk->changed &= o->looks;
 	rblk_volume_mark_close(session, disk->handle, false);
 	o->due = false;
 	o->asks = true;
 	o->answered = false;
-	o->changes = session->changes;
 	o->epoch = session->core.epoch;
 	o->handle = disk->handle;
 	sc.epoch = o->epoch;

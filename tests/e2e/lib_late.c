@@ -228,7 +228,7 @@ static enum fake_answer answer_refresh(struct fake_target *fake, const struct rb
 	return FAKE_CLOSE;
 }
 
-/* A refresh that is lost with its epoch opens the volume in the next one: a second OPEN could leave a handle behind. */
+/* A refresh that is lost with its epoch opens the volume in the next one, without a second OPEN. */
 static void a_refresh_is_the_only_open(void **state)
 {
 	struct fixture f = {.script.command = answer_refresh};

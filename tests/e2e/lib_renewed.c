@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: in a new epoch the library opens each volume again once, also if the connection is lost
- * meanwhile: another handle would stay open at the target, which nobody closes. Method: a scripted
+ * meanwhile. Method: a scripted
  * target (fake_target.h) that forgets the session, and ends the connection at the second OPEN of
  * the new epoch. A volume may be closed while it is opened again: then the OPEN is not answered; or it may be gone.
  */
