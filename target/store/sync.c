@@ -215,16 +215,22 @@ void tgt_sync_end(struct tgt_io *io, int error)
 }
 
 /*
- * Without the page cache a durable write's own result is enough. A FLUSH's is not: a device may
- * have dropped its cache when another flush failed.
+ * Without the page cache a durable write's own result is enough, and that of zeroes whose command has a bit for it. A FLUSH's
+ * is not: a device may have dropped its cache when another flush failed; nor is that of zeroes with a sync behind them.
  */
+static bool answers_for_itself(const struct tgt_io *io)
+{
+	const struct tgt_store_info *info = &io->volume->store->info;
+
+	return io->kind != TGT_IO_FLUSH && !info->buffered && (io->kind == TGT_IO_WRITE || info->fua_alone);
+}
+
 bool tgt_sync_keep(struct tgt_io *io)
 {
 	struct tgt_channel *channel = io->channel;
 
 	/* Without a ring (unit tests) there is one thread, and syncs end one after the other. */
-	if (!channel->ring || !io->sync ||
-	    (io->kind != TGT_IO_FLUSH && !io->volume->store->info.buffered))
+	if (!channel->ring || !io->sync || answers_for_itself(io))
 		return false;
 	io->others = tgt_orphans_now(&channel->trouble->syncs);
 	if (!io->others)

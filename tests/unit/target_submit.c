@@ -224,6 +224,8 @@ static void a_sync_is_believed_when_those_beside_it_have_ended(void **state)
 	sync_beside(true, TGT_IO_FLUSH, 0, 0, true);
 	sync_beside(true, TGT_IO_WRITE, TGT_IO_FUA, -EIO, true);
 	sync_beside(true, TGT_IO_WRITE_ZEROES, TGT_IO_FUA, 0, true);
+	/* It is two operations of the store: another's sync can fail in between, and lose the zeroes. */
+	sync_beside(false, TGT_IO_WRITE_ZEROES, TGT_IO_FUA, -EIO, true);
 	/* Without the page cache a durable write answers for itself. */
 	sync_beside(false, TGT_IO_WRITE, TGT_IO_FUA, -EIO, false);
 	sync_beside(true, TGT_IO_WRITE, 0, -EIO, false);
