@@ -6,6 +6,7 @@
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 
+#include "kmod/close.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/overdue.h"
@@ -86,7 +87,7 @@ static void rblk_detach_cut(struct rblk_disk *disk, const char *why)
 static void rblk_detach_dismantle(struct rblk_disk *disk)
 {
 	rblk_disk_leave(disk);
-	rblk_volume_close(disk);
+	rblk_close(disk);
 	rblk_disk_destroy(disk);
 	rblk_session_leave(disk->session);
 	rblk_disk_unregister(disk);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * OPEN and CLOSE, on queue 0, by drive_work: nobody waits for their answers, which are taken by
- * drive_work, too. A disk's volume is opened at attach; again in a new epoch, and when the target has
+ * OPEN, on queue 0, by drive_work: nobody waits for its answer, which is taken by drive_work, too. A disk's volume is opened at attach; again in a new epoch, and when the target has
  * removed or replaced it, until the disk gives up, whatever becomes of other disks; and again while
  * it is open, to look whether it has changed.
  *
- * Each disk has a slot of the session's handles. OPEN and CLOSE of the same number are sent again
- * when the answer was lost.
+ * Each disk has a slot of the session's handles. OPEN of the same number is sent again when the answer
+ * was lost.
  */
 #include <linux/log2.h>
 
 #include "kmod/volume.h"
 #include "kmod/attach_limits.h"
 #include "kmod/call.h"
+#include "kmod/close.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"
@@ -30,107 +30,6 @@
  * target tells.
  */
 #define RBLK_VOLUME_REFRESH_MS 200u
-/* So much later a CLOSE is sent again that the target refused, or that no reserved tag was free for. */
-#define RBLK_VOLUME_CLOSE_MS 100u
-
-/* -- closing -- */
-
-/*
- * The handle in the slot is to be closed; or another one is about to be opened there, which closes
- * it. What is said of a CLOSE that is under way does not count any more.
- */
-static void rblk_volume_mark_close(struct rblk_session *session, u32 handle, bool close)
-{
-	u32 slot = RBLK_HANDLE_SLOT(handle);
-
-	lockdep_assert_held(&session->core_lock);
-	if (close)
-		__set_bit(slot, session->closes);
-	else
-		__clear_bit(slot, session->closes);
-	if (session->closing == slot)
-		session->closing = 0;
-}
-
-/* rblk_left_fn of CLOSE. */
-static void rblk_volume_close_answered(struct rblk_session *session, const struct rblk_call *call,
-				       void *arg)
-{
-	const struct rblk_command *command = &call->command;
-	unsigned long flags;
-
-	spin_lock_irqsave(&session->core_lock, flags);
-	if (command->error || command->status == RBLK_E_BUSY ||
-	    command->status == RBLK_E_NO_RESOURCES)
-		session->close_at = jiffies + msecs_to_jiffies(RBLK_VOLUME_CLOSE_MS);
-	else if (session->closing)
-		__clear_bit(session->closing, session->closes);
-	session->close_sent = false;
-	spin_unlock_irqrestore(&session->core_lock, flags);
-}
-
-/* One at a time. */
-static unsigned long rblk_volume_send_close(struct rblk_session *session)
-{
-	struct rblk_session_command sc = {
-		.opcode = RBLK_OP_CLOSE,
-		.left = rblk_volume_close_answered,
-	};
-	unsigned long wait = MAX_JIFFY_OFFSET, slot;
-
-	spin_lock_irq(&session->core_lock);
-	slot = find_first_bit(session->closes, RBLK_HANDLES_MAX);
-	if (slot < RBLK_HANDLES_MAX && !session->close_sent &&
-	    session->core.state == CORE_SESSION_LIVE) {
-		if (time_before(jiffies, session->close_at))
-			wait = session->close_at - jiffies;
-		else
-			sc.volume = slot;
-	}
-	if (sc.volume) {
-		session->closing = sc.volume;
-		session->close_sent = true;
-	}
-	spin_unlock_irq(&session->core_lock);
-	if (!sc.volume || !rblk_call_send(session->queues[0], &sc, 0))
-		return wait;
-	spin_lock_irq(&session->core_lock);
-	session->close_sent = false;
-	spin_unlock_irq(&session->core_lock);
-	return msecs_to_jiffies(RBLK_VOLUME_AGAIN_MS) + 1;
-}
-
-static void rblk_volume_add_close(struct rblk_session *session, u32 handle)
-{
-	spin_lock_irq(&session->core_lock);
-	rblk_volume_mark_close(session, handle, true);
-	session->close_at = jiffies;
-	spin_unlock_irq(&session->core_lock);
-	rblk_drive_kick(session);
-}
-
-static bool rblk_volume_is_closed(struct rblk_session *session, u32 handle)
-{
-	bool closed;
-
-	spin_lock_irq(&session->core_lock);
-	closed = !test_bit(RBLK_HANDLE_SLOT(handle), session->closes) ||
-		 session->core.state != CORE_SESSION_LIVE;
-	spin_unlock_irq(&session->core_lock);
-	return closed;
-}
-
-void rblk_volume_close(struct rblk_disk *disk)
-{
-	struct rblk_session *session = disk->session;
-
-	rblk_volume_add_close(session, disk->handle);
-	/* Whoever has waited for so long goes on; so does the CLOSE. */
-	wait_event_timeout(session->wait, rblk_volume_is_closed(session, disk->handle),
-			   msecs_to_jiffies(session->options.command_ms));
-}
-
-/* -- opening -- */
 
 void rblk_volume_number(struct rblk_disk *disk)
 {
@@ -362,7 +261,7 @@ static int rblk_volume_judge(struct rblk_disk *disk, const struct rblk_opening *
 		return rblk_volume_use(disk, a->epoch, &a->volume);
 	scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s", rblk_queue_peer(disk->session->queues[0]),
 		  disk->options.volume, differs);
-	rblk_volume_add_close(disk->session, a->handle);
+	rblk_close_add(disk->session, a->handle);
 	rblk_volume_replaced(disk);
 	rblk_volume_foreign(disk, a->epoch);
 	return -ENODEV;
@@ -499,7 +398,7 @@ static void rblk_volume_ask(struct rblk_disk *disk)
 		rblk_volume_number(disk);
 	disk->gone &= o->looks;
 	disk->changed &= o->looks;
-	rblk_volume_mark_close(session, disk->handle, false);
+	rblk_close_mark(session, disk->handle, false);
 	o->due = false;
 	o->asks = true;
 	o->answered = false;
@@ -693,5 +592,5 @@ unsigned long rblk_volume_drive(struct rblk_session *session)
 		while ((disk = rblk_volume_next(session, &wait)))
 			rblk_volume_drive_disk(disk);
 	} while (rblk_volume_grace(session));
-	return min(wait, rblk_volume_send_close(session));
+	return min(wait, rblk_close_send(session));
 }

@@ -27,7 +27,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text);
  */
 void rblk_volume_want(struct rblk_disk *disk);
 /*
- * Sends OPEN and CLOSE, and takes the answers to OPEN. By drive_work, again after so many jiffies.
+ * Sends OPEN, and CLOSE (close.h), and takes the answers to OPEN. By drive_work, again after so many jiffies.
  */
 unsigned long rblk_volume_drive(struct rblk_session *session);
 /*
@@ -45,10 +45,5 @@ void rblk_volume_closed(struct rblk_disk *disk);
  * the volume is opened again. Any context, with core_lock held.
  */
 void rblk_volume_gone(struct rblk_disk *disk, u32 handle);
-/*
- * Sleeps, for command_ms at most: until the handle is closed. Else it is when the session is live
- * again.
- */
-void rblk_volume_close(struct rblk_disk *disk);
 
 #endif

@@ -19,7 +19,6 @@
 
 /* librblk has functions of these names, too. */
 #define rblk_session_close kmod_session_close
-#define rblk_volume_close kmod_volume_close
 #define rblk_volume_open kmod_volume_open
 
 /* -- words ------------------------------------------------------------------------------------- */
