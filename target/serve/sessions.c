@@ -283,7 +283,7 @@ static void session_log_lost(struct tgt_session *session)
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
 							  .initiator = session->initiator,
 							  .address = session->peer},
-			 &session->reactor->loop.log_limit, TGT_LOG_WARNING,
+			 &session->reactor->loop.chat_limit, TGT_LOG_WARNING,
 			 "session %u [%s] %s: has lost its client, with %u volume%s open: waits %u s for it", session->number,
 			 session->peer, session->initiator, session->handles_open, TGT_S(session->handles_open),
 			 (session->reactor->config.session_ms + 999) / 1000);

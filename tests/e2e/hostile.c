@@ -80,7 +80,7 @@ static bool log_says(const char *words)
 			break;
 		}
 		logged += line_offences(line);
-		said |= strstr(line, " queue 0 [127.0.0.1:") && strstr(line, "]: closed: ") &&
+		said |= strstr(line, " queue 0 [127.0.0.1:") && strstr(line, ": closed: ") &&
 			strstr(line, words);
 	}
 	/* Never two lines for one offence. */

@@ -24,7 +24,10 @@ static char uri[256], error[RBLK_ERROR_BYTES];
 static int start(void **state)
 {
 	(void)state;
-	e2e_disk_start(&server, &file, "rblk+tcp://127.0.0.1:0");
+	/* From where each connection comes is told when it ends. */
+	e2e_file_create(&file, "disk", 1 << 20);
+	e2e_daemon_start(&server, "--cache", "buffered", file.volume, "--listen", "rblk+tcp://127.0.0.1:0", "--log-level", "debug",
+			 NULL);
 	return 0;
 }
 
