@@ -103,7 +103,7 @@ static void connect_beside_one_that_ends(struct raw *new, int pattern)
 	assert_true(raw_connect(&old, server.host));
 	write_begin(&old, raw_open(&old, "disk"), LEFT, pattern);
 	raw_close(&old);
-	while (!e2e_daemon_log_count(&server, "closed: "))
+	while (!e2e_daemon_log_count(&server, "has lost its client"))
 		assert_int_equal(raw_simple(new, RBLK_OP_PING, 0), RBLK_OK);
 }
 
