@@ -133,6 +133,9 @@ static void loss_check(const struct sim_op *op)
 
 	if (core_session_over(core) || core->failing_fast || core->held)
 		return;
+	/* Its volume was removed: another of that name opens its store when this has let it go. */
+	if (op->mount->rblk->gone)
+		return;
 	sim_reached("application", "is told of a loss while its session goes on", NULL);
 	if (disk && op->command->id && sim_disk_is_writing(disk, op->command->id))
 		sim_fail("%s: #%u is called back as lost, and is being stored (F5)", app->actor.name, op->number);

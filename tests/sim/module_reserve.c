@@ -33,13 +33,14 @@ static bool caller_reserves(struct sim_module_caller *caller, struct rblk_disk *
 {
 	struct sim_reserver *reserver = &caller->reserver;
 	struct sim_disk_answer answer;
-	struct sim_disk_view view;
+	struct sim_disk_view view = {};
 	struct rblk_wire_reservation asked;
 	uint64_t begun_ns;
 
 	sim_reserver_begin(reserver, &asked);
-	/* As the module does by itself. */
-	sim_disk_look(disk, &view);
+	/* As the module does by itself; another program's disk may have been detached meanwhile. */
+	if (caller->slot->disk == disk)
+		sim_disk_look(disk, &view);
 	if (asked.new_key && view.flags & RBLK_VOLUME_RESERVATIONS_PERSIST)
 		asked.flags |= RBLK_RESERVE_PERSIST;
 	begun_ns = sim_now_ns();

@@ -21,3 +21,5 @@
 1000045311	# a reservation whose holder finds no room for its queue 0
 2000025140	# a volume that was given up while it was verified
 1000053252	# a disk that is late in a new epoch goes on when it is open
+6000000355	# librblk: called back as lost, as its volume was removed
+6000019095	# a second program's RESERVE on a disk that was detached meanwhile
