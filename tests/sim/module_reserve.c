@@ -77,8 +77,7 @@ static void caller_looks(struct sim_module_caller *caller, struct rblk_disk *dis
 	if (!error && !sim_reservation_has_keys(reservation_of(reserver), serial, keys, count))
 		sim_fail("%s: the keys that are reported are not those that are registered",
 			 reserver->name);
-	/* Detached by force meanwhile: the kernel would keep what this one has open, and here it is gone. */
-	if (error || caller->slot->disk != disk)
+	if (error)
 		return;
 	error = sim_disk_read_reservation(disk, &type, &holder);
 	if (!error && !sim_reservation_is_held(reservation_of(reserver), serial, type, holder))

@@ -467,6 +467,7 @@ struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set, const struct 
 		sim_fail("out of memory");
 	disk->queue = sim_blk_queue(set, data);
 	disk->queue->write_cache = l->write_cache;
+	disk->refs = 1;
 	return disk;
 }
 
@@ -482,7 +483,19 @@ void put_disk(struct gendisk *disk)
 {
 	blk_mq_destroy_queue(disk->queue);
 	blk_put_queue(disk->queue);
-	free(disk);
+	disk->queue = NULL;
+	sim_gendisk_put(disk);
+}
+
+void sim_gendisk_get(struct gendisk *disk)
+{
+	disk->refs++;
+}
+
+void sim_gendisk_put(struct gendisk *disk)
+{
+	if (!--disk->refs)
+		free(disk);
 }
 
 /* -- the end ------------------------------------------------------------------------------------------------- */

@@ -79,6 +79,7 @@ struct gendisk {
 	char disk_name[32];
 	u64 sectors;
 	bool read_only;
+	unsigned int refs; /* its owner's, and one for each who has it open */
 };
 
 struct blk_mq_queue_data {
@@ -238,9 +239,13 @@ struct sim_device { struct { struct kernfs_node *sd; } kobj; };
 #define set_disk_ro(disk, ro) ((void)((disk)->read_only = (ro)))
 #define rounddown_pow_of_two(x) (1u << ilog2(x))
 #define rounddown(x, to) ((x) / (to) * (to))
-/* It is not seen any more, and its I/O has ended; it is freed. */
+/* It is not seen any more, and its I/O has ended; the owner's reference ends, and the queue with it. */
 void del_gendisk(struct gendisk *disk);
 void put_disk(struct gendisk *disk);
+
+/* As an open of its block device, and its end. */
+void sim_gendisk_get(struct gendisk *disk);
+void sim_gendisk_put(struct gendisk *disk);
 
 /* What kmod/compat.h gives, whose kernels are not this one. */
 #define RBLK_KMOD_COMPAT_H

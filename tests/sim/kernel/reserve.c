@@ -232,11 +232,15 @@ int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc)
 
 bool sim_disk_open(struct rblk_disk *disk)
 {
-	return !rblk_disk_open(disk);
+	if (rblk_disk_open(disk))
+		return false;
+	sim_gendisk_get(disk->gendisk);
+	return true;
 }
 
 void sim_disk_close(struct rblk_disk *disk)
 {
+	sim_gendisk_put(disk->gendisk);
 	rblk_disk_release(disk);
 }
 
