@@ -66,6 +66,7 @@ static void message_pack(struct ini_queue *queue, struct core_batch *batch, stru
 		slot->sent_ns = queue->session->now_ns;
 		slot->overdue_ns = 0;
 		slot->abort_sent = false;
+		slot->asked_ns = 0;
 		if (!slot->first_ns)
 			slot->first_ns = slot->sent_ns;
 	}

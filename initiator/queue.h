@@ -67,7 +67,7 @@ struct ini_slot {
 	u64 overdue_ns;              /* its time was over then; 0: it is not */
 	bool canceled;               /* it was sent, and the program has aborted it */
 	bool abort_sent;             /* for either: the target was asked to drop it, in asked_ns */
-	u64 asked_ns;
+	u64 asked_ns; /* 0: never; of one that lasts (FENCE): whether the target is alive */
 	struct ini_slot *next;       /* in the list of its place */
 	u64 flush;                   /* FLUSH: its number (core/durable.h) */
 	u32 owes;                    /* 0, or by which generation its success counts (core/durable.h) */

@@ -32,15 +32,19 @@ static u64 abort_ns(const struct rblk_session *session)
 	return limit_ns < ABORT_MS * MS_NS ? limit_ns : ABORT_MS * MS_NS;
 }
 
+/* FENCE and RESERVE are answered when storage has completed the I/O that it had begun (F5), however long that takes. */
+static bool slot_lasts(const struct ini_slot *slot)
+{
+	return slot->command.opcode == RBLK_OP_FENCE || slot->command.opcode == RBLK_OP_RESERVE;
+}
+
 /* When the timer must act on a command that was sent. */
 static u64 slot_due_ns(const struct ini_slot *slot)
 {
 	const struct rblk_session *session = slot->queue->session;
 
-	/* FENCE and RESERVE are answered when storage has completed the I/O that it had begun
-	 * (F5), however long that takes. */
-	if (slot->command.opcode == RBLK_OP_FENCE || slot->command.opcode == RBLK_OP_RESERVE)
-		return UINT64_MAX;
+	if (slot_lasts(slot))
+		return (slot->asked_ns ? slot->asked_ns : slot->sent_ns) + command_ns(session);
 	if (slot->command.opcode == RBLK_OP_ABORT)
 		return slot->sent_ns + abort_ns(session);
 	if (!slot->overdue_ns)
@@ -57,6 +61,12 @@ static u64 slot_due_ns(const struct ini_slot *slot)
  */
 static bool slot_overdue(struct ini_slot *slot)
 {
+	if (slot_lasts(slot)) {
+		/* There may be no target any more, and with a keepalive_ms of 0 nobody else asks. */
+		ini_control_keepalive(slot->queue);
+		slot->asked_ns = slot->queue->session->now_ns;
+		return false;
+	}
 	if (!slot->volume || slot->overdue_ns)
 		return true;
 	slot->overdue_ns = slot->queue->session->now_ns;

@@ -181,7 +181,7 @@ static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned i
 				timeout_ms);
 }
 
-unsigned long rblk_call_late(struct rblk_queue *queue)
+unsigned long rblk_call_late(struct rblk_queue *queue, bool *asks)
 {
 	unsigned long flags, next = MAX_JIFFY_OFFSET;
 	unsigned int i, timeout_ms = 0;
@@ -189,10 +189,12 @@ unsigned long rblk_call_late(struct rblk_queue *queue)
 
 	spin_lock_irqsave(&queue->lock, flags);
 	for_each_set_bit(i, &queue->reserved_used, RBLK_RESERVED_TAGS) {
-		const struct rblk_call *call = &queue->reserved[i];
+		struct rblk_call *call = &queue->reserved[i];
 
-		if (!call->timeout_ms)
-			continue;
+		if (!call->timeout_ms && !time_before(jiffies, call->end)) {
+			call->end = jiffies + msecs_to_jiffies(queue->session->options.command_ms);
+			*asks = true;
+		}
 		if (time_before(jiffies, call->end)) {
 			next = min(next, call->end - jiffies);
 			continue;
@@ -239,7 +241,7 @@ static int rblk_call_post(struct rblk_queue *queue, const struct rblk_session_co
 			.left = sc->left,
 			.left_arg = sc->left_arg,
 			.timeout_ms = timeout_ms,
-			.end = jiffies + msecs_to_jiffies(timeout_ms),
+			.end = jiffies + msecs_to_jiffies(timeout_ms ?: queue->session->options.command_ms),
 		};
 		rblk_command_reset(&(*call)->command, queue->credits + bit, sc->opcode);
 		rblk_call_fill(&(*call)->command, sc);
@@ -268,6 +270,7 @@ int rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc)
 
 	if (error)
 		return error;
+	rblk_drive_kick(queue->session); /* which looks at the times */
 	error = wait_event_killable(queue->session->wait, smp_load_acquire(&waiter.finished));
 	if (error) {
 		spin_lock_irqsave(&queue->lock, flags);

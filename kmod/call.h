@@ -26,8 +26,8 @@ struct rblk_call {
 	struct rblk_call_waiter *waiter; /* NULL: nobody waits, or any more: `left` is told its end */
 	rblk_left_fn left; /* NULL: its end changes nothing */
 	void *left_arg;
-	unsigned int timeout_ms; /* 0: none */
-	unsigned long end;	 /* jiffies: of that */
+	unsigned int timeout_ms; /* 0: none, it may last as long as storage */
+	unsigned long end;	 /* jiffies: of that, or when KEEPALIVE asks whether the target lives */
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -72,8 +72,12 @@ struct rblk_session_command {
  */
 int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
 		   unsigned int timeout_ms);
-/* Looks for one that is not answered in time. Again after so many jiffies. */
-unsigned long rblk_call_late(struct rblk_queue *queue);
+/*
+ * Looks for one that is not answered in time. *asks, if one without a time has lasted for
+ * command_ms: KEEPALIVE is due, as with a keepalive_ms of 0 nobody else finds out that the target
+ * is gone. Again after so many jiffies.
+ */
+unsigned long rblk_call_late(struct rblk_queue *queue, bool *asks);
 
 /*
  * The same, and wait for its end: the report, if any, is copied to `report`. Sleeps, killably. 0 or

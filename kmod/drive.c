@@ -254,10 +254,13 @@ static unsigned long rblk_drive_calls(struct rblk_session *session)
 	rblk_drive_confirm(session);
 	for (i = 0; i < session->queue_count; i++) {
 		struct rblk_queue *queue = session->queues[i];
+		bool asks = false;
 
 		wait = min(wait, rblk_overdue_abort(queue));
 		wait = min(wait, rblk_works_fence_volumes(queue));
-		wait = min(wait, rblk_call_late(queue));
+		wait = min(wait, rblk_call_late(queue, &asks));
+		if (asks)
+			rblk_works_probe(queue);
 		if (!queue->polled || !READ_ONCE(queue->reserved_used))
 			continue;
 		rblk_queue_poll(queue, NULL);

@@ -123,6 +123,7 @@ struct sim_app {
 	bool closing;	   /* its session: what is under way is called back */
 	bool working;	   /* called back now, it may begin commands */
 	unsigned int failures; /* of this session: called back with RBLK_E_IO */
+	unsigned int unsure;   /* or with the session's own end */
 	bool calm;	   /* faults have stopped: it may verify and finish */
 	bool alone;	   /* nobody else uses its volumes */
 	bool benign;	   /* there are none at all: no session may be lost */

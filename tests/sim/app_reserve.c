@@ -46,7 +46,10 @@ static void reserve_ended(struct sim_app *app, int error)
 {
 	app->under_way--;
 	app->reserving = false;
-	app->failures += error == -EIO;
+	if (error == -EIO && core_session_over(&app->session->core))
+		app->unsure++;
+	else if (error == -EIO)
+		app->failures++;
 	app->gone |= error == -ENODEV;
 	sim_reserver_pause(&app->reserver);
 }

@@ -99,7 +99,7 @@ bool sim_app_open_session(struct sim_app *app)
 		sim_fail("%s: %s: %s", app->actor.name, uri, error);
 	app->session->durables = &app->process->durables;
 	app->session_number = sim_session_of(&app->actor);
-	app->failures = 0;
+	app->failures = app->unsure = 0;
 	if (!app->steady)
 		session_renew(app);
 	while (rblk_session_state(app->session) == RBLK_SESSION_CONNECTING) {

@@ -10,6 +10,7 @@
 #include "tests/sim/history.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/whitebox.h"
+#include "tests/sim/world.h"
 
 /* -- C5: receives behind credits ----------------------------------------------------------- */
 
@@ -43,6 +44,8 @@ void sim_rules_received(struct sim_conn *conn, uint64_t wr_id, const uint8_t *me
 	for (const struct rblk_wire_command *command = first; command <= last; command++) {
 		uint16_t tag = rblk_le16(command->tag);
 
+		if (command->opcode == RBLK_OP_FENCE || command->opcode == RBLK_OP_RESERVE)
+			sim_world_lasts(conn->fab->actor);
 		if (tag < SIM_TAGS)
 			conn->brought[tag] =
 				(struct sim_brought){.serial = serial,

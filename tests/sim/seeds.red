@@ -23,3 +23,5 @@
 1000053252	# a disk that is late in a new epoch goes on when it is open
 6000000355	# librblk: called back as lost, as its volume was removed
 6000019095	# a second program's RESERVE on a disk that was detached meanwhile
+6000011822	# keepalive 0: a target lost its power while it owed a FENCE's answer, and nobody asked
+7000040903	# a RESERVE that ended with its session was counted as one that the target had failed

@@ -137,6 +137,29 @@ static void on_fault(void *arg)
 	}
 }
 
+static void on_power(void *arg)
+{
+	(void)arg;
+	if (sim_world.lasting->calm)
+		return;
+	sim_reached("target", "loses its power", "before it answers what may last");
+	sim_totals.power_losses += sim_world.lasting->running;
+	sim_host_kill(sim_world.lasting, true, 50 * SIM_MS);
+}
+
+void sim_world_lasts(const struct sim_actor *actor)
+{
+	/* Not by chance: the histories of all others stay what they are. */
+	if (sim_world.seed % 5 != 3)
+		return;
+	for (unsigned int i = 0; i < sim_world.host_count; i++)
+		for (unsigned int r = 0; r < sim_world.hosts[i].config.reactors; r++)
+			if (actor == &sim_world.hosts[i].reactors[r].thread.actor && !sim_world.hosts[i].config.keepalive_ms) {
+				sim_world.lasting = &sim_world.hosts[i];
+				sim_event_in(&sim_world.power, 2 * SIM_US);
+			}
+}
+
 /* No faults from here on: everything must come to its end. */
 static void on_calm(void *arg)
 {
@@ -178,6 +201,7 @@ static void world_events(void)
 		*heal = (struct sim_event){.run = on_portal_heal, .arg = heal};
 	}
 	sim_world.fault.run = on_fault;
+	sim_world.power.run = on_power;
 	sim_world.calm.run = on_calm;
 }
 
@@ -282,6 +306,7 @@ static void world_run(uint64_t seed, void (*build)(void))
 	for (unsigned int i = 0; i < sim_world.host_count; i++) {
 		sim_world.hosts[i].wanted = false;
 		sim_event_cancel(&sim_world.manager);
+		sim_event_cancel(&sim_world.power);
 		sim_event_cancel(&sim_world.hosts[i].restart);
 		sim_host_drain(&sim_world.hosts[i]);
 	}

@@ -16,6 +16,12 @@ struct sim_totals {
 };
 extern struct sim_totals sim_totals;
 
+/*
+ * A FENCE or RESERVE has come to this actor. Where nobody sends KEEPALIVE, its machine may lose its power before the
+ * answer, and nobody is told.
+ */
+struct sim_actor;
+void sim_world_lasts(const struct sim_actor *actor);
 /* Returns if all went well; else does not (sim_fail). */
 void sim_world_run(uint64_t seed);
 /* In a world of which this model speaks, with its history to stdout. False: there is no such model. */

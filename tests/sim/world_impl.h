@@ -39,6 +39,8 @@ extern struct sim_world {
 	struct sim_module module;
 	unsigned int host_count, app_count, raw_initiator_count, module_count;
 	struct sim_event manager; /* of two targets on one disk: world_two.c */
+	struct sim_event power; /* of `lasting` */
+	struct sim_host *lasting;
 	struct sim_event fault, calm, heal[MACHINES_MAX], portal_heal[HOSTS_MAX][SIM_PORTALS_MAX];
 	unsigned int ops_max;
 	uint64_t seed;
