@@ -13,7 +13,7 @@
 #include "initiator/durable.h"
 #include "initiator/retry.h"
 #include "initiator/publish.h"
-#include "initiator/reopen.h"
+#include "initiator/reopen_volumes.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
 #include "proto/core/digest.h"

@@ -11,7 +11,7 @@
 #include "initiator/fence.h"
 #include "initiator/io.h"
 #include "initiator/retry.h"
-#include "initiator/reopen.h"
+#include "initiator/reopen_volumes.h"
 #include "proto/words/units.h"
 
 /* -- what follows ------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include "initiator/durable.h"
-#include "initiator/reopen.h"
+#include "initiator/reopen_volumes.h"
 #include "initiator/retry.h"
 #include "initiator/route.h"
 #include "initiator/session.h"

@@ -116,7 +116,7 @@ static void reserving_answered(void *arg, const struct rblk_result *result)
 	reserving_finish(reserving, error);
 }
 
-/* -ENODEV: the volume is gone. -EAGAIN: no tag is free, or the volume is late (reopen.h). */
+/* -ENODEV: the volume is gone. -EAGAIN: no tag is free, or the volume is late (reopen_volumes.h). */
 static int reserving_send(struct ini_reserving *reserving)
 {
 	const struct rblk_wire_command command = {

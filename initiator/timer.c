@@ -4,7 +4,7 @@
  * most and per millisecond at least, never per I/O. Draining is bounded by the fabric.
  */
 #include "initiator/fence.h"
-#include "initiator/reopen.h"
+#include "initiator/reopen_volumes.h"
 #include "initiator/session.h"
 
 #include "proto/wire/wire_names.h"

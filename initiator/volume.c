@@ -368,7 +368,7 @@ int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback d
 	if (!err)
 		err = ini_control_ready(volume->session);
 	if (!err && volume->late_ns)
-		err = -EAGAIN; /* it is being opened (reopen.c) */
+		err = -EAGAIN; /* it is being opened (reopen_volumes.c) */
 	if (err)
 		return err;
 	if (volume->gone)

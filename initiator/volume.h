@@ -28,7 +28,7 @@ struct rblk_volume {
 	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
 	bool gone;      /* the target no longer serves it, or serves another in its place */
 	u32 parked;     /* commands of inflight that wait for a connection, or for the volume (parking.h) */
-	/* reopen.c; late_ns, 0: it is open, or gone */
+	/* reopen_volumes.c; late_ns, 0: it is open, or gone */
 	struct rblk_volume **reopen; /* names this one in the OPEN of a new epoch that is outstanding; NULL: none */
 	u64 late_ns;  /* since then it is to be opened again: its commands wait */
 	u64 again_ns; /* late: OPEN is sent again */

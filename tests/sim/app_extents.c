@@ -4,7 +4,7 @@
  * zero is held against the model.
  */
 #include <string.h>
-#include "initiator/reopen.h"
+#include "initiator/reopen_volumes.h"
 #include "initiator/session.h"
 #include "initiator/volume.h"
 #include "proto/wire/wire.h"

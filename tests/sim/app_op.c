@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include "initiator/durable.h"
-#include "initiator/reopen.h"
+#include "initiator/reopen_volumes.h"
 #include "initiator/volume.h"
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns how a session is named in a new epoch, and its volumes are opened again, see reopen.h. Called by drive.c and timer.c. */
-#include "initiator/reopen.h"
+/* Owns how a session is named in a new epoch, and its volumes are opened again, see reopen_volumes.h. Called by drive.c and timer.c. */
+#include "initiator/reopen_volumes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

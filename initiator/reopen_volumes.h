@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A session in a new epoch: IDENTIFY names it, and then its volumes, whose handles ended with the old epoch, are opened again. Each is late until it is open again, and
- * only its own commands wait. A few are asked for at a time, the one that has waited longest first; one that the target
- * cannot serve for now is asked for again, until it is gone after give_up_ms. The session is LIVE when the first of them
- * is open, or when all have an answer.
+ * A session in a new epoch: IDENTIFY names it, and then its volumes, whose handles ended with the old epoch, are opened
+ * again. Each is late until it is open again, and only its own commands wait. A few are asked for at a time, the one that
+ * has waited longest first; one that the target cannot serve for now is asked for again, until it is gone after give_up_ms.
+ * The session is LIVE when the first of them is open, or when all have an answer.
  */
-#ifndef RBLK_INITIATOR_REOPEN_H
-#define RBLK_INITIATOR_REOPEN_H
+#ifndef RBLK_INITIATOR_REOPEN_VOLUMES_H
+#define RBLK_INITIATOR_REOPEN_VOLUMES_H
 
 #include "initiator/volume.h"
 
