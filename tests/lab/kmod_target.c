@@ -290,6 +290,15 @@ static enum fake_answer answer_mute(struct fake_target *fake, const struct rblk_
 	return command->opcode == RBLK_OP_WRITE || command->opcode == RBLK_OP_ABORT ? FAKE_SILENT : FAKE_REPLY;
 }
 
+/* As if it had lost its power after all but this: nobody is told. */
+static enum fake_answer answer_dead(struct fake_target *fake, const struct rblk_wire_command *command,
+				    struct rblk_wire_completion *completion)
+{
+	(void)fake;
+	(void)completion;
+	return command->opcode == RBLK_OP_RESERVE || command->opcode == RBLK_OP_KEEPALIVE ? FAKE_SILENT : FAKE_REPLY;
+}
+
 /* AUTHENTICATE as a right target answers it, but for the proof; and an event, to make it say more than that. */
 static enum fake_answer answer_without_proof(struct fake_target *fake, const struct rblk_wire_command *command,
 					     struct rblk_wire_completion *completion)
@@ -351,6 +360,8 @@ static const struct {
 	{ "twice", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_TWICE) } },
 	{ "mute", { .command = answer_mute } },
 	{ "silent", { .command = answer_silent } },
+	{ "lasting", { ANSWER(RBLK_OP_RESERVE, FAKE_SILENT) } },
+	{ "dead", { .command = answer_dead } },
 	{ "closing", { ANSWER(RBLK_OP_WRITE, FAKE_CLOSE) } },
 	{ "immediate", { ANSWER(RBLK_OP_WRITE, FAKE_IMMEDIATE) } },
 	{ "raw", { ANSWER(RBLK_OP_WRITE, FAKE_REPLY_RAW), .raw = { 1, 2, 3 }, .raw_bytes = 33 } },

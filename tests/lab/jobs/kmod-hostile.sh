@@ -240,5 +240,22 @@ lost closing 'connection'
 lost silent 'a command was not answered in' command_ms=1000
 lost mute 'no answer to a command in 1000 ms, nor to its ABORT in 1000 ms' command_ms=1000
 
+# RESERVE may last, as long as its target lives; without keep-alive times, too, that is asked.
+lab_target_start lasting
+lab_attach disk queues=1 credits=8 command_ms=500
+timeout -s KILL 4 "$LAB_BUILD/tests/lab/pr" "$LAB_DEV" register 0 7 && lab_fail "lasting: RESERVE was answered"
+is rblk/state live
+is rblk/losses 0
+lab_detach
+lab_target_stop
+[ "$(seen KEEPALIVE)" -ge 2 ] || lab_fail "lasting: nobody asked whether the target lives: $(cat /tmp/target.log)"
+lab_target_start dead
+lab_attach disk queues=1 credits=8 command_ms=500 give_up_ms=0
+timeout 60 "$LAB_BUILD/tests/lab/pr" "$LAB_DEV" register 0 7 && lab_fail "dead: RESERVE was answered"
+lab_wait 20 failed || lab_fail "dead: state $(attribute rblk/state)"
+case $(attribute rblk/reason) in *'no answer to KEEPALIVE in 500 ms'*) ;; *) lab_fail "dead: $(attribute rblk/reason)" ;; esac
+lab_detach
+lab_target_stop
+
 lab_kmod_unload
 lab_say done
