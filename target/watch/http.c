@@ -105,15 +105,15 @@ static bool http_host_fits(const struct tgt_http *http, struct MHD_Connection *c
 }
 
 /* NULL: not in the query. */
-static const char *http_after(struct MHD_Connection *connection)
+static const char *http_argument(struct MHD_Connection *connection, const char *key)
 {
 	const char *value = NULL;
 	size_t bytes = 0;
 
-	if (MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, "after",
-					  strlen("after"), &value, &bytes) != MHD_YES)
+	if (MHD_lookup_connection_value_n(connection, MHD_GET_ARGUMENT_KIND, key,
+					  strlen(key), &value, &bytes) != MHD_YES)
 		return NULL;
-	/* Without a value, or with a zero byte in it, it is no number. */
+	/* Without a value, or with a zero byte in it, it is no number, and no name. */
 	return value && strlen(value) == bytes ? value : "";
 }
 
@@ -138,7 +138,12 @@ static enum MHD_Result http_request(void *context, struct MHD_Connection *connec
 		tgt_answer_words(&answer, MHD_HTTP_SERVICE_UNAVAILABLE,
 				 "too many answers have not been taken\n");
 	else
-		tgt_paths_answer(http->methods, path, http_after(connection), &answer);
+		tgt_paths_answer(http->methods, path,
+				 &(struct tgt_http_query){.after = http_argument(connection, "after"),
+							  .volume = http_argument(connection, "volume"),
+							  .initiator = http_argument(connection, "initiator"),
+							  .proven = http_argument(connection, "proven")},
+				 &answer);
 	return http_send(http, connection, &answer);
 }
 

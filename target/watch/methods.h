@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include "target/base/change.h"
 #include "target/watch/health.h"
+#include "target/watch/history.h"
 #include "target/watch/rpc.h"
 #include "target/watch/view.h"
 
@@ -20,6 +21,7 @@ struct tgt_methods {
 	uint64_t view_ns; /* when the view was taken; 0: there is none */
 	struct tgt_view view;
 	struct tgt_busy busy; /* since earlier views */
+	struct tgt_history *history; /* for the page; NULL: none is kept */
 	_Atomic bool draining; /* control thread sets */
 };
 

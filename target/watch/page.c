@@ -2,10 +2,11 @@
 /* Holds page.html, which the assembler includes. */
 #include "target/watch/page.h"
 
+#include <limits.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
-#include "target/watch/names.h"
+#include <unistd.h>
 #include "target/watch/report.h"
 
 __asm__(".pushsection .rodata\n"
@@ -63,37 +64,33 @@ const char *tgt_page_policy(void)
 
 /* -- what it asks for -------------------------------------------------------------------------- */
 
-/* The latencies of all stages together, without the zeroes at the end. */
-static json_t *page_latency(const struct tgt_counts *counts)
+static json_t *page_volumes(const struct tgt_methods *methods, const struct tgt_view *view)
 {
-	json_t *object = json_object();
+	json_t *volumes = tgt_report_volumes(view), *volume;
+	size_t i;
 
-	for (unsigned int kind = 0; kind < TGT_COUNT_KINDS; kind++) {
-		const uint64_t *buckets = counts->latency[kind][TGT_STAGE_BOTH];
-		json_t *array = json_array();
-		unsigned int count = CORE_BUCKETS;
-
-		while (count && !buckets[count - 1])
-			count--;
-		for (unsigned int i = 0; i < count; i++)
-			json_array_append_new(array, json_integer((json_int_t)buckets[i]));
-		json_object_set_new(object, tgt_name_kind(kind), array);
-	}
-	return object;
-}
-
-static json_t *page_volumes(const struct tgt_view *view)
-{
-	json_t *volumes = tgt_report_volumes(view);
-
-	/* In the view's order. What the page does not show is not told. */
-	for (unsigned int i = 0; i < view->volume_count; i++) {
-		json_t *volume = json_array_get(volumes, i);
-
-		json_object_set_new(volume, "latency", page_latency(&view->volumes[i].counts));
+	/* Nobody is told what the page does not show. */
+	json_array_foreach(volumes, i, volume) {
 		json_object_del(volume, "path");
+		tgt_history_rates(methods->history, TGT_HISTORY_VOLUME,
+				  json_string_value(json_object_get(volume, "volume")), volume);
 	}
 	return volumes;
+}
+
+static json_t *page_initiators(const struct tgt_methods *methods, const struct tgt_view *view)
+{
+	json_t *array = json_array(), *object;
+
+	for (unsigned int i = 0; i < view->initiator_count; i++) {
+		const struct tgt_view_initiator *one = &view->initiators[i];
+
+		object = json_pack("{s:o, s:b}", "initiator", tgt_rpc_text(one->name), "proven", one->proven);
+		tgt_history_rates(methods->history, one->proven ? TGT_HISTORY_PROVEN : TGT_HISTORY_INITIATOR,
+				  one->name, object);
+		json_array_append_new(array, object);
+	}
+	return array;
 }
 
 /* Without the reasons, which have paths, as those of the problems. */
@@ -106,22 +103,22 @@ static void page_missing(json_t *status)
 		json_object_del(missing, "reason");
 }
 
-json_t *tgt_page_status(struct tgt_methods *methods)
+json_t *tgt_page_status(struct tgt_methods *methods, enum tgt_history_kind kind, const char *name)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
-	json_t *status = view ? tgt_methods_status(methods, view, false) : NULL, *ends;
+	json_t *status = view ? tgt_methods_status(methods, view, false) : NULL, *curves;
+	char host[HOST_NAME_MAX + 1] = "";
 
 	if (!status)
 		return NULL;
 	json_object_del(status, "pid");
 	page_missing(status);
-	ends = json_array();
-	for (unsigned int i = 0; i + 1 < CORE_BUCKETS; i++)
-		json_array_append_new(ends,
-				      json_integer((json_int_t)(core_bucket_end(i) * 1000)));
-	json_object_set_new(status, "taken_ns", json_integer((json_int_t)view->taken_ns));
-	json_object_set_new(status, "bucket_ends_ns", ends);
-	json_object_set_new(status, "volumes", page_volumes(view));
+	gethostname(host, sizeof(host) - 1);
+	json_object_set_new(status, "host", tgt_rpc_text(host));
+	json_object_set_new(status, "volumes", page_volumes(methods, view));
+	json_object_set_new(status, "initiators", page_initiators(methods, view));
 	json_object_set_new(status, "sessions", tgt_report_sessions(view));
+	curves = tgt_history_curves(methods->history, kind, name);
+	json_object_set_new(status, "history", curves ? curves : json_null());
 	return status;
 }

@@ -22,11 +22,11 @@ void tgt_answer_words(struct tgt_http_answer *answer, unsigned int status, const
 				      .bytes = strlen(words)};
 }
 
-static void path_metrics(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+static void path_metrics(struct tgt_methods *methods, const struct tgt_http_query *query, struct tgt_http_answer *answer)
 {
 	const struct tgt_view *view = tgt_methods_view(methods);
 
-	(void)after;
+	(void)query;
 	*answer = (struct tgt_http_answer){.status = 200,
 				      .type = "text/plain; version=0.0.4; charset=utf-8",
 				      .policy = NOTHING_ALLOWED};
@@ -60,9 +60,9 @@ static bool nothing_failed(const struct tgt_health *health)
 	return !health->failures;
 }
 
-static void path_healthz(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+static void path_healthz(struct tgt_methods *methods, const struct tgt_http_query *query, struct tgt_http_answer *answer)
 {
-	(void)after;
+	(void)query;
 	answer_health(methods, "", nothing_failed, answer);
 }
 
@@ -77,9 +77,9 @@ static bool never(const struct tgt_health *health)
 	return false;
 }
 
-static void path_readyz(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+static void path_readyz(struct tgt_methods *methods, const struct tgt_http_query *query, struct tgt_http_answer *answer)
 {
-	(void)after;
+	(void)query;
 	if (atomic_load(&methods->draining))
 		answer_health(methods, "draining, ", never, answer);
 	else
@@ -88,10 +88,10 @@ static void path_readyz(struct tgt_methods *methods, const char *after, struct t
 
 /* -- the page, and what it asks for ------------------------------------------------------------ */
 
-static void path_page(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+static void path_page(struct tgt_methods *methods, const struct tgt_http_query *query, struct tgt_http_answer *answer)
 {
 	(void)methods;
-	(void)after;
+	(void)query;
 	*answer = (struct tgt_http_answer){
 		.status = 200, .type = "text/html; charset=utf-8", .policy = tgt_page_policy()};
 	answer->text = strdup(tgt_page_text());
@@ -104,20 +104,25 @@ static void answer_json(struct tgt_http_answer *answer, json_t *object)
 {
 	*answer = (struct tgt_http_answer){
 		.status = 200, .type = "application/json", .policy = NOTHING_ALLOWED};
-	answer->text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	answer->text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
 	if (answer->text)
 		answer->bytes = strlen(answer->text);
 	json_decref(object);
 }
 
-static void path_status(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+static void path_status(struct tgt_methods *methods, const struct tgt_http_query *query, struct tgt_http_answer *answer)
 {
-	(void)after;
-	answer_json(answer, tgt_page_status(methods));
+	enum tgt_history_kind kind = query->volume ? TGT_HISTORY_VOLUME : query->proven ? TGT_HISTORY_PROVEN
+				     : query->initiator ? TGT_HISTORY_INITIATOR : TGT_HISTORY_TOTAL;
+	const char *name = query->volume ? query->volume : query->proven ? query->proven
+			   : query->initiator ? query->initiator : "";
+
+	answer_json(answer, tgt_page_status(methods, kind, name));
 }
 
-static void path_events(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer)
+static void path_events(struct tgt_methods *methods, const struct tgt_http_query *query, struct tgt_http_answer *answer)
 {
+	const char *after = query->after;
 	uint64_t number = 0;
 
 	(void)methods;
@@ -133,19 +138,19 @@ static void path_events(struct tgt_methods *methods, const char *after, struct t
 
 static const struct path {
 	const char *path;
-	void (*answer)(struct tgt_methods *methods, const char *after, struct tgt_http_answer *answer);
+	void (*answer)(struct tgt_methods *methods, const struct tgt_http_query *query, struct tgt_http_answer *answer);
 } paths[] = {
 	{"/", path_page},	    {"/status.json", path_status}, {"/events.json", path_events},
 	{"/metrics", path_metrics}, {"/healthz", path_healthz},	   {"/readyz", path_readyz},
 };
 
-void tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after,
+void tgt_paths_answer(struct tgt_methods *methods, const char *path, const struct tgt_http_query *query,
 		      struct tgt_http_answer *answer)
 {
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		if (strcmp(paths[i].path, path))
 			continue;
-		paths[i].answer(methods, after, answer);
+		paths[i].answer(methods, query, answer);
 		return;
 	}
 	tgt_answer_words(answer, 404, "there are /, /metrics, /healthz and /readyz\n");

@@ -13,8 +13,14 @@ struct tgt_http_answer {
 	size_t bytes;
 };
 
-/* Always an answer, if only 404. The path is a peer's, and so is the query's "after" (NULL: none). */
-void tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after,
+/* The query behind the path, a peer's words; NULL: not in it. */
+struct tgt_http_query {
+	const char *after;		       /* the number of an event */
+	const char *volume, *initiator, *proven; /* whose curves: enum tgt_history_kind */
+};
+
+/* Always an answer, if only 404. The path is a peer's. */
+void tgt_paths_answer(struct tgt_methods *methods, const char *path, const struct tgt_http_query *query,
 		      struct tgt_http_answer *answer);
 /* A line of text. */
 void tgt_answer_words(struct tgt_http_answer *answer, unsigned int status, const char *words);

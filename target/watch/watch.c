@@ -97,6 +97,19 @@ static void watch_retry_http(struct tgt_watch *watch)
 		tgt_unserved_add(watch->methods.source.unserved, TGT_UNSERVED_ADDRESS, name, error);
 }
 
+/* For the page, also while nobody looks at it. */
+static void watch_sample(struct tgt_watch *watch)
+{
+	struct tgt_history *history = watch->methods.history;
+	const struct tgt_view *view;
+
+	if (tgt_history_timeout_ms(history, env_now_ns()))
+		return;
+	view = tgt_methods_view(&watch->methods);
+	if (view)
+		tgt_history_add(history, view);
+}
+
 static void watch_accept(struct tgt_watch *watch)
 {
 	int fd = accept4(watch->control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -121,6 +134,7 @@ static int watch_timeout_ms(const struct tgt_watch *watch, bool accepts)
 {
 	int timeout_ms = tgt_clients_timeout_ms(&watch->clients);
 	int http_ms = tgt_http_timeout_ms(watch->http);
+	int sample_ms = tgt_history_timeout_ms(watch->methods.history, env_now_ns());
 
 	if (((watch->wants_socket && watch->control.fd < 0) || (watch->http_address[0] && !watch->http)) &&
 	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
@@ -129,6 +143,8 @@ static int watch_timeout_ms(const struct tgt_watch *watch, bool accepts)
 		timeout_ms = ACCEPT_RETRY_MS;
 	if (http_ms >= 0 && (timeout_ms < 0 || http_ms < timeout_ms))
 		timeout_ms = http_ms;
+	if (sample_ms >= 0 && (timeout_ms < 0 || sample_ms < timeout_ms))
+		timeout_ms = sample_ms;
 	if (watch->journal_waits && (timeout_ms < 0 || timeout_ms > JOURNAL_MS))
 		timeout_ms = JOURNAL_MS;
 	return timeout_ms;
@@ -148,6 +164,7 @@ static void *watch_thread(void *argument)
 		if (watch->wants_socket && watch->control.fd < 0)
 			watch_take_place(watch);
 		watch_retry_http(watch);
+		watch_sample(watch);
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
 		accepts = env_now_ns() >= watch->accept_ns;
 		polled[1] = (struct pollfd){.fd = accepts ? watch->control.fd : -1, .events = POLLIN};
@@ -179,6 +196,7 @@ static void watch_free(struct tgt_watch *watch)
 {
 	tgt_daemon_events_wake(-1);
 	tgt_journal_fini(&watch->journal);
+	tgt_history_destroy(watch->methods.history);
 	if (watch->events >= 0)
 		close(watch->events);
 	if (watch->stop >= 0)
@@ -205,6 +223,9 @@ static int watch_open(struct tgt_watch *watch, const struct tgt_watch_options *o
 	tgt_daemon_events_wake(watch->events);
 	if (!options->http[0])
 		return 0;
+	watch->methods.history = tgt_history_create(watch->methods.started_ns);
+	if (!watch->methods.history)
+		return tgt_error(error, -ENOMEM, "http: out of memory");
 	status = watch_take_http(watch, error);
 	/* -EINVAL: the text is wrong, and to try again would not help. */
 	if (!status || status == -EINVAL || options->require_http)

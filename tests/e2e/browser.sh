@@ -62,3 +62,9 @@ holds() { evaluate "$1" && [ "$value" = true ]; }
 shows() {
 	wait_for "the page: $1" holds "$2"
 }
+
+# browser_shot FILE: a picture of the whole page, for people: no test compares it.
+browser_shot() {
+	browser_call Page.captureScreenshot '{"format":"png","captureBeyondViewport":true}'
+	jq -r .result.data <<< "$browser_answer" | base64 -d > "$1"
+}

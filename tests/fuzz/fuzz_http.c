@@ -170,7 +170,7 @@ static void try_names(const uint8_t *data, size_t size)
 	memcpy(event.volume, volume.name, sizeof(event.volume));
 	memcpy(event.initiator, session.initiator, sizeof(event.initiator));
 	check_json(tgt_daemon_events_report(0));
-	check_json(tgt_page_status(&methods));
+	check_json(tgt_page_status(&methods, TGT_HISTORY_VOLUME, volume.name));
 }
 
 static void try_host(const uint8_t *data, size_t size)

@@ -24,12 +24,12 @@ static struct tgt_http *http;
 static unsigned int answers;
 
 /* Linked instead of paths.c's. */
-void __wrap_tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after, struct tgt_http_answer *answer);
-void __wrap_tgt_paths_answer(struct tgt_methods *methods, const char *path, const char *after, struct tgt_http_answer *answer)
+void __wrap_tgt_paths_answer(struct tgt_methods *methods, const char *path, const struct tgt_http_query *query, struct tgt_http_answer *answer);
+void __wrap_tgt_paths_answer(struct tgt_methods *methods, const char *path, const struct tgt_http_query *query, struct tgt_http_answer *answer)
 {
 	(void)methods;
 	(void)path;
-	(void)after;
+	(void)query;
 	answers++;
 	*answer = (struct tgt_http_answer){.status = 200, .type = "text/plain", .policy = "default-src 'none'",
 				      .text = calloc(1, ANSWER_BYTES), .bytes = ANSWER_BYTES};
