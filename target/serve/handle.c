@@ -25,6 +25,7 @@ static void channel_end(struct tgt_reactor *reactor, struct tgt_channel *channel
 {
 	reactor->channels[channel->volume->slot] = NULL;
 	tgt_reservations_leave(&channel->volume->reservations, &channel->subscriber);
+	channel->drained = reactor->loop.draining;
 	tgt_channel_close(channel);
 }
 

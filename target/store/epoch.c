@@ -9,13 +9,13 @@
 #include "target/store/sync.h"
 
 /* No session has it open yet. */
-static void epoch_restore(struct tgt_volume *volume, uint64_t epoch, bool lost)
+static void epoch_restore(struct tgt_volume *volume, uint64_t epoch, uint64_t lost_ns)
 {
 	struct tgt_volume_trouble *trouble = &volume->trouble;
 
 	atomic_store(&trouble->epoch, epoch);
-	atomic_store(&trouble->lost, lost);
-	if (lost)
+	atomic_store(&trouble->lost_ns, lost_ns);
+	if (lost_ns)
 		tgt_log(TGT_LOG_WARNING,
 			"volume %s: a sync has failed earlier, and acknowledged writes may be lost: "
 			"FLUSH fails until every session has closed the volume",
@@ -61,7 +61,7 @@ static void epoch_begin_writable(struct tgt_volume *volume, const char *folder)
 		return;
 	}
 	volume->trouble.file = file;
-	epoch_restore(volume, atomic_load(&file->epoch), atomic_load(&file->lost) != 0);
+	epoch_restore(volume, atomic_load(&file->epoch), atomic_load(&file->lost_ns));
 	/* First the epoch: a process that is killed here leaves a failed-sync file that does not vouch, either. */
 	if (!file_vouches(file, &volume->store->info))
 		tgt_sync_new_epoch(volume);
@@ -74,7 +74,7 @@ static void epoch_begin_read_only(struct tgt_volume *volume, const char *folder)
 	struct tgt_failed_sync_file file;
 
 	if (tgt_failed_sync_file_find(folder, &volume->store->info, &file)) {
-		epoch_restore(volume, atomic_load(&file.epoch), atomic_load(&file.lost) != 0);
+		epoch_restore(volume, atomic_load(&file.epoch), atomic_load(&file.lost_ns));
 		if (file_vouches(&file, &volume->store->info))
 			return;
 	}

@@ -124,7 +124,7 @@ int tgt_failed_sync_file_open(const char *folder, const struct tgt_store_info *i
 		file->born_s = info->born_s;
 		file->born_ns = info->born_ns;
 		atomic_store(&file->epoch, 0);
-		atomic_store(&file->lost, 0);
+		atomic_store(&file->lost_ns, 0);
 		atomic_store(&file->state, TGT_STORE_CLEAN);
 		memcpy(file->magic, magic, sizeof(magic));
 	}

@@ -26,7 +26,7 @@ struct tgt_failed_sync_file {
 	uint64_t born_s, born_ns; /* of a file: another one may have its number now; else 0 */
 	/* As in struct tgt_volume_trouble. Epoch 0: nothing is known of an earlier process. */
 	_Atomic uint64_t epoch;
-	_Atomic uint64_t lost;
+	_Atomic uint64_t lost_ns;
 	_Atomic uint64_t state; /* enum tgt_store_condition */
 };
 

@@ -191,6 +191,7 @@ struct tgt_channel {
 	struct fab_mr *mr[TGT_FABRICS_MAX]; /* of store->info.direct; valid while READY */
 	enum tgt_channel_state state;
 	unsigned int handles; /* serve/'s: those that use it or wait for it */
+	bool drained; /* likewise: it ends with its reactor, no session has closed the volume */
 	struct tgt_reservations_subscriber subscriber; /* likewise: of the volume's reservations */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */

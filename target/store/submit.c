@@ -329,12 +329,15 @@ void tgt_volume_retire(struct tgt_channel *channel)
 	tgt_range_locks_detach(&channel->range_locks);
 }
 
+/* F9: a volume that the target ends has not been closed by its sessions: what failed is there for the next process. */
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_channel *channel)
 {
+	bool closed = !channel->drained && !atomic_load(&volume->removed);
+
 	tgt_volume_retire(channel);
 	volume->store->ops->detach(channel);
 	pthread_mutex_lock(&volume->trouble.lock);
-	if (atomic_fetch_sub(&volume->trouble.channels, 1) == 1)
+	if (atomic_fetch_sub(&volume->trouble.channels, 1) == 1 && closed)
 		tgt_sync_forget(volume);
 	pthread_mutex_unlock(&volume->trouble.lock);
 }

@@ -11,7 +11,7 @@
 #include "target/store/volume.h"
 
 /* Make and undo a reactor's channel to a volume's store, on that reactor's thread. As attach and
- * detach in struct tgt_store_ops; the last detach of all reactors clears what F9 remembers. */
+ * detach in struct tgt_store_ops; the last detach of all reactors, by a session's close, clears what F9 remembers. */
 int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_channel **channel);
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_channel *channel);
 /* Before it, if that comes much later: no operation comes any more, and nothing is in flight. */

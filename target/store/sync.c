@@ -57,14 +57,13 @@ void tgt_sync_new_epoch(struct tgt_volume *volume)
 static void volume_latch(struct tgt_volume *volume)
 {
 	struct tgt_volume_trouble *trouble = &volume->trouble;
+	uint64_t now_ns = tgt_time_now_ns(), none = 0;
 
 	/* The epoch first: an OPEN after the latch is off again must see the new one. */
 	tgt_sync_new_epoch(volume);
 	if (trouble->file)
-		atomic_store(&trouble->file->lost, 1);
-	if (!atomic_load(&trouble->lost))
-		atomic_store(&trouble->lost_time_ns, tgt_time_now_ns());
-	if (!atomic_exchange(&trouble->lost, true))
+		atomic_store(&trouble->file->lost_ns, now_ns);
+	if (atomic_compare_exchange_strong(&trouble->lost_ns, &none, now_ns))
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_WRITES_LOST,
 								  .volume = volume->config.name},
 				 NULL, TGT_LOG_ERROR,
@@ -85,8 +84,8 @@ void tgt_sync_failed(struct tgt_volume *volume, int error)
 void tgt_sync_forget(struct tgt_volume *volume)
 {
 	if (volume->trouble.file)
-		atomic_store(&volume->trouble.file->lost, 0);
-	if (atomic_exchange(&volume->trouble.lost, false))
+		atomic_store(&volume->trouble.file->lost_ns, 0);
+	if (atomic_exchange(&volume->trouble.lost_ns, 0))
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_FLUSH_AGAIN,
 								  .volume = volume->config.name},
 				 NULL, TGT_LOG_WARNING,
@@ -245,7 +244,7 @@ int tgt_sync_judge(const struct tgt_io *io)
 {
 	const struct tgt_volume_trouble *trouble = &io->volume->trouble;
 
-	if (io->kind == TGT_IO_FLUSH && atomic_load(&trouble->lost))
+	if (io->kind == TGT_IO_FLUSH && atomic_load(&trouble->lost_ns))
 		return -EIO;
 	/* The sync of a durable command, too: another may have lost its write. */
 	if (io->flags & TGT_IO_FUA && atomic_load(&trouble->epoch) != io->epoch)

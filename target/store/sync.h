@@ -34,7 +34,7 @@ void tgt_sync_new_epoch(struct tgt_volume *volume);
 /* A FLUSH would mean nothing now. */
 static inline bool tgt_sync_is_lost(const struct tgt_volume *volume)
 {
-	return atomic_load(&volume->trouble.lost);
+	return atomic_load(&volume->trouble.lost_ns);
 }
 /* No reactor has the volume open any more, and none can open it during the call. */
 void tgt_sync_forget(struct tgt_volume *volume);

@@ -26,16 +26,15 @@ struct tgt_registry;
 
 /* The failures of a volume's store; owned by submit.c and sync.c. Any reactor writes and reads. */
 struct tgt_volume_trouble {
-	/* F9: a sync has failed, and not all sessions have closed the volume since. */
-	_Atomic bool lost;
+	/* F9: when a sync failed, CLOCK_REALTIME; 0: none has, or all sessions have closed the volume since. */
+	_Atomic uint64_t lost_ns;
 	/* The lock of `channels`, and of forgetting with the last one: a reactor that opens the volume
-	 * meanwhile may set `lost` again, so it waits for that. Not on the way of an operation. */
+	 * meanwhile may set `lost_ns` again, so it waits for that. Not on the way of an operation. */
 	pthread_mutex_t lock;
 	_Atomic unsigned int channels; /* reactors that have it open; changes under the lock */
 	/* F7: mixed into the store's cache epoch; drawn at each such failure, and where nothing vouches for what an
 	 * earlier process has left (epoch.h). */
 	_Atomic uint64_t epoch;
-	_Atomic uint64_t lost_time_ns; /* when `lost` was set, CLOCK_REALTIME; 0: by an earlier process */
 	struct tgt_orphans syncs; /* under way, counted as orphans are */
 	struct tgt_failed_sync_file *file;   /* the same beyond the end of the process; NULL: not kept, or only read */
 	struct tgt_channel *_Atomic waiting; /* channels to wake when one ends: a stack */

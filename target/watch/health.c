@@ -74,16 +74,12 @@ static void find_flushes(const struct tgt_view *view, struct tgt_health *health)
 	for (unsigned int i = 0; i < view->volume_count; i++) {
 		const struct tgt_view_volume *volume = &view->volumes[i];
 
-		if (!volume->flush_failed)
+		if (!volume->flush_failed_ns)
 			continue;
 		what(problem_add(health, TGT_PROBLEM_FLUSH_FAILED, "volume", volume->name),
-		     "volume %s: a flush failed %s%s, FLUSH is refused until every session has "
-		     "closed it",
-		     volume->name,
-		     volume->flush_failed_time_ns ? "at " : "before rblkd was started",
-		     volume->flush_failed_time_ns
-			     ? tgt_time_words(volume->flush_failed_time_ns, time)
-			     : "");
+		     "volume %s: a flush failed at %s, FLUSH is refused until %s",
+		     volume->name, tgt_time_words(volume->flush_failed_ns, time),
+		     volume->opens ? "every session has closed it" : "a session has opened and closed it");
 	}
 }
 

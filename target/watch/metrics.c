@@ -219,7 +219,7 @@ static uint64_t volume_opens(const struct tgt_view_volume *volume)
 
 static uint64_t volume_flush_failed(const struct tgt_view_volume *volume)
 {
-	return volume->flush_failed;
+	return volume->flush_failed_ns != 0;
 }
 
 static uint64_t volume_outstanding(const struct tgt_view_volume *volume)

@@ -97,7 +97,7 @@ json_t *tgt_report_volumes(const struct tgt_view *view)
 			entry->path && entry->path[0] ? tgt_rpc_text(entry->path) : json_null(),
 			"bytes", integer(entry->bytes), "block_bytes", (int)entry->block_bytes,
 			"read_only", entry->read_only, "buffered", entry->buffered,
-			"flush_failed", entry->flush_failed, "opens", (int)entry->opens,
+			"flush_failed", entry->flush_failed_ns != 0, "opens", (int)entry->opens,
 			"outstanding", (int)entry->outstanding);
 
 		if (!object)

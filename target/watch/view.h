@@ -33,8 +33,7 @@ struct tgt_view_volume {
 	uint64_t bytes;
 	uint32_t block_bytes;
 	bool read_only, buffered;
-	bool flush_failed; /* F9 */
-	uint64_t flush_failed_time_ns;	 /* CLOCK_REALTIME; 0: by an earlier process */
+	uint64_t flush_failed_ns; /* F9: when, CLOCK_REALTIME; 0: none has */
 	uint64_t failures, error_time_ns; /* of its store; of the last of them, */
 	int error;			  /* whose errno this is */
 	unsigned int opens, outstanding;

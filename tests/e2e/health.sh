@@ -145,8 +145,27 @@ wait_for "a failed flush" failed
 problem flush_failed error 1 || fail "a failed flush"
 curl -sS "$url/metrics" > "$scratch/metrics"
 grep -qxF 'rblk_volume_flush_failed{volume="disk"} 1' "$scratch/metrics" || fail "its own metric"
+# The target's own end of a volume, by a restart in good order or a replacement, is no close of a session: it stands as it
+# was, with its time, until a session has closed it.
+at=$(grep -o 'a flush failed at [^,]*' "$scratch/first")
+target_stop
+[ "$(log_count 'every session has closed it: FLUSH is possible again')" = 0 ] || fail "no session has closed it"
 exec 7<&-
 wait $copy || true
+printf '[volume disk]\npath = %s\ncache = buffered\n' "$scratch/disk" > "$scratch/disk.conf"
+http_start --session-time 1ms --config "$scratch/disk.conf"
+stands() { says 3 "^1 problem: volume disk: $at, FLUSH is refused until $1\$"; }
+stands "a session has opened and closed it" || fail "after a restart in good order"
+"$RBLK" copy --name holder "$target/disk" - > "$scratch/fifo2" 2> /dev/null &
+copy=$!
+exec 7< "$scratch/fifo2"
+head -c 4096 <&7 > /dev/null
+echo 'block_size = 4K' >> "$scratch/disk.conf"
+expect 0 "$RBLKCTL" reload --socket "$socket"
+stands "[a-z ]* closed it" || fail "after its settings have changed"
+exec 7<&-
+wait $copy || true
+expect 0 "$RBLK" info "$target/disk"
 again() { problem flush_failed error 0; }
 wait_for "FLUSH again" again
 target_stop

@@ -301,6 +301,9 @@ shows "since when" "document.title === '$host: does not answer' && /^last answer
 shows "old figures" '[...document.querySelectorAll("main td, main button, #problems li, path.one")].every(e => getComputedStyle(e).color === getComputedStyle(document.getElementById("about")).color)'
 scene stopped
 page_target "$port"
-headline good 'ok$'
+# The holder's session had not closed the volume.
+headline bad '✖ 1 problem: volume worn: a flush failed at [0-9:]+ UTC, FLUSH is refused until a session has opened and closed it'
 shows "figures again" '!document.body.classList.contains("stale") && document.getElementById("last").hidden'
 shows "what the next one has to say" "$(event 'ready: serving') && document.querySelectorAll('#events li').length === 1"
+expect 0 "$RBLK" info "$target/worn"
+headline good 'ok$'

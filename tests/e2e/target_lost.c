@@ -163,11 +163,44 @@ static void a_failed_flush_survives_the_daemon(void **state)
 	e2e_file_remove(&file);
 }
 
+/* An end in good order, while a session has the volume open, does not clear it, either: only the session's close does. */
+static void a_failed_flush_survives_an_end_in_good_order(void **state)
+{
+	uint8_t after[16];
+	struct e2e_daemon daemon;
+	struct client client;
+	struct e2e_file file;
+
+	e2e_file_create(&file, "disk", 16u << 20);
+	e2e_daemon_start(&daemon, file.volume, "--reactors", "2", "--fault", "lose=flush,count=1", NULL);
+	client_open(&client, &daemon);
+	assert_int_equal(client_write(&client, 1, 0, 0), 0);
+	assert_int_equal(flush(&client), -EIO);
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+	assert_int_equal(e2e_daemon_log_count(&daemon, "volume disk: every session has closed it"), 0);
+	rblk_session_close(client.session);
+
+	e2e_daemon_start(&daemon, file.volume, NULL);
+	e2e_daemon_log_wait(&daemon, "volume disk: a sync has failed earlier", 1);
+	client_open(&client, &daemon);
+	memcpy(after, epoch(&client), 16);
+	assert_int_equal(flush(&client), -EIO);
+	assert_int_equal(rblk_volume_close(client.volume), 0);
+	client.volume = rblk_volume_open(client.session, NULL, 0);
+	assert_non_null(client.volume);
+	assert_int_equal(flush(&client), 0);
+	assert_memory_equal(epoch(&client), after, 16);
+	rblk_session_close(client.session);
+	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+	e2e_file_remove(&file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_failed_flush_is_told_to_everyone),
 		cmocka_unit_test(a_failed_flush_survives_the_daemon),
+		cmocka_unit_test(a_failed_flush_survives_an_end_in_good_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void file_copy(struct tgt_failed_sync_file *to, struct tgt_failed_sync_fi
 {
 	memcpy(to->cache_epoch, from->cache_epoch, sizeof(to->cache_epoch));
 	atomic_store(&to->epoch, atomic_load(&from->epoch));
-	atomic_store(&to->lost, atomic_load(&from->lost));
+	atomic_store(&to->lost_ns, atomic_load(&from->lost_ns));
 	atomic_store(&to->state, atomic_load(&from->state));
 }
 
@@ -34,7 +34,7 @@ static bool file_is_of(const struct sim_failed_sync_file *file, const struct tgt
 
 static void file_reached(const struct sim_failed_sync_file *file, const char *by)
 {
-	if (atomic_load(&file->kept.lost))
+	if (atomic_load(&file->kept.lost_ns))
 		sim_reached("failed-sync file", "of a failed flush is found and it holds", by);
 	sim_reached("failed-sync file",
 		    atomic_load(&file->kept.state) == TGT_STORE_CLEAN ? "is left in good order" : "is left by a kill",

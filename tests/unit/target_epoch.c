@@ -159,7 +159,7 @@ static void what_cannot_be_made_durable_is_told(void **state)
 	life_end(&first);
 	sync_answer = 0;
 	expect_next(&next, &first, OTHER);
-	assert_true(atomic_load(&next.volume.trouble.lost));
+	assert_true(atomic_load(&next.volume.trouble.lost_ns));
 	life_end(&next);
 }
 
@@ -170,7 +170,7 @@ static void a_kill_loses_nothing_if_the_cache_lives_on(void **state)
 	life_begin(&first, folder);
 	life_killed(&first);
 	expect_next(&next, &first, SAME);
-	assert_false(atomic_load(&next.volume.trouble.lost));
+	assert_false(atomic_load(&next.volume.trouble.lost_ns));
 	life_killed(&next);
 	cache_kept = false;
 	expect_next(&first, &next, OTHER);
@@ -192,7 +192,7 @@ static void without_a_file_nothing_vouches(void **state)
 	life_begin(&next, NULL);
 	sync_answer = -EIO;
 	life_end(&next);
-	assert_true(atomic_load(&next.volume.trouble.lost));
+	assert_true(atomic_load(&next.volume.trouble.lost_ns));
 	sync_answer = 0;
 	life_begin(&next, NULL);
 	assert_memory_not_equal(first.epoch, next.epoch, 16);

@@ -43,7 +43,7 @@ static void leave(const struct tgt_store_info *info, uint64_t epoch)
 	struct tgt_failed_sync_file *kept = open_file(info);
 
 	atomic_store(&kept->epoch, epoch);
-	atomic_store(&kept->lost, 1);
+	atomic_store(&kept->lost_ns, 1);
 	atomic_store(&kept->state, TGT_STORE_SERVED);
 	tgt_failed_sync_file_close(kept);
 }
@@ -53,7 +53,7 @@ static void expect_file(const struct tgt_store_info *info, uint64_t epoch)
 	struct tgt_failed_sync_file *kept = open_file(info);
 
 	assert_int_equal(atomic_load(&kept->epoch), epoch);
-	assert_int_equal(atomic_load(&kept->lost), epoch != 0);
+	assert_int_equal(atomic_load(&kept->lost_ns), epoch != 0);
 	assert_int_equal(atomic_load(&kept->state), epoch ? TGT_STORE_SERVED : TGT_STORE_CLEAN);
 	tgt_failed_sync_file_close(kept);
 }
@@ -132,7 +132,7 @@ static void who_only_reads_finds_it_and_writes_nothing(void **state)
 	leave(&disk, 0x1234);
 	assert_true(tgt_failed_sync_file_find(folder, &disk, &kept));
 	assert_int_equal(atomic_load(&kept.epoch), 0x1234);
-	assert_int_equal(atomic_load(&kept.lost), 1);
+	assert_int_equal(atomic_load(&kept.lost_ns), 1);
 	other.cache_epoch[15]++;
 	assert_false(tgt_failed_sync_file_find(folder, &other, &kept));
 	assert_false(tgt_failed_sync_file_find(folder, &file, &kept));
