@@ -99,6 +99,8 @@ int cmd_option_store(const struct cmd_option *option, void *values, const char *
 
 /* "rblk: " and a line on standard error. Returns CMD_FAILED, so that it can be returned. */
 int cmd_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same of what is no error. */
+void cmd_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #define CMD_TEXT_BYTES 64
 /* text: CMD_TEXT_BYTES; returns it. "1b4e28ba-2fa1-11d2-883f-0016d3cca427". */
@@ -187,7 +189,7 @@ int cmd_uri_check(const char *text, bool volume);
 const char *cmd_reason(int error);
 /* The file of --key, or the default without it; NULL: none. */
 const char *cmd_key_file(const char *given);
-/* A connected session; NULL after an error message. */
+/* A connected session; NULL after an error message. It says when it waits for a target that has gone, and that it is back. */
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options);
 /* The URI's volume, opened in the session; NULL after an error message. */
@@ -222,6 +224,7 @@ struct progress {
 	const char *what;
 	uint64_t total; /* bytes, or PROGRESS_UNKNOWN */
 	uint64_t start_ns, drawn_ns;
+	uint64_t moved, moved_ns; /* how much was done, and since when no more; 0: not known */
 };
 
 /* quiet, or standard error is no terminal or a dumb one: nothing is shown. */
@@ -230,11 +233,13 @@ void progress_start(struct progress *progress, const char *what, uint64_t total,
 void progress_update(struct progress *progress, uint64_t done);
 /* Take the line away. */
 void progress_end(struct progress *progress);
+/* The same until it is drawn again: something else is printed where it is. Nothing, if none is there. */
+void progress_erase(void);
 
 #define PROGRESS_LINE_BYTES 201
 /*
  * The line as it is drawn, pure. At least 1 column; what does not fit into all but the last is left
- * out, the bar first, then the time, the rate, the bytes.
+ * out, the bar first, then the time, the rate, the bytes. If nothing has moved for two seconds, it says so instead of a rate.
  */
 void progress_line(const struct progress *progress, uint64_t done, uint64_t now_ns,
 		   unsigned int columns, char text[PROGRESS_LINE_BYTES]);

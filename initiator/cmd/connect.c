@@ -74,6 +74,23 @@ const char *cmd_key_file(const char *given)
 	return *path && strcmp(path, "none") != 0 ? path : NULL;
 }
 
+static void session_told(void *arg, struct rblk_session *session, const struct rblk_session_event *event)
+{
+	const struct cmd_connect *connect = arg;
+	char text[UNITS_TEXT_BYTES];
+	struct cmd_paths paths;
+
+	if (event->type == RBLK_SESSION_EVENT_RECOVERING)
+		cmd_note("%s; waits for the target, for %s at most", rblk_session_error(session),
+			 units_text(UNITS_TIME_MS, connect->give_up_ms, text));
+	if (event->type != RBLK_SESSION_EVENT_RECOVERED)
+		return;
+	cmd_paths_read(session, &paths);
+	for (unsigned int i = 0; i < paths.count; i++)
+		if (paths.list[i].connections)
+			cmd_note("%s: the target is back", paths.list[i].host);
+}
+
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options)
 {
@@ -93,7 +110,9 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->digest = connect->digest;
 	options->interruptible = true; /* where a verb has handlers */
 	session = rblk_session_open(uri, options, error);
-	if (!session)
+	if (session)
+		rblk_session_on_event(session, session_told, (void *)connect);
+	else
 		cmd_error("%s", error);
 	return session;
 }

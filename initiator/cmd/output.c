@@ -21,6 +21,13 @@
 /* An operand may be as long as a path; the rest of a message is short. */
 #define ERROR_BYTES (PATH_MAX + 1024)
 
+static void output_line(const char *words)
+{
+	progress_erase();
+	fflush(stdout);
+	fprintf(stderr, "rblk: %s\n", words);
+}
+
 int cmd_error(const char *format, ...)
 {
 	char words[ERROR_BYTES];
@@ -29,10 +36,20 @@ int cmd_error(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	fflush(stdout);
-	fprintf(stderr, "rblk: %s\n", words);
+	output_line(words);
 	cmd_json_error(words);
 	return CMD_FAILED;
+}
+
+void cmd_note(const char *format, ...)
+{
+	char words[ERROR_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	output_line(words);
 }
 
 const char *cmd_format_uuid(const uint8_t uuid[16], char *text)

@@ -11,7 +11,10 @@
 #include "initiator/cmd/cmd.h"
 
 #define PROGRESS_INTERVAL_NS 100000000u
+#define PROGRESS_STILL_NS 2000000000u
 #define PROGRESS_BAR_MIN 4 /* a shorter bar shows nothing */
+
+static bool drawn; /* a line is on the terminal */
 
 uint64_t progress_now_ns(void)
 {
@@ -35,7 +38,7 @@ void progress_start(struct progress *progress, const char *what, uint64_t total,
 	progress->what = what;
 	progress->total = total;
 	progress->start_ns = progress_now_ns();
-	progress->drawn_ns = 0;
+	progress->drawn_ns = progress->moved = progress->moved_ns = 0;
 }
 
 static unsigned int progress_columns(void)
@@ -102,8 +105,14 @@ void progress_line(const struct progress *progress, uint64_t done, uint64_t now_
 		return;
 	if (known && !progress_part(text, columns, " %3u%%", (unsigned int)(share * 100)))
 		return;
-	if (!progress_part(text, columns, "  %s", units_format_bytes(done, bytes)) ||
-	    !progress_part(text, columns, "  %s/s", units_format_bytes((uint64_t)per_second, rate)))
+	if (!progress_part(text, columns, "  %s", units_format_bytes(done, bytes)))
+		return;
+	if (progress->moved_ns && now_ns - progress->moved_ns >= PROGRESS_STILL_NS) {
+		progress_part(text, columns, "  nothing for %s",
+			      cmd_format_seconds((now_ns - progress->moved_ns) / 1000000000u, left));
+		return;
+	}
+	if (!progress_part(text, columns, "  %s/s", units_format_bytes((uint64_t)per_second, rate)))
 		return;
 	if (known && progress_part(text, columns, "  ETA %s", left))
 		progress_bar(text, columns, share);
@@ -115,6 +124,7 @@ static void progress_draw(const struct progress *progress, uint64_t done, uint64
 
 	progress_line(progress, done, now_ns, progress_columns(), text);
 	fprintf(stderr, "\r\033[K%s", text);
+	drawn = true;
 }
 
 void progress_update(struct progress *progress, uint64_t done)
@@ -127,12 +137,22 @@ void progress_update(struct progress *progress, uint64_t done)
 	if (now_ns - progress->drawn_ns < PROGRESS_INTERVAL_NS)
 		return;
 	progress->drawn_ns = now_ns;
+	if (done != progress->moved || !progress->moved_ns) {
+		progress->moved = done;
+		progress->moved_ns = now_ns;
+	}
 	progress_draw(progress, done, now_ns);
+}
+
+void progress_erase(void)
+{
+	if (drawn)
+		fputs("\r\033[K", stderr);
+	drawn = false;
 }
 
 void progress_end(struct progress *progress)
 {
-	if (progress->shown && progress->drawn_ns)
-		fputs("\r\033[K", stderr);
+	progress_erase();
 	progress->shown = false;
 }

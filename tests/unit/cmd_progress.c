@@ -44,6 +44,20 @@ static void narrow_leaves_out(void **state)
 	}
 }
 
+static void what_stands_still_is_said(void **state)
+{
+	struct progress progress = copying;
+	char text[PROGRESS_LINE_BYTES];
+
+	progress.moved_ns = 5 * SECOND;
+	progress_line(&progress, 5ull << 30, 7 * SECOND - 1, 38, text);
+	assert_null(strstr(text, "nothing"));
+	progress_line(&progress, 5ull << 30, 77 * SECOND, 80, text);
+	assert_string_equal(text, "copying  50%  5 GiB  nothing for 1:12");
+	progress_line(&progress, 5ull << 30, 77 * SECOND, 30, text);
+	assert_string_equal(text, "copying  50%  5 GiB");
+}
+
 static void every_width_fits(void **state)
 {
 	static const uint64_t totals[] = { 0, 1, 10ull << 30, PROGRESS_UNKNOWN };
@@ -75,6 +89,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wide_has_all),
 		cmocka_unit_test(narrow_leaves_out),
+		cmocka_unit_test(what_stands_still_is_said),
 		cmocka_unit_test(every_width_fits),
 		cmocka_unit_test(more_than_all_is_all),
 	};
