@@ -7,6 +7,7 @@
 . "$(dirname "$0")/cmd.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tutorial_blocks.sh"
+. "$here/manual_system.sh"
 page=$1
 
 tutorial_check "$page" > "$scratch/out" || fail "$page"
@@ -16,38 +17,11 @@ if [ -z "${RBLK_TUTORIAL:-}" ]; then
 	exit
 fi
 
-# The test's own system, for the paths of the page.
-mkdir "$scratch/etc" "$scratch/units" "$scratch/bin" "$scratch/log"
-cp -a /etc/. "$scratch/etc/"
-rm -rf "$scratch/etc/rblk"
-mkdir "$scratch/etc/rblk"
-echo "127.0.0.1 localhost storage1" > "$scratch/etc/hosts"
-mount --bind "$scratch/etc" /etc
-systemd-sysusers "$here/../../target/install/rblkd.sysusers" || fail "no user rblk"
-mkdir -p /etc/tmpfiles.d && cp "$here/../../target/install/rblkd.tmpfiles" /etc/tmpfiles.d/rblkd.conf
-mkdir "$scratch/srv" "$scratch/run" "$scratch/lib"
-mkdir "$scratch/srv/rblk" # as systemd-tmpfiles makes it when the package is installed
-for folder in srv run lib; do
-	case $folder in lib) path=/var/lib ;; *) path=/$folder ;; esac
-	mount --bind "$scratch/$folder" "$path"
-done
-ip link set lo up
-cp "${@:2}" "$scratch/units/"
-# User rblk may not be able to enter the build folder.
-chmod 755 "$scratch"
-cp "$RBLKD" "$scratch/bin/rblkd"
-sed -i "s|^ExecStart=[^ ]*/rblkd|ExecStart=$scratch/bin/rblkd|" "$scratch/units/rblkd.service"
-sed -i "s|^ExecReload=[^ ]*/rblkctl|ExecReload=$RBLKCTL|" "$scratch/units/rblkd.service"
-ln -s "$RBLK" "$scratch/bin/rblk"
-ln -s "$RBLKCTL" "$scratch/bin/rblkctl"
-ln -s "$here/../install/systemctl" "$scratch/bin/systemctl"
+manual_system "${@:2}"
 # What the journal has of the service.
 printf '#!/bin/sh\ncase "$*" in "--unit rblkd --lines "*) tail -n "$4" "%s" ;; *) exit 1 ;; esac\n' \
 	"$scratch/target.log" > "$scratch/bin/journalctl"
 chmod +x "$scratch/bin/journalctl"
-export PATH=$scratch/bin:$PATH STAND_IN_UNITS=$scratch/units STAND_IN_LOG=$scratch/target.log STAND_IN_CALLS=$scratch/calls
-# What is left running ends with the test, or ctest would wait for it.
-trap 'kill $(jobs -p) 2> /dev/null || true; systemctl stop rblkd.service || true; rm -rf --one-file-system "$scratch"' EXIT
 : > "$scratch/target.log"
 served() { grep -q 'ready: ' "$scratch/target.log"; }
 # The copy of the page has a session: as many have come as before it, and one more.
