@@ -123,8 +123,8 @@ static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 	if (rblk_session_live(session))
 		return 0;
 	if (!rblk_tell_reason(session, text))
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in %u ms",
-			  rblk_session_peer(session), session->options.connect_ms);
+		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in " RBLK_TIME,
+			  rblk_session_peer(session), RBLK_TIME_OF(session->options.connect_ms));
 	return -ECONNREFUSED;
 }
 
@@ -149,8 +149,8 @@ static int rblk_attach_await_fence(struct rblk_disk *disk, char *text)
 	if (!READ_ONCE(disk->unfenced) || READ_ONCE(session->ended))
 		return 0;
 	scnprintf(text, RBLK_TEXT_BYTES,
-		  "%s/%s: the target has not ended in %u ms what was lost of a disk that is detached",
-		  rblk_session_peer(session), disk->options.volume, limit_ms);
+		  "%s/%s: the target has not ended in " RBLK_TIME " what was lost of a disk that is detached",
+		  rblk_session_peer(session), disk->options.volume, RBLK_TIME_OF(limit_ms));
 	return -EBUSY;
 }
 

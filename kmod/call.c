@@ -9,6 +9,7 @@
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
+#include "kmod/tell.h"
 #include "proto/wire/wire_names.h"
 
 /* Whoever waits for the end of a command; on its stack, and queue->lock's until `finished`. */
@@ -174,11 +175,11 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned int timeout_ms)
 {
 	if (opcode == RBLK_OP_ABORT)
-		rblk_queue_lost(queue, "no answer to a command in %u ms, nor to its ABORT in %u ms",
-				queue->session->options.command_ms, timeout_ms);
+		rblk_queue_lost(queue, "no answer to a command in " RBLK_TIME ", nor to its ABORT in " RBLK_TIME,
+				RBLK_TIME_OF(queue->session->options.command_ms), RBLK_TIME_OF(timeout_ms));
 	else
-		rblk_queue_lost(queue, "no answer to %s in %u ms", rblk_opcode_name(opcode),
-				timeout_ms);
+		rblk_queue_lost(queue, "no answer to %s in " RBLK_TIME, rblk_opcode_name(opcode),
+				RBLK_TIME_OF(timeout_ms));
 }
 
 unsigned long rblk_call_late(struct rblk_queue *queue, bool *asks)

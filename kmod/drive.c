@@ -178,10 +178,10 @@ static void rblk_drive_tell_silent(struct rblk_queue *queue, u8 state)
 	if (core->queue[queue->index].state == state)
 		return;
 	if (state == CORE_QUEUE_CONNECTING)
-		rblk_tell_attempt(queue, "%s: no answer in %u ms", rblk_queue_connect_step(queue),
-				  queue->attempt_ms);
+		rblk_tell_attempt(queue, "%s: no answer in " RBLK_TIME, rblk_queue_connect_step(queue),
+				  RBLK_TIME_OF(queue->attempt_ms));
 	else if (state == CORE_QUEUE_LIVE && !core_session_over(core))
-		rblk_tell_lost(queue, "no answer to KEEPALIVE for %u ms", queue->keepalive_ms);
+		rblk_tell_lost(queue, "no answer to KEEPALIVE for " RBLK_TIME, RBLK_TIME_OF(queue->keepalive_ms));
 }
 
 /* The machine notices silence, and loses the connections: what it lost is said and counted here. */

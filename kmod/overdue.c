@@ -7,6 +7,7 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/queue.h"
+#include "kmod/tell.h"
 #include "kmod/waiting.h"
 #include "proto/wire/wire_names.h"
 
@@ -99,13 +100,13 @@ enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
 	if (state == CORE_TAG_SENT || age < once + rq->timeout)
 		rblk_overdue_ask(queue, io);
 	else /* our device does not send it, or does not end its key */
-		rblk_queue_lost(queue, "a command was not answered in %u ms",
-				jiffies_to_msecs(age));
+		rblk_queue_lost(queue, "a command was not answered in " RBLK_TIME,
+				RBLK_TIME_OF(jiffies_to_msecs(age)));
 	if (state == CORE_TAG_SENT && io->abort_asked && age >= once + rq->timeout &&
 	    age < once + 2 * rq->timeout)
-		pr_warn_ratelimited("rblk%d [%s]: no answer to a command for %u ms: the target has begun it, and its storage takes that long\n",
+		pr_warn_ratelimited("rblk%d [%s]: no answer to a command for " RBLK_TIME ": the target has begun it, and its storage takes that long\n",
 				    rblk_disk_of(rq)->index, rblk_queue_peer(queue),
-				    jiffies_to_msecs(age));
+				    RBLK_TIME_OF(jiffies_to_msecs(age)));
 	return BLK_EH_RESET_TIMER;
 }
 
@@ -161,13 +162,13 @@ static void rblk_overdue_answered(struct rblk_session *session, const struct rbl
 	if (command->error)
 		return;
 	if (command->status && command->status != RBLK_E_DRAINING)
-		rblk_queue_lost(queue, "a command was not answered in %u ms, and ABORT: %s",
-				limit_ms, rblk_status_text(command->status));
+		rblk_queue_lost(queue, "a command was not answered in " RBLK_TIME ", and ABORT: %s",
+				RBLK_TIME_OF(limit_ms), rblk_status_text(command->status));
 	else if (!command->status && command->detail == RBLK_ABORT_UNKNOWN &&
 		 rblk_overdue_waits(queue, sequence))
 		rblk_queue_lost(queue,
-				"a command was not answered in %u ms, and the target does not have it",
-				limit_ms);
+				"a command was not answered in " RBLK_TIME ", and the target does not have it",
+				RBLK_TIME_OF(limit_ms));
 }
 
 unsigned long rblk_overdue_abort(struct rblk_queue *queue)

@@ -13,6 +13,11 @@
 struct rblk_queue;
 struct rblk_session;
 
+/* A time in a message: "30 s", "1500 ms"; printf(RBLK_TIME, RBLK_TIME_OF(ms)). From ten seconds on without a fraction. */
+#define RBLK_TIME "%u %s"
+#define RBLK_IS_SECONDS(ms) ((ms) >= 10000 || (ms) % 1000 == 0)
+#define RBLK_TIME_OF(ms) RBLK_IS_SECONDS(ms) ? (ms) / 1000 : (ms), RBLK_IS_SECONDS(ms) ? "s" : "ms"
+
 /* -- with session->core_lock held */
 
 /* A connection is lost: the first reason is kept, and the loss is counted. */

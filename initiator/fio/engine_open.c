@@ -62,7 +62,8 @@ int engine_open(const struct thread_data *td, struct rblk_session **session,
 	if (*volume)
 		return 0;
 	result = errno ? -errno : -EIO;
-	snprintf(error, RBLK_ERROR_BYTES, "%s", rblk_session_error(*session));
+	snprintf(error, RBLK_ERROR_BYTES, "%s%s", rblk_session_error(*session),
+		 o->fua && result == -EOPNOTSUPP ? ": rblk_fua" : "");
 	rblk_session_close(*session);
 	*session = NULL;
 	return result;

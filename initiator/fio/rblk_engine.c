@@ -38,7 +38,7 @@ struct engine {
 	unsigned int depth, first, count, handed;
 
 	bool closing;	   /* callbacks are ignored from now on */
-	bool lost_is_told; /* the session's failure was printed */
+	bool lost_is_told, unsupported_is_told; /* the failure of the session, of an operation, was printed */
 };
 
 static uint64_t engine_now_ns(void)
@@ -181,6 +181,16 @@ static void engine_tell_lost(struct engine *engine)
 	log_err("rblk: %s\n", rblk_session_error(engine->session));
 }
 
+/* fio says only that an operation is not supported. Printed once, too. */
+static void engine_tell_unsupported(struct engine *engine, const struct io_u *io_u)
+{
+	if (engine->unsupported_is_told)
+		return;
+	engine->unsupported_is_told = true;
+	log_err("rblk: %s: the volume cannot %s\n", rblk_volume_info(engine->volume)->name,
+		ddir_sync(io_u->ddir) ? "flush" : "discard");
+}
+
 static int engine_start(struct thread_data *td, struct io_u *io_u)
 {
 	const struct engine_options *o = td->eo;
@@ -226,6 +236,8 @@ static enum fio_q_status engine_queue(struct thread_data *td, struct io_u *io_u)
 	if (result == -EAGAIN)
 		return FIO_Q_BUSY;
 	engine_tell_lost(engine);
+	if (result == -EOPNOTSUPP) /* FUA was asked for when the volume was opened */
+		engine_tell_unsupported(engine, io_u);
 	io_u->error = (unsigned int)-result;
 	return FIO_Q_COMPLETED;
 }

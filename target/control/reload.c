@@ -244,10 +244,12 @@ static int plan_prepare(struct plan *plan, char *error)
 
 static void log_served(const struct tgt_volume *volume, const char *what, enum tgt_daemon_event_kind kind)
 {
+	char words[TGT_VOLUME_SIZE_BYTES];
+
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = kind, .volume = volume->config.name}, NULL,
-			 TGT_LOG_INFO, "volume %s: %s: %s, %llu blocks of %u bytes", volume->config.name,
-			 what, volume->config.path[0] ? volume->config.path : volume->config.store,
-			 (unsigned long long)atomic_load(&volume->blocks), volume->block_bytes);
+			 TGT_LOG_INFO, "volume %s: %s: %s, %s", volume->config.name, what,
+			 volume->config.path[0] ? volume->config.path : volume->config.store,
+			 tgt_volume_size_words(volume, words));
 }
 
 /* The reactors log which sessions have it open. False: it was not served. */
@@ -303,6 +305,7 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 static void step_refresh(const struct plan *plan, const struct step *step)
 {
 	struct tgt_volume *volume = tgt_volume_get(plan->reload->registry, step->config->name);
+	char words[TGT_VOLUME_SIZE_BYTES];
 	bool moves, grows;
 
 	if (!volume)
@@ -314,9 +317,8 @@ static void step_refresh(const struct plan *plan, const struct step *step)
 	if (grows)
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_VOLUME_CHANGED,
 								  .volume = step->config->name},
-				 NULL, TGT_LOG_INFO, "volume %s: now %llu blocks of %u bytes",
-				 step->config->name, (unsigned long long)atomic_load(&volume->blocks),
-				 volume->block_bytes);
+				 NULL, TGT_LOG_INFO, "volume %s: now %s", step->config->name,
+				 tgt_volume_size_words(volume, words));
 	/* So that sessions learn the domain before they need it (F10). */
 	if (moves || grows)
 		tgt_reactors_call(plan->reload->reactors, plan->reload->reactor_count, tgt_handle_volume_changed, volume);

@@ -34,12 +34,11 @@ struct tgt_open {
 static void open_size(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	const struct tgt_peers *peers = reactor->peers;
+	char words[TGT_VOLUME_SIZE_BYTES];
 
 	if (!tgt_volume_grow(volume))
 		return;
-	tgt_log(TGT_LOG_INFO, "volume %s: has grown: now %llu blocks of %u bytes",
-		volume->config.name, (unsigned long long)atomic_load(&volume->blocks),
-		volume->block_bytes);
+	tgt_log(TGT_LOG_INFO, "volume %s: has grown: now %s", volume->config.name, tgt_volume_size_words(volume, words));
 	tgt_handle_volume_changed(reactor, volume);
 	for (unsigned int i = 0; reactor->is_peer && i < atomic_load(&peers->count); i++)
 		if (peers->reactors[i] != reactor) /* without memory, initiators there learn the size when they open it next */

@@ -162,15 +162,25 @@ bool tgt_session_may_follow(const struct tgt_session *session)
 	return tgt_session_only_lingers(session) && count <= TGT_LINGERING_MAX;
 }
 
-#define SAID_BYTES 256
+#define HOW_BYTES 160
+#define SAID_BYTES 512
 
-/* "web1 wrote 128 MiB, read 256 MiB in 4 s (session 3, 192.0.2.10:48390)" */
-static const char *session_said(const struct tgt_session *session, char said[SAID_BYTES])
+/* "logged out", "ended: the target is shutting down" */
+static const char *session_how(const struct tgt_session *session, char how[HOW_BYTES])
+{
+	snprintf(how, HOW_BYTES, "%s%s%s",
+		 session->ending || session->first_end != TGT_END_DISCONNECTED ? "ended" : "logged out",
+		 session->end_reason ? ": " : "", session->end_reason ? session->end_reason : "");
+	return how;
+}
+
+/* "web1 logged out: wrote 128 MiB, read 256 MiB in 4 s (session 3, 192.0.2.10:48390)" */
+static const char *session_said(const struct tgt_session *session, const char *how, char said[SAID_BYTES])
 {
 	char written[UNITS_TEXT_BYTES], read[UNITS_TEXT_BYTES], age[TGT_TIME_BYTES];
 
-	snprintf(said, SAID_BYTES, "%s wrote %s, read %s in %s (session %u, %s)",
-		 session->initiator[0] ? session->initiator : "(no name)",
+	snprintf(said, SAID_BYTES, "%s %s: wrote %s, read %s in %s (session %u, %s)",
+		 session->initiator[0] ? session->initiator : "(no name)", how,
 		 units_format_bytes(session->totals.bytes_written, written),
 		 units_format_bytes(session->totals.bytes_read, read),
 		 tgt_span_words(session->reactor->loop.now_ns - session->begun_ns, age), session->number, session->peer);
@@ -180,29 +190,28 @@ static const char *session_said(const struct tgt_session *session, char said[SAI
 /* One line with the session's totals. Peers can trigger it. */
 static void session_log_totals(struct tgt_session *session)
 {
-	char said[SAID_BYTES];
+	char said[SAID_BYTES], how[HOW_BYTES], read[UNITS_TEXT_BYTES], written[UNITS_TEXT_BYTES], queued[UNITS_TEXT_BYTES],
+		stored[UNITS_TEXT_BYTES];
 	const struct tgt_totals *totals = &session->totals;
 	uint64_t messages = totals->messages_in + totals->out.sends + totals->out.writes +
 			    totals->out.write_imms + totals->out.reads;
 
 	tgt_daemon_event_said(
-		session_said(session, said),
+		session_said(session, session_how(session, how), said),
 		&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_SESSION_ENDED,
 						 .initiator = session->initiator,
 						 .address = session->peer},
 		&session->reactor->totals_limit, TGT_LOG_INFO,
-		"session %u [%s] %s: %s%s%s: %" PRIu64 " commands, %" PRIu64 " bytes read, %" PRIu64
-		" written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
+		"session %u [%s] %s: %s: %" PRIu64 " commands, %s read, %s written, %" PRIu64 ".%02" PRIu64 " messages a command (in %" PRIu64
 		", sends %" PRIu64 ", writes %" PRIu64 ", immediates %" PRIu64 ", reads %" PRIu64
-		", doorbells %" PRIu64 "), %" PRIu64 " us queued, %" PRIu64 " us stored",
-		session->number, session->peer, session->initiator,
-		session->ending || session->first_end != TGT_END_DISCONNECTED ? "ended" : "logged out",
-		session->end_reason ? ": " : "", session->end_reason ? session->end_reason : "", totals->commands,
-		totals->bytes_read, totals->bytes_written,
+		", doorbells %" PRIu64 "), %s queued, %s stored",
+		session->number, session->peer, session->initiator, how, totals->commands,
+		units_format_bytes(totals->bytes_read, read), units_format_bytes(totals->bytes_written, written),
 		totals->commands ? messages / totals->commands : 0,
 		totals->commands ? messages * 100 / totals->commands % 100 : 0, totals->messages_in,
 		totals->out.sends, totals->out.writes, totals->out.write_imms, totals->out.reads,
-		totals->out.doorbells, totals->queued_us, totals->stored_us);
+		totals->out.doorbells, units_format_us((double)totals->queued_us, queued),
+		units_format_us((double)totals->stored_us, stored));
 }
 
 static uint64_t session_keep_ns(const struct tgt_reactor *reactor)

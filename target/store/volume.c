@@ -17,6 +17,7 @@
 #include <uuid/uuid.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
+#include "proto/words/units.h"
 #include "target/base/affinity.h"
 #include "target/base/error.h"
 #include "target/store/epoch.h"
@@ -440,6 +441,15 @@ struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *
 	}
 	pthread_mutex_unlock(&registry->lock);
 	return volume;
+}
+
+const char *tgt_volume_size_words(const struct tgt_volume *volume, char words[TGT_VOLUME_SIZE_BYTES])
+{
+	char bytes[UNITS_TEXT_BYTES];
+
+	snprintf(words, TGT_VOLUME_SIZE_BYTES, "%s in blocks of %u bytes",
+		 units_format_bytes(atomic_load(&volume->blocks) * volume->block_bytes, bytes), volume->block_bytes);
+	return words;
 }
 
 /* -- references ------------------------------------------------------------------------------ */

@@ -69,6 +69,10 @@ struct tgt_volume {
 	struct tgt_volume *next; /* the registry's */
 };
 
+#define TGT_VOLUME_SIZE_BYTES 64
+/* "4 MiB in blocks of 512 bytes". Returns `words`. Any thread. */
+const char *tgt_volume_size_words(const struct tgt_volume *volume, char words[TGT_VOLUME_SIZE_BYTES]);
+
 /* Control thread. 0 or -ENOMEM. */
 int tgt_registry_create(struct tgt_registry **registry);
 /* A volume that was removed and whose store is still being closed; NULL: there is none. The name is

@@ -117,7 +117,7 @@ wait_for "commands that wait" waits
 # But for the first, of each reactor, all wait.
 truncate -s 64k disk
 asked 0 set volume again allow_shrink=yes
-log_has 'volume again: now 128 blocks of 512 bytes'
+log_has 'volume again: now 64 KiB in blocks of 512 bytes'
 asked 0 set volume again limit_rate=0
 wait $copy && fail "a copy beyond the volume's end"
 [ "$(stat -c %s disk)" = 65536 ] || fail "the file has grown: $(stat -c %s disk)"

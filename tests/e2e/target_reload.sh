@@ -33,7 +33,7 @@ cat > rblkd.conf <<-END
 END
 truncate -s 3M a.img
 reloaded 'reload: 1 volume added, 1 removed, 0 changed'
-log_has 'volume a: now 6144 blocks of 512 bytes'
+log_has 'volume a: now 3 MiB in blocks of 512 bytes'
 serves '[["a", 3145728], ["b", 2097152], ["fixed", 8192]]'
 
 # After a mistake anywhere nothing changes, although a new volume comes before it.

@@ -123,7 +123,7 @@ static void all_reactors_are_used(void **state)
 	close_handle(handle);
 	close_session();
 	/* The session's one line counts the commands of all its connections. */
-	e2e_daemon_log_wait(&server, " commands, 2048 bytes read, 2048 written", 1);
+	e2e_daemon_log_wait(&server, " commands, 2 KiB read, 2 KiB written", 1);
 }
 
 /* Any queue can fence any other; after the answer, that one has ended. */

@@ -238,7 +238,7 @@ WRITE_SIZE=64k lost invalidate 'an invalidation that no answer names'
 lost closing 'connection'
 # Answered, says the answer to ABORT; and no answer to that either.
 lost silent 'a command was not answered in' command_ms=1000
-lost mute 'no answer to a command in 1000 ms, nor to its ABORT in 1000 ms' command_ms=1000
+lost mute 'no answer to a command in 1 s, nor to its ABORT in 1 s' command_ms=1000
 
 # RESERVE may last, as long as its target lives; without keep-alive times, too, that is asked.
 lab_target_start lasting
