@@ -180,3 +180,8 @@ void tgt_reactor_login_denied(struct tgt_reactor *reactor, struct tgt_volume *vo
 {
 	reactor->loop.logins[TGT_LOGIN_DENIED]++;
 }
+
+void tgt_reactor_login_malformed(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	reactor->loop.logins[TGT_LOGIN_MALFORMED]++;
+}

@@ -20,8 +20,8 @@ tgt_reactor_run tgt_reactor_rules_changed;
 tgt_reactor_run tgt_reactor_cut, tgt_reactor_forget;
 /* A device was lost: check whether this reactor has one that does not exist any more. */
 tgt_reactor_run tgt_reactor_check_devices;
-/* Counts a login that was denied before it came: by TLS. */
-tgt_reactor_run tgt_reactor_login_denied;
+/* Counts a login that was denied before it came, by TLS; a connection that failed before a login was there. */
+tgt_reactor_run tgt_reactor_login_denied, tgt_reactor_login_malformed;
 /*
  * Stop taking logins and commands, finish what is in flight (at most drain_ms), close every
  * connection; tgt_reactor_drained() turns true, the thread ends and can be joined by destroy. Idempotent.

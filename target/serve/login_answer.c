@@ -49,10 +49,10 @@ static const struct {
 };
 static_assert(sizeof(rejects) / sizeof(rejects[0]) == RBLK_REJECT_MAX, "every reason is counted");
 
-/* Initiators that come back after a restart, and those that come while it lasts: nothing is wrong. */
-static bool reject_is_routine(enum rblk_reject_reason reason)
+/* Initiators that come back after a restart, those that come while it lasts, and their own older logins: nothing is wrong. */
+static bool login_is_routine(enum tgt_login_result result)
 {
-	return reason == RBLK_REJECT_NO_SESSION || reason == RBLK_REJECT_DRAINING;
+	return result == TGT_LOGIN_RETURNED || result == TGT_LOGIN_DRAINING || result == TGT_LOGIN_STALE;
 }
 
 /* Said in the log and to the initiator. */
@@ -65,10 +65,13 @@ static void login_refuse(struct fab_request *request, struct tgt_log_limit *limi
 	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
 	if (!why)
 		why = rblk_reject_text((uint16_t)reason);
-	if (reject_is_routine(reason))
+	if (login_is_routine(rejects[reason].result))
 		tgt_log_limited(limit, TGT_LOG_INFO, "login from %s: %s: %s", peer, rejects[reason].word, why);
 	else
-		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .address = peer},
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = rejects[reason].result == TGT_LOGIN_FULL ?
+										TGT_DAEMON_EVENT_FULL :
+										TGT_DAEMON_EVENT_REFUSED,
+								  .address = peer},
 				 limit, TGT_LOG_WARNING, "login from %s: %s: %s", peer, rejects[reason].word, why);
 	reject_fill(&reject, reason, detail);
 	fab_reject(request, &reject, sizeof(reject));
@@ -138,8 +141,8 @@ void tgt_login_failed(struct tgt_queue *queue, const char *why)
 	struct tgt_reactor *reactor = queue->session->reactor;
 	const char *peer = fab_conn_peer(queue->io_queue.conn);
 
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED, .address = peer},
-			 &reactor->loop.log_limit, TGT_LOG_WARNING, "login from %s: failed: %s", peer, why);
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_FULL, .address = peer},
+			 &reactor->loop.log_limit, TGT_LOG_WARNING, "login from %s: full: %s", peer, why);
 	reactor->loop.logins[TGT_LOGIN_FULL]++;
 	/* Connections of hosts that are gone may hold what is missing. */
 	tgt_keepalive_press(reactor);

@@ -59,6 +59,23 @@ expect 0 "$RBLKCTL" reload --socket "$socket"
 says 3 "^1 problem: logins: " || fail "after the reload"
 target_stop
 
+# Want of room is none of them, as for the alert.
+http_start --reactors 1 --sessions 1 --memory ram=1M
+mkfifo "$scratch/fifo0"
+"$RBLK" copy --name first - "$target/ram" < "$scratch/fifo0" > /dev/null 2>&1 &
+copy=$!
+exec 7> "$scratch/fifo0"
+held() { "$RBLKCTL" sessions --json --socket "$socket" | jq -e 'any(.sessions[]; .volumes == ["ram"])' > /dev/null; }
+wait_for "the session" held
+for _ in {1..11}; do expect 1 "$RBLK" info "$target/ram"; done
+says 0 '^ok$' || fail "a lack of room is no denied login"
+expect 0 "$RBLKCTL" events --json --socket "$socket"
+json_is '[.events[] | select(.event == "full")] | length > 0 and all(.message | test("in use"))'
+json_is '[.events[] | select(.event == "refused")] == []'
+exec 7>&-
+wait $copy || fail "the first session"
+target_stop
+
 # -- what is missing ---------------------------------------------------------------------------------
 
 http_start --listen rblk+tcp://192.0.2.77:4430 --memory ram=1M "logs=$scratch/gone.img"
