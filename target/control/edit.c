@@ -111,15 +111,17 @@ static bool place_next(struct tgt_document *document, const char *section, struc
 	return false;
 }
 
+/* advice: behind the error. */
 static int section_find(struct tgt_document *document, const char *section, struct place *place,
-			char *error)
+			const char *advice, char *error)
 {
 	*place = (struct place){0};
 	if (place_next(document, section, place))
 		return 0;
-	return tgt_error(error, -ENOENT, "there is no section [%s] in %s", section,
+	return tgt_error(error, -ENOENT, "there is no section [%s] in %s%s", section,
 			 document->files[0].path[0] ? document->files[0].path
-						    : "a configuration file");
+						    : "a configuration file",
+			 advice);
 }
 
 /* At the end of the first file. */
@@ -154,7 +156,7 @@ static int edit_find(struct tgt_document *document, const char *section, char *e
 	if (strcmp(section, "target") == 0)
 		return place_next(document, section, &place) ? 0
 							     : section_append(document, section, error);
-	return section_find(document, section, &place, error);
+	return section_find(document, section, &place, "; rblkctl add makes one", error);
 }
 
 /*
@@ -175,7 +177,7 @@ static size_t section_begin(const struct place *place)
 static int edit_remove(struct tgt_document *document, const char *section, char *error)
 {
 	struct place place;
-	int status = section_find(document, section, &place, error);
+	int status = section_find(document, section, &place, "", error);
 
 	return status ? status : text_replace(place.file, section_begin(&place), place.last, "", error);
 }
@@ -244,7 +246,7 @@ static int key_append(struct tgt_document *document, const struct tgt_edit *edit
 {
 	struct place place, other;
 	char *line;
-	int status = section_find(document, edit->section, &place, error);
+	int status = section_find(document, edit->section, &place, "", error);
 	bool whole;
 
 	if (status)

@@ -74,7 +74,7 @@ err_has "change: volume c: $scratch/missing.img: No such file or directory"
 asked 1 add volume a path="$scratch/b.img"
 err_has 'change: section [volume a] is already there, in rblkd.conf'
 asked 1 set volume none cache=direct
-err_has 'change: there is no section [volume none] in rblkd.conf'
+err_has 'change: there is no section [volume none] in rblkd.conf; rblkctl add makes one'
 asked 1 remove volume fixed
 err_has 'change: there is no section [volume fixed] in rblkd.conf'
 asked 1 set volume a 'path=/x ; y'
