@@ -133,6 +133,8 @@ if ! command -v zsh > /dev/null; then
 	echo "SKIPPED: no zsh"
 	exit 0
 fi
+target_start --memory data=1M --memory logs=1M
+export target
 mkdir functions
 cp "$RBLK_COMPLETIONS/_rblk" "$RBLKD_COMPLETIONS/_rblkd" "$RBLKCTL_COMPLETIONS/_rblkctl" functions
 cat > keys.zsh <<-'END'
@@ -140,6 +142,7 @@ cat > keys.zsh <<-'END'
 	zmodload zsh/zpty
 	zpty shell 'TERM=dumb zsh -f -i'
 	zpty -w shell 'PS1="ready>"; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -d dump; LISTMAX=0'
+	zpty -w shell 'rblk() { $RBLK "$@" }'
 	zpty -w shell 'echo load"ed"'
 	zpty -r -m shell said '*loaded*' || exit 1
 	check() {
@@ -152,6 +155,7 @@ cat > keys.zsh <<-'END'
 	check 'rblk list --at' 'rblk list --attached'
 	check 'rblk ping --kind=rdma-u' '--kind=rdma-unsignalled'
 	check 'rblk list rblk+' 'rblk+tcp://'
+	check "rblk info $target/lo" "$target/logs"
 	check 'rblk copy disk' 'disk.img'
 	check 'rblkd --drain' '--drain-time'
 	check 'rblkd --polling=ne' '--polling=never'
@@ -161,5 +165,7 @@ cat > keys.zsh <<-'END'
 	zpty -d shell
 	echo all
 END
+export RBLK
 expect 0 zsh -f keys.zsh
+target_stop
 out_has all
