@@ -132,6 +132,8 @@ void screen_top_begin(const struct screen_top *top, const char *sum)
 
 	if (top->screen)
 		printf("\033[H\033[J");
+	if (top->alert)
+		line_print(top->alert, size.ws_col);
 	line_print(sum, size.ws_col);
 	if (!top->screen)
 		return;
@@ -144,8 +146,10 @@ size_t screen_top_room(const struct screen_top *top)
 {
 	struct winsize size = screen_size();
 
-	/* Two lines above, the heading, and the cursor's below. */
-	return top->screen && size.ws_row > 4 ? size.ws_row - 4u : SIZE_MAX;
+	/* The lines above, the heading, and the cursor's below. */
+	unsigned int others = top->alert ? 5 : 4;
+
+	return top->screen && size.ws_row > others ? size.ws_row - others : SIZE_MAX;
 }
 
 void screen_top_end(const struct screen_top *top, const struct screen_table *table,

@@ -18,6 +18,7 @@ struct screen_top {
 	uint64_t interval_ms, count; /* of tables; 0: without end */
 	const char *sorts;	     /* the keys, separated by blanks */
 	const char *filter;	     /* told on the screen; NULL: none */
+	const char *alert;	     /* a line above the sum; the caller may change it before each table. NULL: none */
 	bool plain;		     /* no terminal's screen, for JSON */
 	/* Looks at what there is now, and prints what was done since the last look unless `first`.
 	 * False: the end, after a message. */
@@ -30,7 +31,7 @@ struct screen_top {
 
 /* Until the user ends it, or after `count` tables. False: a step failed. */
 bool screen_top_run(struct screen_top *top);
-/* Begins the next table: one line of the sum; on a screen, one of the keys, too. */
+/* Begins the next table: the alert, if there is one, and one line of the sum; on a screen, one of the keys, too. */
 void screen_top_begin(const struct screen_top *top, const char *sum);
 /* How many rows there is room for below that and the heading. */
 size_t screen_top_room(const struct screen_top *top);

@@ -12,7 +12,7 @@
 
 /* -- counts ------------------------------------------------------------------------------------ */
 
-/* The operations of one use within the time. */
+/* The operations of one use, or of more, within the time. */
 struct work {
 	double operations, reads, writes, read_bytes, written_bytes, stored_ns;
 	double limited, limited_ns;
@@ -187,46 +187,89 @@ static void row_name(struct ctl_row *row, const json_t *use)
 	row->outstanding = ctl_integer(use, "outstanding");
 }
 
+/* Where the row with that volume and initiator is; a new one is behind the others. */
+static size_t row_place(const struct ctl_rows *rows, const struct ctl_row *row)
+{
+	size_t i = 0;
+
+	while (i < rows->count && (strcmp(rows->rows[i].volume, row->volume) ||
+				   strcmp(rows->rows[i].initiator, row->initiator)))
+		i++;
+	return i;
+}
+
+/* All sessions of an initiator are one row of each volume. works has room for all uses. */
+static void rows_gather(const json_t *before, const json_t *after, struct ctl_rows *rows, struct work *works,
+			struct work *all)
+{
+	const json_t *use;
+	size_t i;
+
+	json_array_foreach(json_object_get(after, "uses"), i, use) {
+		struct ctl_row named = {0};
+		struct work work;
+		size_t place;
+
+		row_name(&named, use);
+		place = row_place(rows, &named);
+		if (place == rows->count)
+			rows->rows[rows->count++] = named;
+		else
+			rows->rows[place].outstanding += named.outstanding;
+		work_make(&work, use_before(before, use), use);
+		work_add(&works[place], &work);
+		work_add(all, &work);
+		rows->all.outstanding += named.outstanding;
+	}
+}
+
+static void rows_fill(struct ctl_rows *rows, const struct work *works, const struct work *all, const double *ends,
+		      double seconds)
+{
+	double all_bytes = all->read_bytes + all->written_bytes;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		struct ctl_row *row = &rows->rows[i];
+
+		row_fill(row, &works[i], ends, seconds);
+		row->bytes_share =
+			all_bytes > 0 ? (works[i].read_bytes + works[i].written_bytes) / all_bytes : 0;
+		row->store_share = all->stored_ns > 0 ? works[i].stored_ns / all->stored_ns : 0;
+	}
+	row_fill(&rows->all, all, ends, seconds);
+}
+
+static void rows_choose(struct ctl_rows *rows, const char *filter)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->count; i++)
+		if (row_wanted(&rows->rows[i], filter))
+			rows->rows[kept++] = rows->rows[i];
+	rows->count = kept;
+}
+
 bool ctl_rows_make(const json_t *before, const json_t *after, const char *filter, const char *sort,
 		   struct ctl_rows *rows)
 {
-	const json_t *uses = json_object_get(after, "uses");
-	const json_t *use;
+	size_t uses = json_array_size(json_object_get(after, "uses"));
 	double seconds = grown(before, after, "taken_ns") / 1e9;
-	struct work *works = calloc(json_array_size(uses) + 1, sizeof(*works));
+	struct work *works = calloc(uses + 1, sizeof(*works));
 	struct work all = {0};
 	double ends[BUCKETS_MAX];
-	size_t i;
 
-	ends_read(json_object_get(after, "bucket_ends_ns"), ends);
 	memset(rows, 0, sizeof(*rows));
-	rows->rows = calloc(json_array_size(uses) + 1, sizeof(*rows->rows));
+	rows->rows = calloc(uses + 1, sizeof(*rows->rows));
 	if (!works || !rows->rows) {
 		free(works);
 		ctl_rows_free(rows);
 		return false;
 	}
-	if (seconds <= 0)
-		seconds = 1;
-	json_array_foreach(uses, i, use) {
-		work_make(&works[i], use_before(before, use), use);
-		work_add(&all, &works[i]);
-		rows->all.outstanding += ctl_integer(use, "outstanding");
-	}
-	row_fill(&rows->all, &all, ends, seconds);
+	ends_read(json_object_get(after, "bucket_ends_ns"), ends);
+	rows_gather(before, after, rows, works, &all);
+	rows_fill(rows, works, &all, ends, seconds > 0 ? seconds : 1);
 	rows->busy = busy_of(before, after);
-	json_array_foreach(uses, i, use) {
-		struct ctl_row *row = &rows->rows[rows->count];
-		double bytes = works[i].read_bytes + works[i].written_bytes;
-		double all_bytes = all.read_bytes + all.written_bytes;
-
-		memset(row, 0, sizeof(*row));
-		row_name(row, use);
-		row_fill(row, &works[i], ends, seconds);
-		row->bytes_share = all_bytes > 0 ? bytes / all_bytes : 0;
-		row->store_share = all.stored_ns > 0 ? works[i].stored_ns / all.stored_ns : 0;
-		rows->count += row_wanted(row, filter);
-	}
+	rows_choose(rows, filter);
 	free(works);
 	sort_key = sort;
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_order);

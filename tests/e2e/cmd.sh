@@ -101,13 +101,14 @@ json_is() {
 	jq -e "$1" "$scratch/out" > /dev/null || fail "not true of the output: $1"
 }
 
-# top_on_terminals HEADING COMMAND: a live table, every 200 ms, on terminals of several widths (where there is
-# script(1)): no line is longer than the terminal is wide, the most important columns stay, s sorts by the next key, and q
+# top_on_terminals HEADING COMMAND [COLUMN]...: a live table, every 200 ms, on terminals of several widths (where there is
+# script(1)): no line is longer than the terminal is wide, the most important columns stay, at 80 characters these, s sorts by the next key, and q
 # ends it.
 top_on_terminals() {
-	local heading=$1 command=$2 width
+	local heading=$1 command=$2 width column
+	shift 2
 	command -v script > /dev/null || { echo "SKIPPED: no script(1)"; return 0; }
-	for width in 40 72 120; do
+	for width in 40 80 120; do
 		: > "$scratch/screen"
 		{
 			wait_for "the first table" screen_has 'sorted by iops'
@@ -120,6 +121,9 @@ top_on_terminals() {
 		out_has "$heading"
 		out_has IOPS
 		out_has 'sorted by bytes'
+		for column; do
+			[ $width -lt 80 ] || out_has "$column"
+		done
 		[ "$(wc -L < "$scratch/out")" -le $width ] || fail "a line is longer than $width"
 	done
 }

@@ -117,11 +117,22 @@ moves() { ctl top --json --interval 500ms --count 1 | jq -e '[.rows[] | select(.
 	.writes_per_s > 0 and .written_bytes_per_s > 0 and .bytes_share > 0.9)] | length == 1' > "$scratch/json"; }
 wait_for "a row with writes" moves
 expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 2
-[ "$(grep -c '^VOLUME' "$scratch/out")" = 2 ] || fail "two tables"
+[ "$(grep -c '^   VOLUME' "$scratch/out")" = 2 ] || fail "two tables"
 out_has watched
 expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 1 --filter nobody
 [ "$(grep -c watched "$scratch/out")" = 0 ] || fail "the filter"
-top_on_terminals VOLUME "'$RBLKCTL' top --socket '$socket'"
+# A second session of that name is in the same row.
+mkfifo "$scratch/fifo2"
+"$RBLK" copy --name watched - "$target/ram" < "$scratch/fifo2" > /dev/null 2>&1 &
+second=$!
+exec 6> "$scratch/fifo2"
+twice() { ctl sessions --json | jq -e '[.sessions[] | select(.initiator == "watched" and .volumes == ["ram"])] | length == 2' > "$scratch/json"; }
+wait_for "two sessions" twice
+ctl top --json --interval 200ms --count 1 > "$scratch/out"
+json_is '[.rows[] | select(.initiator == "watched" and .volume == "ram")] | length == 1'
+exec 6>&-
+wait $second || fail "the second copy"
+top_on_terminals VOLUME "'$RBLKCTL' top --socket '$socket'" IOPS P99 INITIATOR DISK% LIMITED
 kill $load || fail "the load has ended"
 exec 7>&-
 wait $copy || fail "the copy"
@@ -131,12 +142,12 @@ wait $load 2> /dev/null || true
 "$RBLKCTL" top --socket "$socket" --interval 200ms > "$scratch/top" 2>&1 &
 top=$!
 top_says() { [ "$(tail -n +"$1" "$scratch/top" | grep -c "$2")" -gt 0 ]; }
-wait_for "the first table" top_says 1 'operations a second'
+wait_for "the first table" top_says 1 ' IOPS, .* reactors busy'
 target_stop
 wait_for "top without a daemon" top_says 1 'no answer, asking again: .*no rblkd listens there'
 gone=$(wc -l < "$scratch/top")
 target_start --control-socket "$socket" --memory ram=1M
-wait_for "top with the next daemon" top_says "$gone" 'operations a second'
+wait_for "top with the next daemon" top_says "$gone" ' IOPS, .* reactors busy'
 kill $top
 wait $top || true
 target_stop
@@ -148,6 +159,17 @@ target_stop
 target_start --control-socket "$socket" --fault fail=write:1 --cache buffered "$scratch/disk"
 expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
 comes '.volumes[0] | .errors.io >= 1 and .written_bytes == 0'
+# Who has it open is marked in the live table, under what is wrong.
+"$RBLK" copy --name holder - "$target/disk" < "$scratch/fifo" > /dev/null 2>&1 &
+copy=$!
+exec 7> "$scratch/fifo"
+held() { ctl sessions --json | jq -e 'any(.sessions[]; .initiator == "holder" and .volumes == ["disk"])' > "$scratch/json"; }
+wait_for "who holds it" held
+expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 1
+grep -qE '^1 problem: volume disk: [0-9]+ commands? failed' "$scratch/out" || fail "what is wrong"
+grep -qE '^!  disk +holder ' "$scratch/out" || fail "the mark"
+exec 7>&-
+wait $copy || true
 
 # -- directing -------------------------------------------------------------------------------------
 
