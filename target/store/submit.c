@@ -29,11 +29,13 @@ static void volume_failed(struct tgt_channel *channel, const struct tgt_io *io, 
 {
 	struct tgt_volume *volume = io->volume;
 	uint64_t count = atomic_fetch_add(&volume->trouble.errors[io->kind], 1) + 1;
+	uint64_t now_ns = tgt_time_now_ns(), none = 0;
 	const struct tgt_daemon_event_about about = {
 		.kind = TGT_DAEMON_EVENT_IO_FAILED, .volume = volume->config.name, .error = -error};
 
 	atomic_store(&volume->trouble.error, -error);
-	atomic_store(&volume->trouble.error_time_ns, tgt_time_now_ns());
+	atomic_compare_exchange_strong(&volume->trouble.first_error_time_ns, &none, now_ns);
+	atomic_store(&volume->trouble.error_time_ns, now_ns);
 	if (io->kind == TGT_IO_FLUSH)
 		tgt_daemon_event(&about, &channel->log_limit, TGT_LOG_ERROR,
 				 "volume %s: FLUSH failed (failure %" PRIu64 "): %s", volume->config.name,

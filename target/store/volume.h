@@ -39,7 +39,8 @@ struct tgt_volume_trouble {
 	struct tgt_failed_sync_file *file;   /* the same beyond the end of the process; NULL: not kept, or only read */
 	struct tgt_channel *_Atomic waiting; /* channels to wake when one ends: a stack */
 	_Atomic uint64_t errors[TGT_IO_KINDS];
-	_Atomic uint64_t error_time_ns; /* the last one's, CLOCK_REALTIME; */
+	_Atomic uint64_t first_error_time_ns; /* CLOCK_REALTIME; 0: there was none */
+	_Atomic uint64_t error_time_ns;	      /* the last one's; */
 	_Atomic int error;		/* its errno */
 };
 

@@ -88,12 +88,48 @@ static bool is_full(const struct tgt_view_volume *volume)
 	return volume->error == ENOSPC || volume->error == EDQUOT;
 }
 
+/* " since 12:55:23 UTC (230 reads, 71 writes)", of one " (1 read)"; returns how many. At least one has failed. */
+static uint64_t failures_words(const struct tgt_view_volume *volume, char *words, size_t bytes)
+{
+	static const char *const kinds_words[TGT_IO_KINDS][2] = {
+		[TGT_IO_READ] = {"read", "reads"},
+		[TGT_IO_WRITE] = {"write", "writes"},
+		[TGT_IO_FLUSH] = {"flush", "flushes"},
+		[TGT_IO_DISCARD] = {"discard", "discards"},
+		[TGT_IO_WRITE_ZEROES] = {"write of zeroes", "writes of zeroes"},
+		[TGT_IO_EXTENTS] = {"map of extents", "maps of extents"},
+	};
+	FILE *out = fmemopen(words, bytes, "w");
+	const char *before = " (";
+	char time[TGT_TIME_BYTES];
+	uint64_t sum = 0;
+
+	words[0] = '\0';
+	for (unsigned int kind = 0; kind < TGT_IO_KINDS; kind++)
+		sum += volume->failures[kind];
+	if (!out)
+		return sum;
+	if (sum > 1)
+		fprintf(out, " since %s", tgt_time_words(volume->first_error_time_ns, time));
+	for (unsigned int kind = 0; kind < TGT_IO_KINDS; kind++) {
+		uint64_t count = volume->failures[kind];
+
+		if (count)
+			fprintf(out, "%s%" PRIu64 " %s", before, count, kinds_words[kind][count != 1]);
+		before = count ? ", " : before;
+	}
+	fprintf(out, ")");
+	fclose(out);
+	return sum;
+}
+
 /* Failures of a volume's store, in the last minutes. */
 static void find_failures(const struct tgt_view *view, enum tgt_problem_kind kind,
 			  struct tgt_health *health)
 {
 	uint64_t now_ns = tgt_time_now_ns();
-	char time[TGT_TIME_BYTES];
+	char time[TGT_TIME_BYTES], words[320];
+	uint64_t sum;
 
 	for (unsigned int i = 0; i < view->volume_count; i++) {
 		const struct tgt_view_volume *volume = &view->volumes[i];
@@ -102,10 +138,11 @@ static void find_failures(const struct tgt_view *view, enum tgt_problem_kind kin
 		    (now_ns > volume->error_time_ns &&
 		     now_ns - volume->error_time_ns > TGT_PROBLEM_NS))
 			continue;
+		sum = failures_words(volume, words, sizeof(words));
 		what(problem_add(health, kind, "volume", volume->name),
-		     "volume %s: %s%" PRIu64 " command%s failed, the last at %s: %s", volume->name,
-		     kind == TGT_PROBLEM_DISK_FULL ? "its disk is full: " : "", volume->failures,
-		     TGT_S(volume->failures), tgt_time_words(volume->error_time_ns, time),
+		     "volume %s: %s%" PRIu64 " command%s failed%s, the last at %s: %s", volume->name,
+		     kind == TGT_PROBLEM_DISK_FULL ? "its disk is full: " : "", sum, TGT_S(sum), words,
+		     tgt_time_words(volume->error_time_ns, time),
 		     strerror(volume->error));
 	}
 }

@@ -175,7 +175,8 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 	entry->buffered = volume->store->info.buffered;
 	entry->flush_failed_ns = atomic_load(&volume->trouble.lost_ns);
 	for (unsigned int kind = 0; kind < TGT_IO_KINDS; kind++)
-		entry->failures += atomic_load(&volume->trouble.errors[kind]);
+		entry->failures[kind] = atomic_load(&volume->trouble.errors[kind]);
+	entry->first_error_time_ns = atomic_load(&volume->trouble.first_error_time_ns);
 	entry->error_time_ns = atomic_load(&volume->trouble.error_time_ns);
 	entry->error = atomic_load(&volume->trouble.error);
 }

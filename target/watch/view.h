@@ -34,7 +34,8 @@ struct tgt_view_volume {
 	uint32_t block_bytes;
 	bool read_only, buffered;
 	uint64_t flush_failed_ns; /* F9: when, CLOCK_REALTIME; 0: none has */
-	uint64_t failures, error_time_ns; /* of its store; of the last of them, */
+	uint64_t failures[TGT_IO_KINDS];  /* of its store; */
+	uint64_t first_error_time_ns, error_time_ns; /* of the first and the last of them, */
 	int error;			  /* whose errno this is */
 	unsigned int opens, outstanding;
 	struct tgt_counts counts;

@@ -177,7 +177,7 @@ asked '.log_level == "info"' log-level
 expect 0 "$RBLKCTL" log-level --socket "$socket" error
 asked '.log_level == "error"' log-level
 expect 3 "$RBLKCTL" status --socket "$socket"
-out_has 'volume disk: 1 command failed, the last at '
+out_has 'volume disk: 1 command failed (1 write), the last at '
 
 expect 1 "$RBLKCTL" log-level --socket "$socket" loud
 err_has 'log-level: level: "loud" is not one of error, warning, info, debug'

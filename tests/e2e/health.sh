@@ -138,7 +138,7 @@ END
 	expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
 	status --json
 	json_is 'any(.problems[]; .problem == "disk_full" and .volume == "disk" and .level == "error" and
-		(.message | test("^volume disk: its disk is full: [0-9]+ commands? failed, the last at [0-9:]{8} UTC")))'
+		(.message | test("^volume disk: its disk is full: [0-9]+ commands? failed( since [0-9:]{8} UTC)? .[0-9]+ writes?.*., the last at [0-9:]{8} UTC")))'
 	target_stop
 else
 	echo "SKIPPED: no mount namespace, so no full disk"
@@ -146,7 +146,7 @@ fi
 truncate -s 4M "$scratch/disk"
 http_start --session-time 1ms --cache buffered --fault fail=write:1 "$scratch/disk"
 expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
-failing() { says 3 '^1 problem: volume disk: [0-9]+ commands? failed, the last at [0-9:]{8} UTC: Input/output error$'; }
+failing() { says 3 '^1 problem: volume disk: [0-9]+ commands? failed( since [0-9:]{8} UTC)? \([0-9]+ writes?\), the last at [0-9:]{8} UTC: Input/output error$'; }
 wait_for "a failing disk" failing
 problem volume_failing error 1 || fail "a failing disk"
 target_stop
@@ -157,7 +157,7 @@ copy=$!
 exec 7< "$scratch/fifo2"
 head -c 4096 <&7 > /dev/null
 expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
-failed() { says 3 '^2 problems: volume disk: a flush failed at [0-9:]{8} UTC, FLUSH is refused until every session has closed it; volume disk: [0-9]+ commands? failed, '; }
+failed() { says 3 '^2 problems: volume disk: a flush failed at [0-9:]{8} UTC, FLUSH is refused until every session has closed it; volume disk: [0-9]+ commands? failed( since [0-9:]{8} UTC)? \([0-9]+ flush(es)?\), '; }
 wait_for "a failed flush" failed
 problem flush_failed error 1 || fail "a failed flush"
 curl -sS "$url/metrics" > "$scratch/metrics"

@@ -255,7 +255,7 @@ shows "the errors" "/^[0-9]+ io/.test($(cell volumes disk Errors).textContent) &
 # Like ones are one row.
 shows "the failures" "[...document.querySelectorAll('#events li')].filter(li => li.textContent.includes('io_failed') && li.textContent.includes('volume disk: ')).length === 1 &&
 	[...document.querySelectorAll('#events li')].some(li => /^✖ error [0-9]+ (since [0-9:]{8} UTC, last|at) [0-9:]{8} UTCio_failedvolume disk: .*WRITE/.test(li.textContent))"
-headline bad '✖ 1 problem: volume disk: [0-9]+ commands failed'
+headline bad '✖ 1 problem: volume disk: [0-9]+ commands failed since [0-9:]{8} UTC \([0-9]+ writes\), the last at [0-9:]{8} UTC: '
 # Somebody has it open, so that the failure stays.
 mkfifo "$scratch/fifo"
 "$RBLK" copy --name holder - "$target/worn" < "$scratch/fifo" > /dev/null 2>&1 &

@@ -4,8 +4,10 @@
  * silent, or busy nearly all the time, over ten seconds at least, however often somebody looks; and
  * more problems than are listed are counted. Method: views that are made here.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/base/text.h"
 #include "target/watch/health.h"
 #include "tests/unit/unit.h"
 
@@ -105,12 +107,48 @@ static void many_are_counted(void **state)
 	tgt_health_fini(&health);
 }
 
+static void failures_are_told_apart(void **state)
+{
+	uint64_t now_ns = tgt_time_now_ns();
+	struct tgt_view_volume volume = {
+		.name = "data", .error = 5, .failures = {[TGT_IO_READ] = 230, [TGT_IO_WRITE] = 71, [TGT_IO_FLUSH] = 1}};
+	struct tgt_view view = {.volumes = &volume, .volume_count = 1};
+	struct tgt_busy looks = {0};
+	char first[TGT_TIME_BYTES], last[TGT_TIME_BYTES], wanted[512], *words;
+
+	(void)state;
+	volume.first_error_time_ns = now_ns - 3600 * S;
+	volume.error_time_ns = now_ns;
+	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_VOLUME_FAILING), 1);
+	words = tgt_health_words(&health, false);
+	snprintf(wanted, sizeof(wanted),
+		 "1 problem: volume data: 302 commands failed since %s (230 reads, 71 writes, 1 flush), the last at %s: "
+		 "Input/output error",
+		 tgt_time_words(volume.first_error_time_ns, first), tgt_time_words(now_ns, last));
+	assert_string_equal(words, wanted);
+	free(words);
+	/* One is not "since". */
+	memset(volume.failures, 0, sizeof(volume.failures));
+	volume.failures[TGT_IO_WRITE_ZEROES] = 1;
+	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_VOLUME_FAILING), 1);
+	words = tgt_health_words(&health, false);
+	snprintf(wanted, sizeof(wanted),
+		 "1 problem: volume data: 1 command failed (1 write of zeroes), the last at %s: Input/output error", last);
+	assert_string_equal(words, wanted);
+	free(words);
+	/* An old one is none. */
+	volume.error_time_ns = now_ns - TGT_PROBLEM_NS - S;
+	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_VOLUME_FAILING), 0);
+	tgt_health_fini(&health);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reactor_is_busy),
 		cmocka_unit_test(a_reactor_is_silent),
 		cmocka_unit_test(many_are_counted),
+		cmocka_unit_test(failures_are_told_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
