@@ -37,18 +37,19 @@ browser_stop() {
 
 # browser_call METHOD [PARAMS]: the answer in $browser_answer. What comes before it are events of the page.
 browser_call() {
-	local params=${2:-} session=
+	local params=${2:-} session= about=
 	[ -n "$params" ] || params='{}'
 	[ -z "$browser_session" ] || session=",\"sessionId\":\"$browser_session\""
 	browser_number=$((browser_number + 1))
 	printf '{"id":%s,"method":"%s","params":%s%s}\0' "$browser_number" "$1" "$params" "$session" >&8
 	while IFS= read -r -d '' -t 300 -u 9 browser_answer; do
-		[ "$(jq '.id // 0' <<< "$browser_answer")" != "$browser_number" ] || break
+		about=$(jq -r '"\(.id // 0) \(has("error"))"' <<< "$browser_answer")
+		[ "${about% *}" != "$browser_number" ] || break
 		printf '%s\n' "$browser_answer" >> "$scratch/browser"
 		browser_answer=
 	done
 	[ -n "$browser_answer" ] || fail "the browser does not answer $1: $(tail -n 5 "$scratch/browser.log")"
-	[ "$(jq 'has("error")' <<< "$browser_answer")" = false ] || fail "$1: $browser_answer"
+	[ "${about#* }" = false ] || fail "$1: $browser_answer"
 }
 
 # evaluate EXPRESSION: of JavaScript, in the page; a failure of it is $value, too.
