@@ -23,7 +23,7 @@ static int rblk_detach_claim(struct rblk_disk *disk, bool force, char *text)
 	int error = 0;
 
 	mutex_lock(&disk->opens_lock);
-	if (disk->closing || !disk->added) {
+	if (disk->detaching || !disk->added) {
 		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
 			  disk->index);
 		error = -EBUSY;
@@ -32,7 +32,7 @@ static int rblk_detach_claim(struct rblk_disk *disk, bool force, char *text)
 			  disk->index, disk->openers);
 		error = -EBUSY;
 	} else {
-		disk->closing = true;
+		disk->detaching = true;
 	}
 	mutex_unlock(&disk->opens_lock);
 	return error;

@@ -85,7 +85,7 @@ bool rblk_mq_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *rout
 }
 
 static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
-					 const struct blk_mq_queue_data *bd)
+				     const struct blk_mq_queue_data *bd)
 {
 	struct rblk_queue *home = hctx->driver_data;
 	struct rblk_session *session = home->session;
@@ -164,7 +164,7 @@ static int rblk_mq_init_hctx(struct blk_mq_hw_ctx *hctx, void *data, unsigned in
 }
 
 static int rblk_mq_init_request(struct blk_mq_tag_set *set, struct request *rq,
-				    unsigned int hctx, rblk_compat_node_t node)
+				unsigned int hctx, rblk_compat_node_t node)
 {
 	struct rblk_session *session = set->driver_data;
 

@@ -242,7 +242,8 @@ static int rblk_call_post(struct rblk_queue *queue, const struct rblk_session_co
 			.left = sc->left,
 			.left_arg = sc->left_arg,
 			.timeout_ms = timeout_ms,
-			.end = jiffies + msecs_to_jiffies(timeout_ms ?: queue->session->options.command_ms),
+			.end = jiffies + msecs_to_jiffies(timeout_ms ?:
+							  queue->session->options.command_ms),
 		};
 		rblk_command_reset(&(*call)->command, queue->credits + bit, sc->opcode);
 		rblk_call_fill(&(*call)->command, sc);

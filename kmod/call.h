@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One of the session's own commands (OPEN, KEEPALIVE, ...), sent on a reserved tag, of which each
- * queue has RBLK_RESERVED_TAGS. Nobody waits for the answer, which is taken where it arrives; but for
- * RESERVE and RESERVATIONS, whose program does. That answer may take as long as a volume's storage:
- * a program that is killed leaves the command, and not the connection, which other disks use.
+ * queue has RBLK_RESERVED_TAGS. Nobody waits for the answer, which is taken where it arrives; but
+ * for RESERVE and RESERVATIONS, whose program does. That answer may take as long as a volume's
+ * storage: a program that is killed leaves the command, and not the connection, which other disks
+ * use.
  */
 #ifndef RBLK_KMOD_CALL_H
 #define RBLK_KMOD_CALL_H
@@ -23,11 +24,13 @@ typedef void (*rblk_left_fn)(struct rblk_session *session, const struct rblk_cal
 struct rblk_call {
 	struct rblk_command command;
 	bool fences_all; /* a FENCE of all volumes, which storage may hold up */
-	struct rblk_call_waiter *waiter; /* NULL: nobody waits, or any more: `left` is told its end */
+	/* NULL: nobody waits, or any more: `left` is told its end */
+	struct rblk_call_waiter *waiter;
 	rblk_left_fn left; /* NULL: its end changes nothing */
 	void *left_arg;
 	unsigned int timeout_ms; /* 0: none, it may last as long as storage */
-	unsigned long end;	 /* jiffies: of that, or when KEEPALIVE asks whether the target lives */
+	/* jiffies: of that, or when KEEPALIVE asks whether the target lives */
+	unsigned long end;
 };
 
 static inline struct rblk_call *rblk_command_call(struct rblk_command *command)
@@ -54,7 +57,6 @@ struct rblk_session_command {
 	size_t report_bytes;
 	u16 status; /* out */
 	u16 denied; /* out: RBLK_E_DENIED's reason */
-	u16 result; /* out: ABORT's, enum rblk_abort_result */
 	rblk_left_fn left; /* who is told the end, if nobody waits for it */
 	void *left_arg;
 	bool was_left; /* out: it stays outstanding; left() has left_arg */
@@ -67,8 +69,8 @@ struct rblk_session_command {
  * Send one that nobody waits for: sc->left() is told its end. `payload` goes in the capsule
  * (payload_bytes, zero filled to RBLK_CAPSULE_ALIGN). If its end does not come in time (0: there is
  * none), the connection is reported as lost: only drive_work, which looks at the times, sends such.
- * Any context. 0 or negative errno. -ENOTCONN: there is no connection, or none of that epoch, or the
- * target has not proven itself yet. -EBUSY: no tag is free.
+ * Any context. 0 or negative errno. -ENOTCONN: there is no connection, or none of that epoch, or
+ * the target has not proven itself yet. -EBUSY: no tag is free.
  */
 int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
 		   unsigned int timeout_ms);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * CLOSE, on queue 0, by drive_work: nobody waits for its answer but who detaches, and that one not for long. The session has
- * a bit for each slot of its handles that is to be closed; CLOSE is sent again when its answer was lost.
+ * CLOSE, on queue 0, by drive_work: nobody waits for its answer but who detaches, and that one not
+ * for long. The session has a bit for each slot of its handles that is to be closed; CLOSE is sent
+ * again when its answer was lost.
  */
 #include "kmod/close.h"
 #include "kmod/call.h"
@@ -20,16 +21,16 @@ void rblk_close_mark(struct rblk_session *session, u32 handle, bool close)
 
 	lockdep_assert_held(&session->core_lock);
 	if (close)
-		__set_bit(slot, session->closes);
+		__set_bit(slot, session->close_slots);
 	else
-		__clear_bit(slot, session->closes);
-	if (session->closing == slot)
-		session->closing = 0;
+		__clear_bit(slot, session->close_slots);
+	if (session->close_slot == slot)
+		session->close_slot = 0;
 }
 
 /* rblk_left_fn of CLOSE. */
 static void rblk_close_answered(struct rblk_session *session, const struct rblk_call *call,
-				       void *arg)
+				void *arg)
 {
 	const struct rblk_command *command = &call->command;
 	unsigned long flags;
@@ -38,8 +39,8 @@ static void rblk_close_answered(struct rblk_session *session, const struct rblk_
 	if (command->error || command->status == RBLK_E_BUSY ||
 	    command->status == RBLK_E_NO_RESOURCES)
 		session->close_at = jiffies + msecs_to_jiffies(RBLK_CLOSE_REFUSED_MS);
-	else if (session->closing)
-		__clear_bit(session->closing, session->closes);
+	else if (session->close_slot)
+		__clear_bit(session->close_slot, session->close_slots);
 	session->close_sent = false;
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
@@ -53,7 +54,7 @@ unsigned long rblk_close_send(struct rblk_session *session)
 	unsigned long wait = MAX_JIFFY_OFFSET, slot;
 
 	spin_lock_irq(&session->core_lock);
-	slot = find_first_bit(session->closes, RBLK_HANDLES_MAX);
+	slot = find_first_bit(session->close_slots, RBLK_HANDLES_MAX);
 	if (slot < RBLK_HANDLES_MAX && !session->close_sent &&
 	    session->core.state == CORE_SESSION_LIVE) {
 		if (time_before(jiffies, session->close_at))
@@ -62,7 +63,7 @@ unsigned long rblk_close_send(struct rblk_session *session)
 			sc.volume = slot;
 	}
 	if (sc.volume) {
-		session->closing = sc.volume;
+		session->close_slot = sc.volume;
 		session->close_sent = true;
 	}
 	spin_unlock_irq(&session->core_lock);
@@ -88,7 +89,7 @@ static bool rblk_close_is_done(struct rblk_session *session, u32 handle)
 	bool closed;
 
 	spin_lock_irq(&session->core_lock);
-	closed = !test_bit(RBLK_HANDLE_SLOT(handle), session->closes) ||
+	closed = !test_bit(RBLK_HANDLE_SLOT(handle), session->close_slots) ||
 		 session->core.state != CORE_SESSION_LIVE;
 	spin_unlock_irq(&session->core_lock);
 	return closed;

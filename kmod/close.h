@@ -12,17 +12,19 @@ struct rblk_session;
 
 /*
  * The handle in the slot is to be closed; or another one is about to be opened there, which closes
- * it. What is said of a CLOSE that is under way does not count any more. Any context, with core_lock
- * held.
+ * it. What is said of a CLOSE that is under way does not count any more. Any context, with
+ * core_lock held.
  */
 void rblk_close_mark(struct rblk_session *session, u32 handle, bool close);
-/* It is to be closed soon. Sleeps not; interrupts are on. */
+/* It is to be closed soon. Process context, interrupts on; does not sleep. */
 void rblk_close_add(struct rblk_session *session, u32 handle);
-/* Sends one CLOSE, if one is due and none is under way. By drive_work, again after so many jiffies. */
+/*
+ * Sends one CLOSE, if one is due and none is under way. By drive_work, again after so many jiffies.
+ */
 unsigned long rblk_close_send(struct rblk_session *session);
 /*
- * Sleeps, for command_ms at most: until the disk's handle is closed. Else it is when the session is
- * live again.
+ * Sleeps until the disk's handle is closed, for command_ms at most; after that CLOSE is still sent,
+ * when the session is live again.
  */
 void rblk_close(struct rblk_disk *disk);
 

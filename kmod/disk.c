@@ -63,8 +63,8 @@ static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *l)
 	unsigned int i;
 
 	/*
-	 * All may have been lost since the volume was opened; one that is accepted later is compared
-	 * with disk_bytes then (works.c).
+	 * All may have been lost since the volume was opened; one that is accepted later is
+	 * compared with disk_bytes then (works.c).
 	 */
 	spin_lock_irq(&session->core_lock);
 	for (i = 0; i < session->hw_queues; i++)

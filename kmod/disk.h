@@ -65,7 +65,7 @@ struct rblk_disk {
 
 	struct mutex opens_lock; /* whether it may be opened, and what its opening has shown */
 	unsigned int openers; /* opens_lock */
-	bool closing;         /* no more opens; opens_lock */
+	bool detaching;       /* no more opens; opens_lock */
 
 	struct mutex reservation_lock; /* one ioctl of pr_ops at a time; outside of all others */
 
@@ -100,8 +100,8 @@ struct rblk_disk {
 	bool endures;              /* it waits for a lost session: its attach has succeeded */
 	/* why the volume is not open; empty: it is, or nothing was tried */
 	char reason[RBLK_TEXT_BYTES];
-	bool closed; /* it was ready, and will be again; core_lock */
-	unsigned long closed_since; /* jiffies: it is so since then; core_lock */
+	bool volume_lost; /* it was ready, and will be again; core_lock */
+	unsigned long volume_lost_since; /* jiffies: it is so since then; core_lock */
 	struct rblk_durable *durable; /* durable.c: F7, of its volume; NULL until that is open */
 	struct core_durable_open part; /* its own there */
 	u8 cache_epoch[16]; /* of the handle; session->core_lock */
@@ -130,7 +130,8 @@ struct rblk_disk {
 	struct dentry *debugfs;
 
 	struct rblk_opening opening;
-	int open_error;	      /* of the attach's OPEN; -EINPROGRESS: there is no answer yet; core_lock */
+	/* of the attach's OPEN; -EINPROGRESS: there is no answer yet; core_lock */
+	int open_error;
 	unsigned long first_by;	 /* jiffies: until then that is sent again; core_lock */
 	unsigned long refreshed; /* jiffies: when the open volume was looked at last; core_lock */
 };

@@ -156,7 +156,7 @@ int rblk_disk_open(struct rblk_disk *disk)
 	int error = 0;
 
 	mutex_lock(&disk->opens_lock);
-	if (disk->closing) {
+	if (disk->detaching) {
 		error = -ENXIO;
 	} else {
 		if (!disk->openers++)
@@ -241,11 +241,11 @@ static unsigned long rblk_disk_due(struct rblk_disk *disk, bool *sweep)
 {
 	const struct rblk_session *session = disk->session;
 	const struct rblk_session_options *o = &session->options;
-	unsigned int waited = jiffies_to_msecs(jiffies - disk->closed_since);
+	unsigned int waited = jiffies_to_msecs(jiffies - disk->volume_lost_since);
 	unsigned int limit = o->give_up_ms;
 
 	lockdep_assert_held(&session->core_lock);
-	if (!disk->closed || disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core))
+	if (!disk->volume_lost || disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core))
 		return MAX_JIFFY_OFFSET;
 	if (waited >= limit)
 		return 0;

@@ -15,6 +15,7 @@
 #include "kmod/drive.h"
 #include "kmod/attach_limits.h"
 #include "kmod/call.h"
+#include "kmod/close.h"
 #include "kmod/disk.h"
 #include "kmod/module.h"
 #include "kmod/overdue.h"
@@ -211,8 +212,8 @@ static void rblk_drive_tick(struct rblk_session *session)
 /*
  * Queues that are to move to another portal take no commands any more, and are lost when their last
  * one is answered: none has to be sent again. What storage does not end in command_ms (a FENCE,
- * requests of a disk that hangs) does not keep them: it waits as long elsewhere. Again after so many
- * jiffies.
+ * requests of a disk that hangs) does not keep them: it waits as long elsewhere. Again after so
+ * many jiffies.
  */
 static unsigned long rblk_drive_leave(struct rblk_session *session)
 {
@@ -410,6 +411,7 @@ static void rblk_drive_work(struct work_struct *work)
 	wait = min(wait, rblk_waiting_send_due(session));
 	wait = min(wait, rblk_drive_calls(session));
 	wait = min(wait, rblk_volume_drive(session));
+	wait = min(wait, rblk_close_send(session));
 	wait = min(wait, rblk_disk_late(session));
 	rblk_tell_loss(session);
 	rblk_drive_again(session, wait);

@@ -143,8 +143,8 @@ static bool rblk_overdue_waits(struct rblk_queue *queue, u32 sequence)
 }
 
 /*
- * rblk_left_fn of ABORT. The answer says that the target lives: what was dropped has a completion of
- * its own, and what has begun takes as long as its storage, which is no reason to take the
+ * rblk_left_fn of ABORT. The answer says that the target lives: what was dropped has a completion
+ * of its own, and what has begun takes as long as its storage, which is no reason to take the
  * connection from other disks. What the target does not have any more was answered before.
  */
 static void rblk_overdue_answered(struct rblk_session *session, const struct rblk_call *call,

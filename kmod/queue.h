@@ -81,8 +81,8 @@ struct rblk_queue_stats {
 };
 
 /*
- * Lost commands are fenced volume by volume. core_lock owns the first four; the rest is drive_work's,
- * and while `asks` is set its answer's.
+ * Lost commands are fenced volume by volume. core_lock owns the first four; the rest is
+ * drive_work's, and while `asks` is set its answer's.
  */
 struct rblk_volume_fences {
 	u32 incarnation; /* of which incarnation, in this epoch */
@@ -153,7 +153,8 @@ struct rblk_queue {
 	struct rblk_owner *owners;       /* by tag, of those in `commands`; lock */
 	struct rblk_call *reserved; /* RBLK_RESERVED_TAGS of them, for the session's commands */
 	unsigned long reserved_used;    /* bitmap, lock */
-	u8 reserve_uuid[16]; /* of its RESERVE's volume, if it is in session->reserving; core_lock */
+	/* of its RESERVE's volume, if it is in session->reserving; core_lock */
+	u8 reserve_uuid[16];
 	struct rblk_memory *memory;     /* slots and registrations; memory.c */
 
 	spinlock_t poll_lock; /* one poller at a time, as there is one softirq; outside of lock */

@@ -2,9 +2,9 @@
 /*
  * pr_ops: RESERVE and RESERVATIONS, on behalf of an ioctl. They wait out a lost connection as I/O
  * does, and are sent again with the same operation number (F8). One at a time for each volume and
- * on each queue, so that no user takes the reserved tags that the session needs. As with sd and nvme,
- * a key that comes first is the caller's own, and pr_preempt's second one that of the victims; 0, a
- * negative errno, or a PR_STS_ is returned.
+ * on each queue, so that no user takes the reserved tags that the session needs. As with sd and
+ * nvme, a key that comes first is the caller's own, and pr_preempt's second one that of the
+ * victims; 0, a negative errno, or a PR_STS_ is returned.
  */
 #include <linux/blkdev.h>
 #include <linux/sched/signal.h>
@@ -240,8 +240,8 @@ static int rblk_reserve(struct rblk_disk *disk, const struct rblk_wire_reservati
 	if (!error) {
 		error = rblk_reservation_run(disk, &sc);
 		if (!sc.was_left)
-			rblk_reservation_put_number(session, sc.argument,
-						    error && (!sc.status || sc.flags & RBLK_CMD_RETRY));
+			rblk_reservation_put_number(session, sc.argument, error &&
+						    (!sc.status || sc.flags & RBLK_CMD_RETRY));
 	}
 	mutex_unlock(&disk->reservation_lock);
 	return error && sc.status == RBLK_E_RESERVED ? PR_STS_RESERVATION_CONFLICT : error;

@@ -239,7 +239,7 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 static bool rblk_session_may_share(const struct rblk_session *session,
 				   const struct rblk_session_options *options)
 {
-	return !session->own && !session->closed && !core_session_over(&session->core) &&
+	return !session->own && !session->no_joins && !core_session_over(&session->core) &&
 	       session->net == current->nsproxy->net_ns &&
 	       session->slot_bytes == rblk_memory_slot_bytes() &&
 	       !memcmp(&session->wanted, options, sizeof(*options));
@@ -273,7 +273,7 @@ bool rblk_session_close(struct rblk_session *session)
 	mutex_lock(&rblk_sessions_lock);
 	alone = session->users == 1;
 	if (alone)
-		session->closed = true;
+		session->no_joins = true;
 	mutex_unlock(&rblk_sessions_lock);
 	return alone;
 }
@@ -285,7 +285,7 @@ void rblk_session_leave(struct rblk_session *session)
 	mutex_lock(&rblk_sessions_lock);
 	last = !--session->users;
 	if (last)
-		session->closed = true;
+		session->no_joins = true;
 	mutex_unlock(&rblk_sessions_lock);
 	if (!last)
 		return;

@@ -87,7 +87,7 @@ struct rblk_session {
 	struct kref refs;
 	struct list_head entry; /* registry; rblk_sessions_lock */
 	unsigned int users;     /* rblk_sessions_lock */
-	bool closed;            /* no attach joins it any more; rblk_sessions_lock */
+	bool no_joins;          /* no attach joins it any more; rblk_sessions_lock */
 	int number;             /* names it in messages and sysfs; no secret */
 	struct rblk_session_options wanted;  /* as asked for; fixed */
 	struct rblk_session_options options; /* poll_queues: as many as there are */
@@ -98,10 +98,10 @@ struct rblk_session {
 	struct list_head disks; /* lifecycle and core_lock to change it, either to walk it */
 
 	u32 handles; /* so many numbers were used; core_lock */
-	/* volume.c; core_lock: slots whose handles are to be closed */
-	DECLARE_BITMAP(closes, RBLK_HANDLES_MAX);
+	/* close.c; core_lock: slots whose handles are to be closed */
+	DECLARE_BITMAP(close_slots, RBLK_HANDLES_MAX);
 	bool close_sent;	/* a CLOSE is under way */
-	u32 closing;		/* the slot that its answer is for; 0: none */
+	u32 close_slot;		/* the slot that its answer is for; 0: none */
 	unsigned long close_at; /* jiffies: it is not sent before */
 
 	/*

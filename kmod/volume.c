@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * OPEN, on queue 0, by drive_work: nobody waits for its answer, which is taken by drive_work, too. A disk's volume is opened at attach; again in a new epoch, and when the target has
- * removed or replaced it, until the disk gives up, whatever becomes of other disks; and again while
- * it is open, to look whether it has changed.
+ * OPEN, on queue 0, by drive_work: nobody waits for its answer, which is taken by drive_work, too.
+ * A disk's volume is opened at attach; again in a new epoch, and when the target has removed or
+ * replaced it, until the disk gives up, whatever becomes of other disks; and again while it is
+ * open, to look whether it has changed.
  *
- * Each disk has a slot of the session's handles. OPEN of the same number is sent again when the answer
- * was lost.
+ * Each disk has a slot of the session's handles. OPEN of the same number is sent again when the
+ * answer was lost.
  */
 #include <linux/log2.h>
 
@@ -165,7 +166,7 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, const struct rblk_
 		if (disk->gate != RBLK_GATE_FAIL) {
 			disk->reason[0] = '\0';
 			WRITE_ONCE(disk->gate, RBLK_GATE_HOLD);
-			disk->closed = false;
+			disk->volume_lost = false;
 			smp_store_release(&disk->ready, true);
 		}
 		if (disk->changed && READ_ONCE(disk->added))
@@ -318,8 +319,8 @@ void rblk_volume_closed(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->session->core_lock);
 	WRITE_ONCE(disk->ready, false);
-	disk->closed = true;
-	disk->closed_since = jiffies;
+	disk->volume_lost = true;
+	disk->volume_lost_since = jiffies;
 	disk->opening.tries = 0;
 	disk->opening.graces = 0;
 	rblk_drive_kick(disk->session);
@@ -426,6 +427,7 @@ static void rblk_volume_take_opened(struct rblk_disk *disk, const struct rblk_op
 	bool first = READ_ONCE(disk->open_error) == -EINPROGRESS;
 	struct rblk_opening *o = &disk->opening;
 	char text[RBLK_TEXT_BYTES] = "";
+	unsigned int pause_ms;
 
 	error = rblk_volume_judge(disk, a, error, text);
 	o->tries = error ? o->tries + 1 : 0;
@@ -435,8 +437,8 @@ static void rblk_volume_take_opened(struct rblk_disk *disk, const struct rblk_op
 	}
 	if (error && !first) {
 		rblk_volume_refused(disk, text);
-		rblk_volume_again(disk, min((unsigned int)RBLK_ATTACH_RECONNECT_MS_MIN << min(o->tries, 8u),
-					    options->reconnect_ms));
+		pause_ms = (unsigned int)RBLK_ATTACH_RECONNECT_MS_MIN << min(o->tries, 8u);
+		rblk_volume_again(disk, min(pause_ms, options->reconnect_ms));
 		return;
 	}
 	spin_lock_irq(&disk->session->core_lock);
@@ -508,9 +510,10 @@ static void rblk_volume_take_answer(struct rblk_disk *disk)
 /*
  * A disk is opened again when no command with its old handle is outstanding, and none will be sent.
  * So what the volume that is gone has acknowledged is counted before the next one's cache epoch is
- * learnt (F7). Graces of RCU, of all such disks together: one behind which whoever saw the disk ready
- * has its command on a queue, because drive_work sends what waited and blk-mq dispatches under RCU; and
- * when those are answered one for handlers that may be at one which its queue has let go of already.
+ * learnt (F7). Graces of RCU, of all such disks together: one behind which whoever saw the disk
+ * ready has its command on a queue, because drive_work sends what waited and blk-mq dispatches
+ * under RCU; and when those are answered one for handlers that may be at one which its queue has
+ * let go of already.
  */
 enum { RBLK_GRACE_SENDERS, RBLK_GRACE_SENT, RBLK_GRACE_HANDLERS, RBLK_GRACE_OVER };
 
@@ -592,5 +595,5 @@ unsigned long rblk_volume_drive(struct rblk_session *session)
 		while ((disk = rblk_volume_next(session, &wait)))
 			rblk_volume_drive_disk(disk);
 	} while (rblk_volume_grace(session));
-	return min(wait, rblk_close_send(session));
+	return wait;
 }

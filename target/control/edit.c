@@ -13,7 +13,7 @@
 #define BLANKS " \t"
 
 /* A section in a file: its heading, and all lines until the next one. */
-struct place {
+struct edit_range {
 	struct tgt_document_file *file;
 	size_t begin, end;
 	size_t last; /* behind its last line that is neither empty nor a comment */
@@ -84,7 +84,7 @@ static int text_replace(struct tgt_document_file *file, size_t begin, size_t end
 /* -- sections ---------------------------------------------------------------------------------- */
 
 /* The next one from *place on; a place of {0} begins at the beginning. */
-static bool place_next(struct tgt_document *document, const char *section, struct place *place)
+static bool place_next(struct tgt_document *document, const char *section, struct edit_range *place)
 {
 	struct tgt_document_file *file = place->file ? place->file : document->files;
 	size_t at = place->end;
@@ -97,7 +97,7 @@ static bool place_next(struct tgt_document *document, const char *section, struc
 			if (*line == '[' && found)
 				break;
 			if (*line == '[' && heading_is(line, section)) {
-				*place = (struct place){.file = file, .begin = at};
+				*place = (struct edit_range){.file = file, .begin = at};
 				found = true;
 			}
 			if (found && *line && !strchr("#;\r\n", *line))
@@ -112,10 +112,10 @@ static bool place_next(struct tgt_document *document, const char *section, struc
 }
 
 /* advice: behind the error. */
-static int section_find(struct tgt_document *document, const char *section, struct place *place,
+static int section_find(struct tgt_document *document, const char *section, struct edit_range *place,
 			const char *advice, char *error)
 {
-	*place = (struct place){0};
+	*place = (struct edit_range){0};
 	if (place_next(document, section, place))
 		return 0;
 	return tgt_error(error, -ENOENT, "there is no section [%s] in %s%s", section,
@@ -141,7 +141,7 @@ static int section_append(struct tgt_document *document, const char *section, ch
 
 static int edit_add(struct tgt_document *document, const char *section, char *error)
 {
-	struct place place = {0};
+	struct edit_range place = {0};
 
 	if (place_next(document, section, &place))
 		return tgt_error(error, -EEXIST, "section [%s] is already there, in %s", section,
@@ -151,7 +151,7 @@ static int edit_add(struct tgt_document *document, const char *section, char *er
 
 static int edit_find(struct tgt_document *document, const char *section, char *error)
 {
-	struct place place = {0};
+	struct edit_range place = {0};
 
 	if (strcmp(section, "target") == 0)
 		return place_next(document, section, &place) ? 0
@@ -163,7 +163,7 @@ static int edit_find(struct tgt_document *document, const char *section, char *e
  * One empty line before or behind a section is enough: a section that is added and removed again
  * leaves nothing.
  */
-static size_t section_begin(const struct place *place)
+static size_t section_begin(const struct edit_range *place)
 {
 	const struct tgt_document_file *file = place->file;
 	size_t begin = place->begin;
@@ -176,7 +176,7 @@ static size_t section_begin(const struct place *place)
 /* Comments behind its last key are, for all that is known, about what follows: they stay. */
 static int edit_remove(struct tgt_document *document, const char *section, char *error)
 {
-	struct place place;
+	struct edit_range place;
 	int status = section_find(document, section, &place, "", error);
 
 	return status ? status : text_replace(place.file, section_begin(&place), place.last, "", error);
@@ -185,7 +185,7 @@ static int edit_remove(struct tgt_document *document, const char *section, char 
 /* -- keys -------------------------------------------------------------------------------------- */
 
 /* The first line of the key at or behind `at`. */
-static bool key_find(const struct place *place, const char *key, size_t *at)
+static bool key_find(const struct edit_range *place, const char *key, size_t *at)
 {
 	for (; *at < place->last; *at = line_end(place->file, *at))
 		if (key_is(line_text(place->file, *at), key))
@@ -219,7 +219,7 @@ static char *line_make(const struct tgt_document_file *file, size_t begin, const
 static int key_clear(struct tgt_document *document, const struct tgt_edit *edit,
 		     const struct tgt_document_file *kept, size_t keep, char *error)
 {
-	struct place place = {0};
+	struct edit_range place = {0};
 	int status = 0;
 
 	while (!status && place_next(document, edit->section, &place)) {
@@ -244,7 +244,7 @@ static int key_clear(struct tgt_document *document, const struct tgt_edit *edit,
 
 static int key_append(struct tgt_document *document, const struct tgt_edit *edit, char *error)
 {
-	struct place place, other;
+	struct edit_range place, other;
 	char *line;
 	int status = section_find(document, edit->section, &place, "", error);
 	bool whole;
@@ -252,7 +252,7 @@ static int key_append(struct tgt_document *document, const struct tgt_edit *edit
 	if (status)
 		return status;
 	/* Behind the last one of its kind, wherever that is. */
-	for (other = (struct place){0}; place_next(document, edit->section, &other);)
+	for (other = (struct edit_range){0}; place_next(document, edit->section, &other);)
 		for (size_t at = other.begin; key_find(&other, edit->key, &at);
 		     at = line_end(other.file, at)) {
 			place = other;
@@ -269,7 +269,7 @@ static int key_append(struct tgt_document *document, const struct tgt_edit *edit
 static int edit_set(struct tgt_document *document, const struct tgt_edit *edit, char *error)
 {
 	struct tgt_document_file *file = NULL;
-	struct place place = {0};
+	struct edit_range place = {0};
 	size_t line = 0;
 	char *text;
 	int status;

@@ -47,7 +47,7 @@
  * One socket to listen on: of a configured address, or one of those that a configured name has. Other threads read `text`,
  * behind `count` and `ready`.
  */
-struct place {
+struct listen_place {
 	struct tgt_address address;
 	/* Not resolved again once it is known, because the resolver may take long. Without a host: the wildcard address of each
 	 * family, of which the first that can be listened on is taken. */
@@ -64,7 +64,7 @@ struct place {
 
 struct tgt_listener {
 	struct fab *fabs[KINDS]; /* by enum fab_kind, NULL: not listened on */
-	struct place places[PLACES_MAX];
+	struct listen_place places[PLACES_MAX];
 	_Atomic unsigned int count;
 	struct tgt_unserved *unserved; /* NULL: nobody asks what is missing */
 	_Atomic uint64_t *tls_failures; /* NULL: likewise */
@@ -90,7 +90,7 @@ static struct rblk_secrets *find_secrets(void *arg, const char *name)
 	return secrets;
 }
 
-static int fab_get(struct tgt_listener *listener, const struct place *place, char *error)
+static int fab_get(struct tgt_listener *listener, const struct listen_place *place, char *error)
 {
 	/* Nothing is received here: the reactors' fabs have the connections. */
 	struct fab_options options = {.cq_depth = 16, .recv_sge = 1, .later = true};
@@ -120,10 +120,10 @@ static bool family_missing(int err)
 }
 
 /* Others of its name get the port that the kernel chose. It is in the same place in both families' addresses. */
-static void place_set_port(struct tgt_listener *listener, const struct place *place, in_port_t port)
+static void place_set_port(struct tgt_listener *listener, const struct listen_place *place, in_port_t port)
 {
 	for (unsigned int i = 0; i < listener->count; i++) {
-		struct place *other = &listener->places[i];
+		struct listen_place *other = &listener->places[i];
 
 		for (int j = 0; j < other->candidates && (other == place || other->several); j++)
 			if (memcmp(&other->address, &place->address, sizeof(other->address)) == 0)
@@ -131,7 +131,7 @@ static void place_set_port(struct tgt_listener *listener, const struct place *pl
 	}
 }
 
-static int place_listen(struct tgt_listener *listener, struct place *place, char *error)
+static int place_listen(struct tgt_listener *listener, struct listen_place *place, char *error)
 {
 	struct sockaddr_storage bound;
 	struct fab *fab;
@@ -174,7 +174,7 @@ static bool end_requested(void)
  * A predecessor may still have the address: it drains, or was killed and has not ended yet. The
  * start also waits for its volumes' locks (F6), but not every volume has one.
  */
-static int place_listen_wait(struct tgt_listener *listener, struct place *place, uint32_t wait_ms,
+static int place_listen_wait(struct tgt_listener *listener, struct listen_place *place, uint32_t wait_ms,
 			     char *error)
 {
 	const struct timespec pause = {.tv_nsec = IN_USE_NS};
@@ -195,7 +195,7 @@ static int place_listen_wait(struct tgt_listener *listener, struct place *place,
 }
 
 /* A name often has an address of a family that the machine has disabled: its other addresses are enough. */
-static bool place_needless(const struct place *place, int err)
+static bool place_needless(const struct listen_place *place, int err)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&place->found[0];
 
@@ -204,7 +204,7 @@ static bool place_needless(const struct place *place, int err)
 		(err == -EADDRNOTAVAIL && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr)));
 }
 
-static void place_missing(struct tgt_listener *listener, struct place *place, int err, const char *reason)
+static void place_missing(struct tgt_listener *listener, struct listen_place *place, int err, const char *reason)
 {
 	char advice[TGT_ERROR_BYTES];
 	bool no_rdma = place->address.kind == FAB_VERBS && (err == -ENODEV || err == -ENOENT || err == -ENOSYS);
@@ -215,13 +215,13 @@ static void place_missing(struct tgt_listener *listener, struct place *place, in
 }
 
 /* `place` and new ones become those of a name's addresses; those without room are left out, and logged. */
-static void places_fill(struct tgt_listener *listener, struct place *place, const struct sockaddr_storage *found,
+static void places_fill(struct tgt_listener *listener, struct listen_place *place, const struct sockaddr_storage *found,
 			int candidates)
 {
 	unsigned int count = listener->count;
 
 	for (int i = 0; i < candidates; i++) {
-		struct place *one = i ? &listener->places[count] : place;
+		struct listen_place *one = i ? &listener->places[count] : place;
 
 		if (i && count == PLACES_MAX) {
 			tgt_log(TGT_LOG_ERROR, "%s: has too many addresses to listen on all", place->name);
@@ -244,7 +244,7 @@ static int places_add(struct tgt_listener *listener, const struct tgt_address *a
 		      char (*reasons)[TGT_ERROR_BYTES], char *error)
 {
 	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
-	struct place *place = &listener->places[listener->count];
+	struct listen_place *place = &listener->places[listener->count];
 	int candidates;
 
 	if (listener->count == PLACES_MAX)
@@ -359,7 +359,7 @@ static void places_lost(struct tgt_listener *listener, const struct fab *fab)
 	char error[TGT_ERROR_BYTES];
 
 	for (unsigned int i = 0; i < listener->count; i++) {
-		struct place *place = &listener->places[i];
+		struct listen_place *place = &listener->places[i];
 
 		if (listener->fabs[place->address.kind] != fab || !place->listener ||
 		    fab_listener_address(place->listener, &bound) != -ENODEV)
@@ -382,7 +382,7 @@ static void reactors_check(struct tgt_listener *listener)
 }
 
 /* Without a wait. False: not known yet, and tried again. */
-static bool place_resolve(struct tgt_listener *listener, struct place *place)
+static bool place_resolve(struct tgt_listener *listener, struct listen_place *place)
 {
 	struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES];
 	char error[TGT_ERROR_BYTES];
@@ -406,7 +406,7 @@ static bool place_resolve(struct tgt_listener *listener, struct place *place)
 	return true;
 }
 
-static void place_retry(struct tgt_listener *listener, struct place *place)
+static void place_retry(struct tgt_listener *listener, struct listen_place *place)
 {
 	char error[TGT_ERROR_BYTES];
 	int err;
@@ -435,7 +435,7 @@ static void places_retry(struct tgt_listener *listener)
 {
 
 	for (unsigned int i = 0; i < listener->count; i++) {
-		struct place *place = &listener->places[i];
+		struct listen_place *place = &listener->places[i];
 
 		if (!place->listener && env_now_ns() >= place->again_ns)
 			place_retry(listener, place);
@@ -565,7 +565,7 @@ bool tgt_listener_bound(const struct tgt_listener *listener, unsigned int n, enu
 	unsigned int count = atomic_load(&listener->count);
 
 	for (unsigned int i = 0; i < count; i++) {
-		const struct place *place = &listener->places[i];
+		const struct listen_place *place = &listener->places[i];
 
 		if (!place->candidates || n--)
 			continue;

@@ -89,14 +89,17 @@ static bool close_leave(struct tgt_request *request)
 	return true;
 }
 
-/* Closes the handle that is in the slot, and is answered when the last command that uses it has ended. */
+/*
+ * Closes the handle that is in the slot, and is answered when the last command that uses it has ended; so is one that is
+ * sent again, since the connection of the first was lost.
+ */
 static enum rblk_status admin_close(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
 	struct tgt_handle *handle = tgt_handle_at(tgt_session_of(request), arguments->volume);
-	enum rblk_status status = handle && !handle->closing ? tgt_handle_close(handle) : RBLK_OK;
+	enum rblk_status status = !handle ? RBLK_OK : handle->closing ? RBLK_E_BUSY : tgt_handle_close(handle);
 
 	tgt_open_drop(tgt_session_of(request), arguments->volume);
-	if (status != RBLK_E_BUSY)
+	if (status != RBLK_E_BUSY || handle->closer)
 		return status;
 	if (tgt_request_hold(request, close_leave, handle))
 		handle->closer = request;

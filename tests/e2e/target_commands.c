@@ -175,6 +175,45 @@ static void close_is_answered_behind_the_commands_of_the_handle(void **state)
 	assert_int_equal(e2e_daemon_stop(&slow), 0);
 }
 
+/* The connection of the first is lost. `clock` has a READ that began before the handle's: it is answered before CLOSE. */
+static void close_is_sent_again_while_commands_run(void **state)
+{
+	struct raw clock, raw, other, again;
+	struct e2e_daemon slow;
+	uint32_t volume;
+
+	(void)state;
+	e2e_daemon_start(&slow, "--fault", "delay=read:1s", "--null", "slow=4M", NULL);
+	raw_init(&clock);
+	assert_true(raw_connect(&clock, slow.host));
+	raw_io(&clock, RBLK_OP_READ, 1, raw_open(&clock, "slow"), 0, 8, BYTES);
+	assert_int_equal(raw_simple(&clock, RBLK_OP_PING, 2), RBLK_OK);
+	raw_init(&raw);
+	raw_init(&other);
+	raw.login.queue_count = rblk_to_le16(2);
+	other.login = raw.login;
+	other.login.queue_index = rblk_to_le16(1);
+	assert_true(raw_connect(&raw, slow.host) && raw_connect(&other, slow.host));
+	volume = raw_open(&raw, "slow");
+	raw_io(&other, RBLK_OP_READ, 1, volume, 0, 8, BYTES);
+	assert_int_equal(raw_simple(&other, RBLK_OP_PING, 2), RBLK_OK);
+	raw_close_begin(&raw, 2, volume);
+	/* While one waits, no other does. */
+	assert_int_equal(raw_close_handle(&raw, volume), RBLK_E_BUSY);
+	raw_init(&again);
+	again.login = raw.login;
+	again.login.incarnation = rblk_to_le32(2);
+	assert_true(raw_connect(&again, slow.host));
+	assert_int_equal(raw_close_handle(&again, volume), RBLK_OK);
+	assert_int_equal(raw_simple(&clock, RBLK_OP_PING, 2), RBLK_OK);
+	assert_int_not_equal(clock.last[1].sequence, 0);
+	raw_close(&again);
+	raw_close(&other);
+	raw_close(&raw);
+	raw_close(&clock);
+	assert_int_equal(e2e_daemon_stop(&slow), 0);
+}
+
 static uint16_t read_by(struct raw *raw, uint32_t handle)
 {
 	raw_io(raw, RBLK_OP_READ, 1, handle, 0, 8, BYTES);
@@ -288,6 +327,7 @@ int main(void)
 		cmocka_unit_test(data_that_does_not_match_its_digest_is_not_stored),
 		cmocka_unit_test(abort_ends_what_has_not_begun),
 		cmocka_unit_test(close_is_answered_behind_the_commands_of_the_handle),
+		cmocka_unit_test(close_is_sent_again_while_commands_run),
 		cmocka_unit_test(open_and_close_are_done_once),
 		cmocka_unit_test(a_slot_has_one_handle),
 		cmocka_unit_test(fence_of_nothing_succeeds),

@@ -35,6 +35,14 @@ other_works() {
 		grep -vE 'INIT_DELAYED_WORK\(&session->drive_work,|INIT_WORK\(&queue->work,' || true
 }
 
+# As checkpatch has it, for machines without: no line is longer than 100 columns, but for those with a message.
+long_lines() {
+	local file
+	for file; do
+		expand -t 8 "$file" | awk -v file="$file" 'length > 100 && !/"/ { print file ":" NR ": " length " columns" }'
+	done
+}
+
 # rule NAME BREACH: the rule finds BREACH, and nothing in the module.
 failed=0
 breach=$(mktemp --suffix .c)
@@ -51,6 +59,7 @@ rule plain_mr_valid '\tif (io->mr_valid)'
 rule private_data_in_place '\tconst struct rblk_wire_accept *a = (const struct rblk_wire_accept *)param->private_data;'
 rule private_data_in_place '\terror = rblk_check_reject(data, bytes);'
 rule other_works '\tINIT_WORK(&disk->open_work, rblk_volume_work);'
+rule long_lines '\tvoid f(unsigned int one, unsigned int two, unsigned int three, unsigned int four, unsigned int five);'
 
 # Each file of sysfs is described in sysfs-block-rblk, and no other.
 shown() {

@@ -171,7 +171,7 @@ static void check_times(const struct rblk_session *session)
 	const struct rblk_disk *disk;
 
 	list_for_each_entry(disk, &session->disks, peer) {
-		unsigned long waited = jiffies - disk->closed_since;
+		unsigned long waited = jiffies - disk->volume_lost_since;
 		u8 gate = max(session->gate, disk->gate);
 
 		if (!disk->opened || !disk->endures || disk->ready)
