@@ -14,6 +14,7 @@
 #include "target/serve/limits.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
+#include "target/serve/sessions.h"
 #include "target/serve/stats.h"
 
 #define HANDLE_SLOTS_FIRST 4
@@ -222,7 +223,10 @@ bool tgt_handle_vacate(struct tgt_session *session, uint32_t id)
 	return !handle->closing && tgt_handle_close(handle) == RBLK_OK;
 }
 
-/* It is open: what it may do grows. */
+/*
+ * It is open: what it may do grows, but for one that was opened for reading: remote sessions ask again only for those that
+ * the rules restrict.
+ */
 static enum rblk_status handle_again(struct tgt_handle *handle, struct tgt_volume *volume, bool read_only,
 				     bool restricted)
 {
@@ -233,8 +237,10 @@ static enum rblk_status handle_again(struct tgt_handle *handle, struct tgt_volum
 	if (!same)
 		return RBLK_E_GONE;
 	pthread_mutex_lock(&handle->session->lock);
-	handle->access.read_only &= read_only;
-	handle->restricted = restricted;
+	if (handle->restricted) {
+		handle->access.read_only &= read_only;
+		handle->restricted = restricted;
+	}
 	pthread_mutex_unlock(&handle->session->lock);
 	return RBLK_OK;
 }
@@ -297,7 +303,9 @@ static void told_back(struct tgt_reactor *reactor, struct tgt_session *session, 
 	if (!handle || handle->id != id || !handle->remotes)
 		return;
 	handle->remotes--;
-	handle_check_end(handle);
+	/* All its queues may have ended before. */
+	if (handle_check_end(handle))
+		tgt_session_check_over(session);
 }
 
 static void told_arrived(struct tgt_reactor *reactor, struct tgt_session *remote, struct tgt_session_message *message)
@@ -429,6 +437,15 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 	else if (handle->access.channel->state == TGT_CHANNEL_FAILED)
 		*status = RBLK_E_NO_RESOURCES;
 	return *status == RBLK_OK ? handle : NULL;
+}
+
+unsigned int tgt_handles_kept(const struct tgt_session *session)
+{
+	unsigned int count = 0;
+
+	for (uint32_t i = 0; i < session->handle_slots; i++)
+		count += session->handles[i] && !session->handles[i]->closing;
+	return count;
 }
 
 void tgt_handle_close_idle(struct tgt_session *session)

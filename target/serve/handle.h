@@ -31,6 +31,8 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
  * happened.
  */
 enum rblk_status tgt_handle_close(struct tgt_handle *handle);
+/* How many are open, those that CLOSE has named not counted. */
+unsigned int tgt_handles_kept(const struct tgt_session *session);
 /* Those that nothing uses, if the session only lingers. */
 void tgt_handle_close_idle(struct tgt_session *session);
 /* All handles of a session that has no queue any more. */

@@ -224,7 +224,7 @@ uint64_t tgt_session_awaits_ns(const struct tgt_session *session, uint64_t *gone
 	uint64_t keep_ns = session_keep_ns(session->reactor);
 
 	*gone_ns = 0;
-	if (session->ending || session->home || tgt_session_is_connected(session))
+	if (session->ending || session->home || tgt_session_is_connected(session) || !tgt_handles_kept(session))
 		return 0;
 	*gone_ns = session->reactor->loop.now_ns - session->idle_since_ns;
 	return *gone_ns < keep_ns ? keep_ns - *gone_ns : 0;
@@ -287,14 +287,14 @@ void tgt_session_drain(struct tgt_session *session, const char *reason)
 }
 
 /* A program that ends closes its volumes first (librblk, rblk.ko: when the last disk is detached). */
-static void session_log_lost(struct tgt_session *session)
+static void session_log_lost(struct tgt_session *session, unsigned int volumes)
 {
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
 							  .initiator = session->initiator,
 							  .address = session->peer},
 			 &session->reactor->loop.chat_limit, TGT_LOG_WARNING,
 			 "session %u [%s] %s: has lost its client, with %u volume%s open: waits %u s for it", session->number,
-			 session->peer, session->initiator, session->handles_open, TGT_S(session->handles_open),
+			 session->peer, session->initiator, volumes, TGT_S(volumes),
 			 (session->reactor->config.session_ms + 999) / 1000);
 }
 
@@ -302,15 +302,27 @@ static void session_log_lost(struct tgt_session *session)
 static void session_connection_ended(struct tgt_session *session)
 {
 	struct tgt_reactor *reactor = session->reactor;
+	unsigned int kept;
 
 	reactor->rejudge = true;
 	if (tgt_session_is_connected(session))
 		return;
 	session->idle_since_ns = reactor->loop.now_ns;
 	tgt_loop_timer(&reactor->loop, session->idle_since_ns + session_keep_ns(reactor));
-	if (session->handles_open && !session->ending && session->first_end != TGT_END_TARGET)
-		session_log_lost(session);
+	kept = tgt_handles_kept(session);
+	if (kept && !session->ending && session->first_end != TGT_END_TARGET)
+		session_log_lost(session, kept);
 	tgt_handle_close_idle(session);
+}
+
+void tgt_session_check_over(struct tgt_session *session)
+{
+	if (session_has_queues(session))
+		return;
+	/* No volume is open, so there is nothing to keep: a new session serves as well as a
+	   reconnection. */
+	if (session->ending || !session->handles_open)
+		session_free(session);
 }
 
 /* A queue of a slot has ended, on any reactor. lingered: its connection had before. May free the session. */
@@ -321,12 +333,7 @@ static void session_slot_ended(struct tgt_session *session, struct tgt_queue_slo
 		session->reactor->rejudge = true;
 	else
 		session_connection_ended(session);
-	if (session_has_queues(session))
-		return;
-	/* No volume is open, so there is nothing to keep: a new session serves as well as a
-	   reconnection. */
-	if (session->ending || !session->handles_open)
-		session_free(session);
+	tgt_session_check_over(session);
 }
 
 void tgt_session_remote_ended(struct tgt_session *remote, struct tgt_remote_queue *remote_queue)
