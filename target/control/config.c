@@ -239,12 +239,25 @@ static void *section_object(struct config_file *file)
 static void section_begin(struct config_file *file, char *text)
 {
 	char *end = strchr(text, ']');
+	const char *rest;
 	char source[sizeof(((struct tgt_volume_config *)0)->source)];
 	struct tgt_volume_config *volume;
 	const char *section, *name;
 
 	if (!end)
 		return; /* libinih complains about it */
+	rest = end + 1 + strspn(end + 1, " \t");
+	if (*rest && !strchr("\r\n;#", *rest)) {
+		tgt_error(file->error, 0, "%s:%u: behind the ] of a section is \"%.*s\": a key has a line of its own", file->path,
+			  file->line, (int)strcspn(rest, "\r\n"), rest);
+		file_failed(file);
+		return;
+	}
+	if (rest[0] == '\r' && rest[1] && rest[1] != '\n') {
+		tgt_error(file->error, 0, "%s:%u: lines end with a carriage return alone", file->path, file->line);
+		file_failed(file);
+		return;
+	}
 	*end = 0;
 	section = text + 1 + strspn(text + 1, " \t");
 	file->seen = 0;

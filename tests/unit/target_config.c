@@ -67,6 +67,9 @@ static const struct mistake mistakes_in_lines[] = {
 	{"reactors = 2\n", "rblkd.conf:1: \"reactors\" is before the first section"},
 	{"[volumes]\n", "rblkd.conf:1: unknown section [volumes]; "
 			"there are [target], [volume NAME] and [initiator NAME]"},
+	{"[volume a] read_only = yes\npath=/x\n",
+	 "rblkd.conf:1: behind the ] of a section is \"read_only = yes\": a key has a line of its own"},
+	{"[target]\rreactors = 2\r", "rblkd.conf:1: lines end with a carriage return alone"},
 	{"[target]\nreactors\n", "rblkd.conf:2: neither \"key = value\" nor a [section]"},
 	{"[target\nreactors=2\n", "rblkd.conf:1: neither \"key = value\" nor a [section]"},
 	{"[target]\nnonsense\nzebra = 1\n",
