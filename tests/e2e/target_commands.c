@@ -267,6 +267,14 @@ static void a_slot_has_one_handle(void **state)
 	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
 	assert_int_equal(read_by(&raw, handle), RBLK_E_NO_VOLUME);
 	assert_int_equal(read_by(&raw, next), RBLK_OK);
+	/* The same number waits for its own CLOSE. */
+	raw_io(&raw, RBLK_OP_READ, 1, next, 0, 8, BYTES);
+	raw_close_begin(&raw, 2, next);
+	raw_open_begin(&raw, "slow", 0, next);
+	assert_int_equal(raw_wait(&raw, 0), RBLK_OK);
+	assert_int_equal(raw_wait(&raw, 2), RBLK_OK);
+	assert_int_equal(raw_wait(&raw, 1), RBLK_OK);
+	assert_int_equal(read_by(&raw, next), RBLK_OK);
 	/* One that was never open, as that of a volume that was to come in place of another one. */
 	assert_int_equal(raw_close_handle(&raw, 3 * RBLK_HANDLES_MAX + 1), RBLK_OK);
 	assert_int_equal(read_by(&raw, next), RBLK_OK);
