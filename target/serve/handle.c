@@ -14,7 +14,6 @@
 #include "target/serve/limits.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
-#include "target/serve/sessions.h"
 #include "target/serve/stats.h"
 
 #define HANDLE_SLOTS_FIRST 4
@@ -303,9 +302,9 @@ static void told_back(struct tgt_reactor *reactor, struct tgt_session *session, 
 	if (!handle || handle->id != id || !handle->remotes)
 		return;
 	handle->remotes--;
-	/* All its queues may have ended before. */
+	/* All its queues may have ended before: then its session is over. */
 	if (handle_check_end(handle))
-		tgt_session_check_over(session);
+		tgt_loop_timer(&reactor->loop, reactor->loop.now_ns);
 }
 
 static void told_arrived(struct tgt_reactor *reactor, struct tgt_session *remote, struct tgt_session_message *message)

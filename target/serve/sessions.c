@@ -315,14 +315,10 @@ static void session_connection_ended(struct tgt_session *session)
 	tgt_handle_close_idle(session);
 }
 
-void tgt_session_check_over(struct tgt_session *session)
+/* No volume is open, so there is nothing to keep: a new session serves as well as a reconnection. */
+static bool session_is_over(const struct tgt_session *session)
 {
-	if (session_has_queues(session))
-		return;
-	/* No volume is open, so there is nothing to keep: a new session serves as well as a
-	   reconnection. */
-	if (session->ending || !session->handles_open)
-		session_free(session);
+	return !session_has_queues(session) && (session->ending || !session->handles_open);
 }
 
 /* A queue of a slot has ended, on any reactor. lingered: its connection had before. May free the session. */
@@ -333,7 +329,8 @@ static void session_slot_ended(struct tgt_session *session, struct tgt_queue_slo
 		session->reactor->rejudge = true;
 	else
 		session_connection_ended(session);
-	tgt_session_check_over(session);
+	if (session_is_over(session))
+		session_free(session);
 }
 
 void tgt_session_remote_ended(struct tgt_session *remote, struct tgt_remote_queue *remote_queue)
@@ -441,6 +438,11 @@ void tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need
 		following = TAILQ_NEXT(session, link);
 		if (session->ending || session->home || tgt_session_is_connected(session))
 			continue;
+		/* Its last handle has ended after its last queue. */
+		if (session_is_over(session)) {
+			session_free(session);
+			continue;
+		}
 		if (reactor->loop.now_ns - session->idle_since_ns >= session_keep_ns(reactor)) {
 			tgt_session_end(session, "its client did not come back");
 			continue;

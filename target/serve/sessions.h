@@ -36,8 +36,6 @@ void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *mes
 
 /* Close every queue; when the last has ended the session is freed. At once if there is none. */
 void tgt_session_end(struct tgt_session *session, const char *reason);
-/* Frees the session of a home if it has no queue left, and nothing to keep. */
-void tgt_session_check_over(struct tgt_session *session);
 /* The same, but other reactors close their queues themselves when they have drained. */
 void tgt_session_drain(struct tgt_session *session, const char *reason);
 /* End of a turn: destroy the queues that have ended, or let them linger. May free their sessions. Returns how many. */
