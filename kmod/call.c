@@ -175,8 +175,10 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned int timeout_ms)
 {
 	if (opcode == RBLK_OP_ABORT)
-		rblk_queue_lost(queue, "no answer to a command in " RBLK_TIME ", nor to its ABORT in " RBLK_TIME,
-				RBLK_TIME_OF(queue->session->options.command_ms), RBLK_TIME_OF(timeout_ms));
+		rblk_queue_lost(queue,
+				"no answer to a command in " RBLK_TIME ", nor to its ABORT in " RBLK_TIME,
+				RBLK_TIME_OF(queue->session->options.command_ms),
+				RBLK_TIME_OF(timeout_ms));
 	else
 		rblk_queue_lost(queue, "no answer to %s in " RBLK_TIME, rblk_opcode_name(opcode),
 				RBLK_TIME_OF(timeout_ms));
