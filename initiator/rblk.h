@@ -655,6 +655,7 @@ struct rblk_path_info {
 	char words[RBLK_ERROR_BYTES]; /* the same */
 	bool tls;                 /* what is connected there is encrypted */
 	bool proven;              /* and both ends have proven themselves */
+	uint64_t connected_ms;    /* milliseconds for which the oldest connection there has been up; 0 without one */
 };
 /*
  * The state of the paths to at most `max` hosts of the URI. With as many queues as hosts, each was

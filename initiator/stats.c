@@ -104,13 +104,18 @@ static void path_of(const struct rblk_session *session, u16 portal, struct rblk_
 {
 	const struct ini_portal *from = &session->portals.of[portal];
 
+	u64 now_ns = env_now_ns(), age_ns = 0;
+
 	*path = (struct rblk_path_info){.size = sizeof(*path)};
 	snprintf(path->host, sizeof(path->host), "%s", from->where);
 	for (u16 i = 0; i < session->queue_count; i++) {
 		const struct ini_queue *queue = &session->queues[i];
+		const struct core_queue *core = &session->core.queue[i];
 
-		if (queue->state != INI_QUEUE_LIVE || session->core.queue[i].portal != portal)
+		if (queue->state != INI_QUEUE_LIVE || core->portal != portal)
 			continue;
+		if (core->state == CORE_QUEUE_LIVE && now_ns - core->live_ns > age_ns)
+			age_ns = now_ns - core->live_ns;
 		if (!path->connections++) {
 			snprintf(path->peer, sizeof(path->peer), "%s", fab_conn_peer(queue->conn));
 			snprintf(path->device, sizeof(path->device), "%s",
@@ -119,6 +124,7 @@ static void path_of(const struct rblk_session *session, u16 portal, struct rblk_
 			path->proven = queue->proven;
 		}
 	}
+	path->connected_ms = age_ns / 1000000;
 	path->error = from->error;
 	if (from->error)
 		memcpy(path->words, from->words, sizeof(path->words));

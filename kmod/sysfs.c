@@ -8,6 +8,7 @@
 #include <linux/blkdev.h>
 #include <linux/debugfs.h>
 #include <linux/device.h>
+#include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/sysfs.h>
 #include <linux/uaccess.h>
@@ -99,21 +100,25 @@ static ssize_t portals_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(portals);
 
-/* An array of connections, one for each queue: "queue state portal". */
+/* An array of connections, one for each queue: "queue state portal milliseconds". */
 static ssize_t connections_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct rblk_disk *disk = rblk_sysfs_disk(dev);
-	const struct rblk_portal *portal;
+	struct rblk_session *session = rblk_sysfs_disk(dev)->session;
+	struct core_queue queue;
+	unsigned long flags;
 	unsigned int i;
 	int length = 0;
+	u64 age_ns;
 
-	for (i = 0; i < disk->session->queue_count; i++) {
-		const struct core_queue *queue = &disk->session->core.queue[i];
-
-		portal = &disk->session->options.portals[READ_ONCE(queue->portal)];
-		length += sysfs_emit_at(buf, length, "%u %s %s\n", i,
-					core_queue_state_name(READ_ONCE(queue->state)),
-					portal->text);
+	for (i = 0; i < session->queue_count; i++) {
+		spin_lock_irqsave(&session->core_lock, flags);
+		queue = session->core.queue[i];
+		age_ns = queue.state == CORE_QUEUE_LIVE ? rblk_drive_now() - queue.live_ns : 0;
+		spin_unlock_irqrestore(&session->core_lock, flags);
+		length += sysfs_emit_at(buf, length, "%u %s %s %llu\n", i,
+					core_queue_state_name(queue.state),
+					session->options.portals[queue.portal].text,
+					div_u64(age_ns, NSEC_PER_MSEC));
 	}
 	return length;
 }

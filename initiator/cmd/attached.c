@@ -75,11 +75,12 @@ static void attached_read_counters(const char *root, struct attached *a)
 	free(list);
 }
 
-/* Portals are a line each; connections "queue state portal". */
+/* Portals are a line each; connections "queue state portal milliseconds". */
 static void attached_read_paths(const char *root, struct attached *a)
 {
 	char portals[1024], connections[2048], at[96], *line, *rest;
 	struct cmd_paths *paths = &a->paths;
+	uint64_t ms;
 
 	attached_file(root, a->device, "rblk/portals", portals, sizeof(portals));
 	for (line = strtok_r(portals, "\n", &rest); line && paths->count < RBLK_PATHS_MAX;
@@ -87,7 +88,7 @@ static void attached_read_paths(const char *root, struct attached *a)
 		snprintf(paths->list[paths->count++].host, sizeof(paths->list[0].host), "%s", line);
 	attached_file(root, a->device, "rblk/connections", connections, sizeof(connections));
 	for (line = strtok_r(connections, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		if (sscanf(line, "%*u live %95s", at) != 1)
+		if (sscanf(line, "%*u live %95s %" SCNu64, at, &ms) != 2)
 			continue;
 		for (unsigned int i = 0; i < paths->count; i++) {
 			struct rblk_path_info *path = &paths->list[i];
@@ -95,6 +96,8 @@ static void attached_read_paths(const char *root, struct attached *a)
 			if (strcmp(path->host, at))
 				continue;
 			path->connections++;
+			if (ms > path->connected_ms)
+				path->connected_ms = ms;
 			snprintf(path->peer, sizeof(path->peer), "%s", at);
 		}
 	}
@@ -313,12 +316,12 @@ const struct attached *attached_find(const char *operand, const struct attached 
 
 int attached_print(const struct attached *list, int count)
 {
-	char size[CMD_TEXT_BYTES], queues[24], commands[24], before[24];
-	struct cmd_table *table = cmd_table_create(10);
+	char size[CMD_TEXT_BYTES], age[CMD_TEXT_BYTES], queues[24], commands[24], before[24];
+	struct cmd_table *table = cmd_table_create(11);
 	int i;
 
 	cmd_table_row(table, "DEVICE", "NAME", "TARGET", "VOLUME", ">SIZE", ">QUEUES", ">COMMANDS",
-		      "PROVEN", "DIGEST", "STATE");
+		      "PROVEN", "DIGEST", ">AGE", "STATE");
 	for (i = 0; i < count; i++) {
 		snprintf(queues, sizeof(queues), "%" PRIu64, list[i].queues);
 		snprintf(commands, sizeof(commands), "%" PRIu64,
@@ -326,7 +329,8 @@ int attached_print(const struct attached *list, int count)
 		cmd_table_row(table, list[i].device, list[i].name[0] ? list[i].name : "-",
 			      list[i].target, list[i].volume,
 			      units_format_bytes(list[i].bytes, size), queues, commands,
-			      list[i].key[0] ? "yes" : "no", list[i].digest ? "yes" : "no", list[i].state);
+			      list[i].key[0] ? "yes" : "no", list[i].digest ? "yes" : "no",
+			      cmd_paths_format_age(&list[i].paths, age), list[i].state);
 	}
 	cmd_table_print(table);
 	cmd_table_destroy(table);
@@ -363,7 +367,7 @@ static json_t *print_device(const struct attached *a)
 
 	snprintf(device, sizeof(device), "/dev/%s", a->device);
 	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:I s:I s:b s:I s:I s:I s:I s:b s:I s:I s:I s:I "
-			 "s:I s:I s:o s:o s:I s:o s:b}",
+			 "s:I s:I s:o s:o s:I s:o s:b s:o}",
 			 "device", device, "name", cmd_json_words(a->name), "uri",
 			 cmd_json_words(a->uri), "peer", a->target, "volume", a->volume, "state",
 			 a->state, "error", cmd_json_words(a->reason), "wwid", a->wwid, "serial",
@@ -376,7 +380,8 @@ static json_t *print_device(const struct attached *a)
 			 print_ns(a->reconnect_ms), "fail_fast_ns", print_ns(a->fail_fast_ms), "give_up_ns",
 			 print_ns(a->give_up_ms), "keepalive_ns", print_ns(a->keepalive_ms),
 			 "counters", print_counters(a), "paths", cmd_paths_json(&a->paths), "session",
-			 (json_int_t)a->session, "key", cmd_json_words(a->key), "digest", (int)a->digest);
+			 (json_int_t)a->session, "key", cmd_json_words(a->key), "digest", (int)a->digest, "age_ns",
+			 cmd_paths_json_age(&a->paths));
 }
 
 int attached_print_json(const struct attached *list, int count)

@@ -208,6 +208,10 @@ void cmd_paths_read(const struct rblk_session *session, struct cmd_paths *paths)
 unsigned int cmd_paths_down(const struct cmd_paths *paths);
 /* The credits of one of the session's connections. */
 unsigned int cmd_paths_credits(const struct rblk_session *session, const struct cmd_paths *paths);
+/* For how long the oldest of its connections has been up, as "1:23"; "-": there is none. CMD_TEXT_BYTES. */
+const char *cmd_paths_format_age(const struct cmd_paths *paths, char *text);
+/* The same, in nanoseconds; null. */
+json_t *cmd_paths_json_age(const struct cmd_paths *paths);
 /* A line for each, if there are several: `before`, "path" padded to `width`, and the path's
  * state. */
 void cmd_paths_print(const struct cmd_paths *paths, const char *before, int width);

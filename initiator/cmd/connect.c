@@ -167,17 +167,54 @@ unsigned int cmd_paths_credits(const struct rblk_session *session, const struct 
 	return rblk_session_credits(session) / (connections ? connections : 1);
 }
 
+/* UINT64_MAX: it has no connection. */
+static uint64_t path_age_ms(const struct rblk_path_info *path)
+{
+	return path->connections ? path->connected_ms : UINT64_MAX;
+}
+
+static uint64_t paths_age_ms(const struct cmd_paths *paths)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (unsigned int i = 0; i < paths->count; i++) {
+		uint64_t age = path_age_ms(&paths->list[i]);
+
+		if (age != UINT64_MAX && (oldest == UINT64_MAX || age > oldest))
+			oldest = age;
+	}
+	return oldest;
+}
+
+static json_t *paths_json_age(uint64_t ms)
+{
+	return ms == UINT64_MAX ? json_null() : json_integer((json_int_t)(ms * 1000000));
+}
+
+const char *cmd_paths_format_age(const struct cmd_paths *paths, char *text)
+{
+	uint64_t ms = paths_age_ms(paths);
+
+	return ms == UINT64_MAX ? "-" : cmd_format_seconds(ms / 1000, text);
+}
+
+json_t *cmd_paths_json_age(const struct cmd_paths *paths)
+{
+	return paths_json_age(paths_age_ms(paths));
+}
+
 void cmd_paths_print(const struct cmd_paths *paths, const char *before, int width)
 {
 	for (unsigned int i = 0; i < paths->count && paths->count > 1; i++) {
 		const struct rblk_path_info *path = &paths->list[i];
+		char age[CMD_TEXT_BYTES];
 
 		printf("%s%-*s %s: ", before, width, "path", path->host);
 		if (path->connections)
-			printf("up, %u connection%s%s%s%s\n", path->connections,
+			printf("up, %u connection%s%s%s%s, for %s\n", path->connections,
 			       path->connections == 1 ? "" : "s",
 			       path->device[0] ? " through " : "", path->device,
-			       path->tls ? ", encrypted" : "");
+			       path->tls ? ", encrypted" : "", cmd_format_seconds(path->connected_ms / 1000, age));
 		else
 			printf("down%s%s\n", path->words[0] ? ": " : "", path->words);
 	}
@@ -192,10 +229,11 @@ json_t *cmd_paths_json(const struct cmd_paths *paths)
 
 		json_array_append_new(
 			list,
-			json_pack("{s:o s:s s:I s:o s:o s:b s:o}", "host", cmd_json_text(path->host),
+			json_pack("{s:o s:s s:I s:o s:o s:b s:o s:o}", "host", cmd_json_text(path->host),
 				  "path_state", path->connections ? "up" : "down", "connections",
 				  (json_int_t)path->connections, "peer", cmd_json_words(path->peer),
-				  "fabric_device", cmd_json_words(path->device), "tls", path->tls, "error",
+				  "fabric_device", cmd_json_words(path->device), "tls", path->tls, "age_ns",
+				  paths_json_age(path_age_ms(path)), "error",
 				  cmd_json_words(path->connections ? "" : path->words)));
 	}
 	return list;

@@ -76,6 +76,7 @@ static int info_print(const char *uri, struct rblk_session *session,
 	info_can("digest", strstr(connection.features, "digest"), "yes: CRC32C of all data", "no");
 	cmd_paths_read(session, &paths);
 	cmd_paths_print(&paths, "", 20);
+	printf("%-20s %s\n", "age", cmd_paths_format_age(&paths, text));
 	printf("%-20s %u commands outstanding\n", "credits", cmd_paths_credits(session, &paths));
 	printf("%-20s %s\n", "features", connection.features[0] ? connection.features : "none");
 	return CMD_OK;
@@ -95,6 +96,7 @@ static int info_print_json(const char *uri, struct rblk_session *session,
 	cmd_paths_read(session, &paths);
 	json_object_set_new(root, "credits", json_integer(cmd_paths_credits(session, &paths)));
 	json_object_set_new(root, "paths", cmd_paths_json(&paths));
+	json_object_set_new(root, "age_ns", cmd_paths_json_age(&paths));
 	json_object_set_new(root, "peer", cmd_json_text(connection.peer));
 	json_object_set_new(root, "fabric_device", cmd_json_text(connection.device));
 	json_object_set_new(root, "features", cmd_json_features(connection.features));

@@ -39,7 +39,8 @@ expect 0 "$RBLK" info --json "$two/ram"
 json_is '[.paths[] | .path_state, .error] == ["up", null, "up", null]'
 json_is "[.paths[].host] == [\"$host\", \"localhost:${host##*:}\"]"
 expect 0 "$RBLK" info "$two/ram"
-out_has "path                 $host: up"
+out_has "path                 $host: up, 1 connection through tcp, for 0:0"
+out_has "age                  0:0"
 one=rblk+tcp://127.0.0.1:1,$host
 expect 1 "$RBLK" doctor "$one"
 out_has 'path         127.0.0.1:1: down: '

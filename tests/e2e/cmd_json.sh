@@ -59,7 +59,7 @@ is info
 json_is '.initiator == "host-7"'
 expect 0 "$RBLK" info -j "$target/disk"
 is info
-json_is '.initiator != ""'
+json_is '.initiator != "" and .age_ns >= 0 and [.paths[].age_ns] == [.age_ns]'
 json_is '.volume == "disk" and .errors == [] and (.features | index("events")) and .tls == false and .proven == false'
 expect 0 "$RBLK" copy --json "$scratch/file" "$target/disk"
 is copy
@@ -99,13 +99,14 @@ is list_attached
 	echo 12 > rblk_counters/commands
 	echo 3 > rblk_counters/messages
 	printf '10.0.0.1:4430\n10.0.0.2:4430\n' > rblk/portals
-	printf '0 live 10.0.0.2:4430\n1 ended 10.0.0.1:4430\n' > rblk/connections
+	printf '0 live 10.0.0.2:4430 7250\n1 ended 10.0.0.1:4430 0\n' > rblk/connections
 )
 expect 0 "$FACTS" attached "$root"
 is list_attached
 json_is '.attached[0] | .state == "recovering" and .give_up_ns == 7000000000 and .counters.commands == 12 and
 	.key == null and .digest == false and .name == "data" and .uri == "rblk://storage/disk" and
-	[.paths[] | .host, .path_state, .connections] == ["10.0.0.1:4430", "down", 0, "10.0.0.2:4430", "up", 1]'
+	.age_ns == 7250000000 and [.paths[] | .host, .path_state, .connections, .age_ns] ==
+	["10.0.0.1:4430", "down", 0, null, "10.0.0.2:4430", "up", 1, 7250000000]'
 echo db1.key > "$root/sys/block/rblk0/rblk/key"
 echo 1 > "$root/sys/block/rblk0/rblk/digest"
 expect 0 "$FACTS" attached "$root"

@@ -137,13 +137,17 @@ static void each_is_told(void **state)
 		assert_string_equal(info[i].words, "");
 	}
 	for (unsigned int i = 0; i < PATHS; i++) {
+		while (!info[i].connected_ms)
+			wait_for_connections(session, i, 1, info);
 		proxy_cut(paths[i]);
 		wait_for_connections(session, i, 0, info);
+		assert_int_equal(info[i].connected_ms, 0);
 		assert_true(info[i].error < 0);
 		assert_non_null(strstr(info[i].words, proxy_host(paths[i])));
 		assert_string_equal(info[i].peer, "");
 		proxy_mend(paths[i]);
 		wait_for_connections(session, i, 1, info);
+		assert_true(info[!i].connected_ms >= info[i].connected_ms);
 		assert_int_equal(info[i].error, 0);
 	}
 	rblk_session_close(session);

@@ -59,8 +59,8 @@ static int setup(void **state)
 	put_device("rblk2", "rblk/digest", "1\n");
 	put_device("rblk2", "rblk/portals", "10.9.0.1:4430\n[fe80::2]:4430\n");
 	put_device("rblk2", "rblk/connections",
-		   "0 live [fe80::2]:4430\n1 connecting 10.9.0.1:4430\n"
-		   "2 live [fe80::2]:4430\n3 ended 10.9.0.1:4430\n");
+		   "0 live [fe80::2]:4430 83999\n1 connecting 10.9.0.1:4430 0\n"
+		   "2 live [fe80::2]:4430 4000\n3 ended 10.9.0.1:4430 0\n");
 	put_device("rblk2", "rblk_counters/messages", "3\n");
 	put_device("rblk2", "rblk_counters/commands", "12\n");
 	put_device("rblk2", "size", "2048\n");
@@ -103,6 +103,7 @@ static void devices_are_found_in_order(void **state)
 	assert_int_equal(list[0].paths.list[0].connections, 0);
 	assert_string_equal(list[0].paths.list[1].host, "[fe80::2]:4430");
 	assert_int_equal(list[0].paths.list[1].connections, 2);
+	assert_int_equal(list[0].paths.list[1].connected_ms, 83999);
 	assert_int_equal(list[1].paths.count, 0);
 	assert_string_equal(list[1].key, "");
 	assert_false(list[1].digest);
@@ -126,9 +127,9 @@ static void security_is_printed(void **state)
 	close(saved);
 	rewind(out);
 	assert_non_null(fgets(line, sizeof(line), out));
-	assert_non_null(strstr(line, "PROVEN  DIGEST  STATE"));
+	assert_non_null(strstr(line, "PROVEN  DIGEST   AGE  STATE"));
 	assert_non_null(fgets(line, sizeof(line), out));
-	assert_non_null(strstr(line, "yes     yes     recovering"));
+	assert_non_null(strstr(line, "yes     yes     1:23  recovering"));
 	assert_non_null(fgets(line, sizeof(line), out));
 	assert_null(strstr(line, "yes"));
 	fclose(out);

@@ -16,7 +16,7 @@ done_on_disk() { awk '{ print $1 + $5 }' $DISK/stat; }
 flowed() { [ "$(done_on_disk)" -gt $((before + 100)) ]; }
 flows() { before=$(done_on_disk); wait_for flowed; }
 live() { grep ' live ' $DISK/rblk/connections; }
-both_used() { [ "$(live | sed 's/.* live //' | sort)" = "$ONE:4430
+both_used() { [ "$(live | sed 's/.* live //; s/ .*//' | sort)" = "$ONE:4430
 $TWO:4430" ]; }
 # Queue 0 moves to the path that is left, so that some queue is live on it.
 left_is() { live | grep -q " $1:" && ! live | grep -qv " $1:"; }
