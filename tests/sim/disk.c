@@ -295,8 +295,9 @@ static int io_fate(const struct sim_io *io)
 	const struct sim_disk *disk = io->file->disk;
 	bool transfer = io->kind == SIM_IO_READ || io->kind == SIM_IO_WRITE;
 
+	/* Of a volume that is only read nothing is unwritten: its end as a writable one had it synced, or kept the loss. */
 	if (!disk->calm && sim_chance(disk->fault_rates.fail))
-		return -EIO;
+		return io->kind == SIM_IO_SYNC && io->file->read_only ? 0 : -EIO;
 	if (!transfer)
 		return 0;
 	if (!disk->calm && sim_chance(disk->fault_rates.again))
@@ -431,7 +432,7 @@ void sim_disk_crash(struct sim_disk *disk)
 
 /* -- files and their lock ------------------------------------------------------------------ */
 
-struct sim_file *sim_file_open(struct sim_disk *disk)
+struct sim_file *sim_file_open(struct sim_disk *disk, bool read_only)
 {
 	unsigned int machine = sim_actor_self()->machine;
 	struct sim_file *file;
@@ -449,6 +450,7 @@ struct sim_file *sim_file_open(struct sim_disk *disk)
 	file->disk = disk;
 	file->machine = machine;
 	file->open = true;
+	file->read_only = read_only;
 	file->fd = FD_FIRST + slot;
 	files[slot] = file;
 	disk->holder[machine] = file;

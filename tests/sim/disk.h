@@ -29,7 +29,7 @@ struct sim_reservation;
 struct sim_file {
 	struct sim_disk *disk;
 	unsigned int machine; /* whose kernel has it */
-	bool open;
+	bool open, read_only;
 	bool dead; /* its process is: what it still does has no effect */
 	unsigned int inflight;
 	int fd;
@@ -127,7 +127,7 @@ void sim_disk_crash(struct sim_disk *disk);
 extern unsigned int sim_stranger;
 
 /* NULL: locked by another process of this machine (F6). */
-struct sim_file *sim_file_open(struct sim_disk *disk);
+struct sim_file *sim_file_open(struct sim_disk *disk, bool read_only);
 void sim_file_close(struct sim_file *file);
 struct sim_file *sim_file_of_fd(int fd);
 

@@ -113,7 +113,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 
 	if (!disk)
 		return tgt_error(error, -ENOENT, "%s: no such disk", config->path);
-	file = sim_file_open(disk);
+	file = sim_file_open(disk, config->read_only);
 	if (!file)
 		return tgt_error(error, -EBUSY, "%s: in use", config->path);
 	*path = (struct tgt_path){

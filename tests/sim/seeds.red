@@ -25,3 +25,6 @@
 6000019095	# a second program's RESERVE on a disk that was detached meanwhile
 6000011822	# keepalive 0: a target lost its power while it owed a FENCE's answer, and nobody asked
 7000040903	# a RESERVE that ended with its session was counted as one that the target had failed
+7200053506	# a FLUSH of a volume that had turned read-only, and lost nothing
+7200009473	# a world without faults loses no power
+8200017258	# a world without faults loses no power
