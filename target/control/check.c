@@ -3,6 +3,8 @@
 #include "target/control/check.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +12,12 @@
 #include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/base/text.h"
 #include "target/control/as_service.h"
+#include "target/control/config.h"
+#include "target/control/initiators.h"
 #include "target/control/listener.h"
+#include "target/control/options.h"
 #include "target/store/identity.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
@@ -169,4 +175,32 @@ unsigned int tgt_check(const struct tgt_config *config, bool as_service)
 		wrong++;
 	}
 	return wrong;
+}
+
+int tgt_check_run(int argc, char **argv, struct tgt_document *document, struct tgt_config *config)
+{
+	const char *path = document->count ? document->files[0].path : "";
+	char error[TGT_ERROR_BYTES], user[64] = "";
+	bool as_service = tgt_as_service(path, user);
+	enum tgt_run_mode mode;
+
+	/* Secrets are read again, which the service may not be allowed to. */
+	if (as_service) {
+		tgt_config_fini(config);
+		if (tgt_options_parse_document(argc, argv, document, config, &mode, error) < 0) {
+			tgt_config_init(config);
+			tgt_log(TGT_LOG_ERROR, "%s", error);
+			return TGT_EXIT_USAGE;
+		}
+	}
+	/* Prints the warnings of a start, but not what it would only say. */
+	if (tgt_log_get_level() > TGT_LOG_WARNING)
+		tgt_log_set_level(TGT_LOG_WARNING);
+	tgt_initiators_say(config);
+	if (tgt_check(config, as_service) > 0)
+		return EXIT_FAILURE;
+	printf("rblkd: the configuration is valid%s%s: %u volume%s, %u address%s\n", as_service ? " for the service's user " : "",
+	       user, config->volume_count, TGT_S(config->volume_count), config->listen_count,
+	       config->listen_count == 1 ? "" : "es");
+	return EXIT_SUCCESS;
 }

@@ -24,7 +24,6 @@
 #include "target/base/log_writer.h"
 #include "target/base/text.h"
 #include "target/base/unserved.h"
-#include "target/control/as_service.h"
 #include "target/control/check.h"
 #include "target/control/config.h"
 #include "target/control/cpus.h"
@@ -52,7 +51,6 @@
 #include "target/fault/fault.h"
 #endif
 
-#define EXIT_USAGE 2 /* the command line or the configuration file is wrong; in the manual */
 #define DRAIN_LOOK_MS 10    /* how often the reactors are asked whether they have drained */
 #define DRAIN_SPARE_MS 5000 /* beyond drain_time, for the connections' own ends */
 #define STATUS_BYTES 3072
@@ -541,36 +539,6 @@ static int daemon_run(struct daemon *daemon)
 	return EXIT_SUCCESS;
 }
 
-/* As the service, if this is its configuration: what root may open says nothing then. */
-static int check(struct daemon *daemon)
-{
-	const char *path = daemon->document.count ? daemon->document.files[0].path : "";
-	char error[TGT_ERROR_BYTES], user[64] = "";
-	const struct tgt_config *config = &daemon->config;
-	bool as_service = tgt_as_service(path, user);
-	enum tgt_run_mode mode;
-
-	/* Secrets are read again, which the service may not be allowed to. */
-	if (as_service) {
-		tgt_config_fini(&daemon->config);
-		if (tgt_options_parse_document(daemon->argc, daemon->argv, &daemon->document, &daemon->config, &mode, error) < 0) {
-			tgt_config_init(&daemon->config);
-			tgt_log(TGT_LOG_ERROR, "%s", error);
-			return EXIT_USAGE;
-		}
-	}
-	/* Prints the warnings of a start, but not what it would only say. */
-	if (tgt_log_get_level() > TGT_LOG_WARNING)
-		tgt_log_set_level(TGT_LOG_WARNING);
-	tgt_initiators_say(config);
-	if (tgt_check(config, as_service) > 0)
-		return EXIT_FAILURE;
-	printf("rblkd: the configuration is valid%s%s: %u volume%s, %u address%s\n", as_service ? " for the service's user " : "",
-	       user, config->volume_count, TGT_S(config->volume_count), config->listen_count,
-	       config->listen_count == 1 ? "" : "es");
-	return EXIT_SUCCESS;
-}
-
 static int daemon_main(int argc, char **argv)
 {
 	struct daemon daemon = {.argc = argc, .argv = argv, .signals = -1};
@@ -581,7 +549,7 @@ static int daemon_main(int argc, char **argv)
 	if (tgt_options_parse_document(argc, argv, &daemon.document, &daemon.config, &mode, error) < 0) {
 		tgt_document_fini(&daemon.document);
 		tgt_log(TGT_LOG_ERROR, "%s", error);
-		return EXIT_USAGE;
+		return TGT_EXIT_USAGE;
 	}
 	tgt_log_set_level((enum tgt_log_level)daemon.config.log_level);
 	switch (mode) {
@@ -592,7 +560,7 @@ static int daemon_main(int argc, char **argv)
 		printf("rblkd %s, protocol %d\n", RBLK_VERSION, RBLK_PROTOCOL_VERSION);
 		break;
 	case TGT_RUN_CHECK:
-		status = check(&daemon);
+		status = tgt_check_run(argc, argv, &daemon.document, &daemon.config);
 		break;
 	case TGT_RUN_SERVE:
 		daemon.signals = tgt_process_open_signals(error);

@@ -89,6 +89,8 @@ void tgt_option_format(const struct tgt_option *option, const void *object, FILE
 /* -- options_parse.c ------------------------------------------------------------------------ */
 
 struct tgt_document;
+/* Exit status: the command line or the configuration file is wrong; in the manual. */
+#define TGT_EXIT_USAGE 2
 enum tgt_run_mode { TGT_RUN_SERVE, TGT_RUN_CHECK, TGT_RUN_HELP, TGT_RUN_VERSION };
 
 /*
