@@ -165,8 +165,7 @@ static void writes_and_reads_without_direct(void **state)
 	/* cache = direct is refused. */
 	config.cache = TGT_CACHE_DIRECT;
 	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EOPNOTSUPP);
-	snprintf(wanted, sizeof(wanted), "%s: the file system has no O_DIRECT; try cache = buffered",
-		 path);
+	snprintf(wanted, sizeof(wanted), "%s: the file system has no O_DIRECT; try cache = buffered", path);
 	assert_string_equal(error, wanted);
 }
 
@@ -204,8 +203,7 @@ static void the_page_cache_is_warned_of_once(void **state)
 	close(fd);
 	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), 0);
 	rig_close(&rig);
-	assert_int_equal(lines_logged(log, saved, "has no O_DIRECT: served through the page cache"),
-			 1);
+	assert_int_equal(lines_logged(log, saved, "has no O_DIRECT: served through the page cache"), 1);
 }
 
 static void uses_fixed_buffers(void **state)
@@ -341,8 +339,7 @@ static void second_server_is_kept_out(void **state)
 	config.cache = TGT_CACHE_BUFFERED;
 	assert_int_equal(rig_open(&first, &tgt_store_uring, &config, error), 0);
 	assert_int_equal(rig_open(&second, &tgt_store_uring, &config, error), -EBUSY);
-	snprintf(wanted, sizeof(wanted),
-		 "%s: in use by this process, for a volume that is being closed", path);
+	snprintf(wanted, sizeof(wanted), "%s: in use by this process, for a volume that is being closed", path);
 	assert_string_equal(error, wanted);
 	rig_close(&first);
 	assert_int_equal(rig_open(&second, &tgt_store_uring, &config, error), 0);
