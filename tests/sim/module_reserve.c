@@ -100,6 +100,9 @@ static void caller_calls(struct sim_module_caller *caller)
 		caller_reserves(caller, disk); /* another program, at once */
 	sim_reserver_pause(&caller->reserver);
 	sim_disk_close(disk);
+	/* It was detached meanwhile, and only now everyone who had it open has closed it (F7). */
+	if (caller->slot->disk != disk)
+		caller->module->known++;
 	caller->slot->callers--;
 }
 

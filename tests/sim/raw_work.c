@@ -124,8 +124,14 @@ static void request_answered(struct sim_raw_request *request)
 		else
 			request_nothing(request);
 		return;
-	case RBLK_E_BUSY:
 	case RBLK_E_ABORTED:
+		/* By a reservation, when a part of it was done. */
+		if (raw->reserver.often)
+			request_end(request, SIM_OUTCOME_FAILED);
+		else
+			request_nothing(request);
+		return;
+	case RBLK_E_BUSY:
 	case RBLK_E_DRAINING:
 		request_nothing(request);
 		return;

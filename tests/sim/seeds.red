@@ -28,3 +28,5 @@
 7200053506	# a FLUSH of a volume that had turned read-only, and lost nothing
 7200009473	# a world without faults loses no power
 8200017258	# a world without faults loses no power
+8300030247	# a FLUSH after the last program has closed a disk that was detached
+7300038212	# a write that a reservation cut short is answered ABORTED
