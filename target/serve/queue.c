@@ -62,6 +62,7 @@ static void queue_join(struct tgt_queue *queue)
 	struct tgt_reactor *reactor = session->reactor;
 	struct tgt_queue_slot *slot = &session->slots[queue->io_queue.index];
 
+	queue->begun_ns = reactor->loop.now_ns;
 	slot->queue = queue;
 	slot->incarnation = queue->incarnation;
 	session->queues_here++;

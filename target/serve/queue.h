@@ -26,6 +26,7 @@ struct tgt_queue {
 	struct tgt_device *device;
 	struct tgt_remote_queue *remote_queue; /* of a remote session: to be given back at the end; else NULL */
 	uint32_t incarnation;
+	uint64_t begun_ns;
 	struct rblk_wire_login login;	/* as it came, and its answer: what a proof is bound to */
 	struct rblk_wire_accept accept;
 	struct tgt_exchange exchange;

@@ -2,6 +2,7 @@
 /* Takes a snapshot of a reactor. */
 #include "target/serve/snapshot.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "target/serve/queue.h"
@@ -48,10 +49,21 @@ static struct tgt_snapshot *snapshot_alloc(const struct snapshot_room *room)
 	return snapshot;
 }
 
-void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot_session *entry)
+static void snapshot_path(const struct tgt_session *session, const struct tgt_queue *queue,
+			  struct tgt_snapshot_path *path)
 {
 	struct fab_channel channel;
 
+	snprintf(path->peer, sizeof(path->peer), "%s", fab_conn_peer(queue->io_queue.conn));
+	path->rdma = fab_kind_of(queue->fabric->fab) == FAB_VERBS;
+	path->encrypted = fab_conn_channel(queue->io_queue.conn, &channel) != NULL;
+	path->digest = (queue->io_queue.features & RBLK_FEATURE_DIGEST) != 0;
+	path->proven = session->proven && queue->proven;
+	path->age_ns = session->reactor->loop.now_ns - queue->begun_ns;
+}
+
+void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot_session *entry)
+{
 	memset(entry, 0, sizeof(*entry));
 	entry->proven = session->proven;
 	entry->ending = session->ending;
@@ -72,9 +84,10 @@ void tgt_snapshot_session(const struct tgt_session *session, struct tgt_snapshot
 		entry->outstanding += tgt_queue_lingering_active(session, i);
 		if (!queue)
 			continue;
-		entry->encrypted += fab_conn_channel(queue->io_queue.conn, &channel) != NULL;
-		entry->rdma += fab_kind_of(queue->fabric->fab) == FAB_VERBS;
-		entry->digests += (queue->io_queue.features & RBLK_FEATURE_DIGEST) != 0;
+		snapshot_path(session, queue, &entry->paths[i]);
+		entry->encrypted += entry->paths[i].encrypted;
+		entry->rdma += entry->paths[i].rdma;
+		entry->digests += entry->paths[i].digest;
 		entry->outstanding += queue->io_queue.active;
 		entry->commands += queue->io_queue.totals.commands;
 	}

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "proto/wire/payload.h"
+#include "proto/wire/login.h"
 #include "target/base/settings.h"
 #include "target/io/counts.h"
 #include "target/io/loop.h"
@@ -18,6 +19,13 @@
 
 struct tgt_reactor;
 struct tgt_session;
+
+/* A connection of a session. */
+struct tgt_snapshot_path {
+	char peer[80]; /* "": there is none, or it is another reactor's */
+	bool rdma, encrypted, digest, proven;
+	uint64_t age_ns;
+};
 
 /* A session, or a remote session: then `peer` is empty, and the initiator's name may be. */
 struct tgt_snapshot_session {
@@ -31,6 +39,7 @@ struct tgt_snapshot_session {
 	/* Without a connection, and not ending: for so long, and its initiator may come back for so long. Else 0. */
 	uint64_t gone_ns, awaits_ns;
 	unsigned int encrypted, rdma, digests; /* of its connections: under TLS; over RDMA; with a digest of the data */
+	struct tgt_snapshot_path paths[RBLK_QUEUES_MAX]; /* by queue */
 	uint64_t age_ns;
 	uint32_t credits;    /* receive buffers promised to its queues */
 	uint64_t data_bytes; /* of the pool, held */

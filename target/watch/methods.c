@@ -106,7 +106,7 @@ static json_t *method_sessions(struct tgt_rpc_call *call)
 {
 	const struct tgt_view *view = tgt_methods_view(call->context);
 
-	return view ? json_pack("{s:o}", "sessions", tgt_report_sessions(view)) : NULL;
+	return view ? json_pack("{s:o}", "sessions", tgt_report_sessions(view, true)) : NULL;
 }
 
 static json_t *method_volumes(struct tgt_rpc_call *call)

@@ -117,7 +117,7 @@ json_t *tgt_page_status(struct tgt_methods *methods, enum tgt_history_kind kind,
 	json_object_set_new(status, "host", tgt_rpc_text(host));
 	json_object_set_new(status, "volumes", page_volumes(methods, view));
 	json_object_set_new(status, "initiators", page_initiators(methods, view));
-	json_object_set_new(status, "sessions", tgt_report_sessions(view));
+	json_object_set_new(status, "sessions", tgt_report_sessions(view, false));
 	curves = tgt_history_curves(methods->history, kind, name);
 	json_object_set_new(status, "history", curves ? curves : json_null());
 	return status;

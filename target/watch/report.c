@@ -56,7 +56,23 @@ static json_t *report_opened(const struct tgt_view *view, unsigned int session)
 	return array;
 }
 
-json_t *tgt_report_sessions(const struct tgt_view *view)
+static json_t *report_paths(const struct tgt_snapshot_session *session)
+{
+	json_t *array = json_array();
+
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++) {
+		const struct tgt_snapshot_path *path = &session->paths[i];
+
+		if (path->peer[0])
+			json_array_append_new(array, json_pack("{s:i, s:o, s:b, s:b, s:b, s:b, s:I}", "queue", (int)i, "peer",
+							       tgt_rpc_text(path->peer), "rdma", path->rdma,
+							       "encrypted", path->encrypted, "digest", path->digest,
+							       "proven", path->proven, "age_ns", integer(path->age_ns)));
+	}
+	return array;
+}
+
+json_t *tgt_report_sessions(const struct tgt_view *view, bool paths)
 {
 	json_t *array = json_array();
 
@@ -79,6 +95,8 @@ json_t *tgt_report_sessions(const struct tgt_view *view)
 				  integer(session->data_bytes), "commands",
 				  integer(session->commands), "volumes",
 				  report_opened(view, session->number)));
+		if (paths)
+			json_object_set_new(json_array_get(array, i), "paths", report_paths(session));
 	}
 	return array;
 }

@@ -9,7 +9,8 @@
 #include <jansson.h>
 #include "target/watch/view.h"
 
-json_t *tgt_report_sessions(const struct tgt_view *view);
+/* paths: with each of their connections. */
+json_t *tgt_report_sessions(const struct tgt_view *view, bool paths);
 /* The list of what is configured and not served: [{"volume": or "address":, "reason":}] */
 json_t *tgt_report_missing(const struct tgt_view *view, enum tgt_unserved_kind kind);
 json_t *tgt_report_volumes(const struct tgt_view *view);

@@ -27,6 +27,9 @@ static int session_order(const void *a, const void *b)
 
 static void session_add(struct tgt_snapshot_session *to, const struct tgt_snapshot_session *remote)
 {
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (remote->paths[i].peer[0])
+			to->paths[i] = remote->paths[i];
 	to->connections += remote->connections;
 	to->encrypted += remote->encrypted;
 	to->rdma += remote->rdma;

@@ -70,7 +70,8 @@ mkfifo early
 copy=$!
 exec 8> early
 shown() { "$RBLKCTL" sessions --json --socket "$scratch/control" 2> /dev/null | jq -e '[.sessions[] | select(.connections > 0 and
-	.initiator == "db1" and .proven and .encrypted_connections == .connections and .rdma_connections == 0)] != []' > /dev/null; }
+	.initiator == "db1" and .proven and .encrypted_connections == .connections and .rdma_connections == 0 and
+	all(.paths[]; .proven and .encrypted and (.rdma | not)))] != []' > /dev/null; }
 wait_for "the session, proven and encrypted" shown
 expect 0 "$RBLKCTL" sessions --socket "$scratch/control"
 grep -qE ' db1 +yes +10\.78\.0\.2:[0-9]+ +[1-9][0-9]* +TLS +no +0:0[0-9]:[0-9]+ ' out || fail "the row of the session"

@@ -102,7 +102,9 @@ copy=$!
 exec 7> "$scratch/fifo"
 watched() { ctl sessions --json 2> /dev/null | jq -e '[.sessions[] | select(.initiator == "watched")] |
 	length == 1 and .[0].volumes == ["ram"] and .[0].connections >= 1 and .[0].proven == false and
-	.[0].encrypted_connections == 0 and .[0].rdma_connections == 0' > "$scratch/json"; }
+	.[0].encrypted_connections == 0 and .[0].rdma_connections == 0 and
+	(.[0] | (.paths | length) == .connections and all(.paths[]; (.peer | startswith("127.")) and .age_ns >= 0 and
+		([.rdma, .encrypted, .digest, .proven] | any | not)))' > "$scratch/json"; }
 wait_for "the session" watched
 expect 0 "$RBLKCTL" sessions --socket "$socket"
 grep -qE '^ +[0-9]+ +watched +no +127\.[^ ]+ +[0-9]+ +TCP ' "$scratch/out" || fail 'the row of the session'
