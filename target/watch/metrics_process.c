@@ -8,15 +8,11 @@
 #include <unistd.h>
 #include "target/io/limit.h"
 #include "target/serve/rules.h"
-
-static void family(FILE *out, const char *name, const char *type, const char *help)
-{
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
+#include "target/watch/metrics_line.h"
 
 static void gauge(FILE *out, const char *name, const char *help, double value)
 {
-	family(out, name, "gauge", help);
+	tgt_metrics_family(out, name, "gauge", help);
 	fprintf(out, "%s %.15g\n", name, value);
 }
 
@@ -74,7 +70,7 @@ void tgt_metrics_process(FILE *out, const struct tgt_methods *methods)
 
 	getrusage(RUSAGE_SELF, &usage);
 	getrlimit(RLIMIT_NOFILE, &files);
-	family(out, "process_cpu_seconds_total", "counter", "Processor time of all threads.");
+	tgt_metrics_family(out, "process_cpu_seconds_total", "counter", "Processor time of all threads.");
 	fprintf(out, "process_cpu_seconds_total %.6f\n", timeval_s(&usage.ru_utime) + timeval_s(&usage.ru_stime));
 	gauge(out, "process_resident_memory_bytes", "Memory of the process that is in RAM.", (double)resident_bytes());
 	gauge(out, "process_open_fds", "Descriptors that are open.", open_descriptors());
@@ -99,11 +95,11 @@ static void metrics_rules(FILE *out, const struct tgt_rules *rules, const struct
 	for (size_t i = 0; i < sizeof(limit_metrics) / sizeof(limit_metrics[0]); i++) {
 		const struct limit_metric *metric = &limit_metrics[i];
 
-		family(out, metric->volumes, "gauge", "The volume's limit; 0: none.");
+		tgt_metrics_family(out, metric->volumes, "gauge", "The volume's limit; 0: none.");
 		for (unsigned int j = 0; j < view->volume_count; j++)
 			fprintf(out, "%s{volume=\"%s\"} %" PRIu64 "\n", metric->volumes, view->volumes[j].name,
 				tgt_limit_per_s(tgt_rules_volume_limit(rules, view->volumes[j].name), metric->kind));
-		family(out, metric->initiators, "gauge", "The limit of an initiator that has one.");
+		tgt_metrics_family(out, metric->initiators, "gauge", "The limit of an initiator that has one.");
 		for (unsigned int j = 0; j < view->initiator_count; j++) {
 			const struct tgt_view_initiator *initiator = &view->initiators[j];
 			struct tgt_who who = {.name = initiator->name, .proven = initiator->proven};
