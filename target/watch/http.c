@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Clients are libmicrohttpd's, with its limits in number and memory. It limits only their silence,
- * so the time that each has in all is kept here: by then its socket is shut down.
+ * so the time that each has in all is kept here, and whose place another gets: its socket is shut
+ * down.
  */
 #include "target/watch/http.h"
 
@@ -20,9 +21,13 @@
 /* The memory for one client: its request's head. */
 #define CLIENT_MEMORY_BYTES 16384
 
+TAILQ_HEAD(http_clients, http_client);
+
 struct http_client {
 	TAILQ_ENTRY(http_client) link;
+	struct http_clients *in; /* NULL: it was shut down */
 	uint64_t due_ns;
+	uint8_t network[16]; /* the address, of IPv6 its /64 */
 	int fd;
 };
 
@@ -35,8 +40,9 @@ struct http_sent {
 struct tgt_http {
 	struct MHD_Daemon *daemon;
 	struct tgt_methods *methods;
-	TAILQ_HEAD(, http_client) clients; /* by due_ns; those beyond their time are not in it */
-	size_t answer_bytes;		   /* of all that are being sent */
+	/* By due_ns, oldest first: those without a whole head, and those that get an answer. */
+	struct http_clients asking, answered;
+	size_t answer_bytes; /* of all that are being sent */
 	bool loopback;
 	int fd;
 	char url[80];
@@ -117,6 +123,8 @@ static const char *http_argument(struct MHD_Connection *connection, const char *
 	return value && strlen(value) == bytes ? value : "";
 }
 
+static void http_client_asked(struct tgt_http *http, struct MHD_Connection *connection);
+
 static enum MHD_Result http_request(void *context, struct MHD_Connection *connection,
 				    const char *path, const char *method, const char *version,
 				    const char *upload, size_t *upload_bytes, void **state)
@@ -127,6 +135,7 @@ static enum MHD_Result http_request(void *context, struct MHD_Connection *connec
 	(void)version;
 	(void)upload;
 	(void)state;
+	http_client_asked(http, connection);
 	if (*upload_bytes)
 		return MHD_NO;
 	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
@@ -149,18 +158,91 @@ static enum MHD_Result http_request(void *context, struct MHD_Connection *connec
 
 /* -- clients ----------------------------------------------------------------------------------- */
 
+static void address_network(const struct sockaddr *address, uint8_t network[16])
+{
+	const struct in6_addr *in6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+
+	if (address->sa_family == AF_INET6)
+		memcpy(network, in6, IN6_IS_ADDR_V4MAPPED(in6) ? 16 : 8);
+	else
+		memcpy(network + 12, &((const struct sockaddr_in *)address)->sin_addr, 4);
+}
+
+static void http_client_join(struct http_client *client, struct http_clients *clients, unsigned int seconds)
+{
+	client->in = clients;
+	client->due_ns = env_now_ns() + seconds * 1000000000ull;
+	TAILQ_INSERT_TAIL(clients, client, link);
+}
+
+static void http_client_leave(struct http_client *client)
+{
+	if (client->in)
+		TAILQ_REMOVE(client->in, client, link);
+	client->in = NULL;
+}
+
+/* Libmicrohttpd closes it when it sees that nothing comes or goes any more. */
+static void http_client_expire(struct http_client *client)
+{
+	http_client_leave(client);
+	shutdown(client->fd, SHUT_RDWR);
+}
+
+/* Its request's head is whole. */
+static void http_client_asked(struct tgt_http *http, struct MHD_Connection *connection)
+{
+	struct http_client *client =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+
+	if (!client || client->in != &http->asking)
+		return;
+	http_client_leave(client);
+	http_client_join(client, &http->answered, TGT_HTTP_ANSWER_S);
+}
+
+/* Of one network; *first: of these, the oldest. */
+static unsigned int http_clients_count(struct http_clients *clients, const uint8_t *network, struct http_client **first)
+{
+	struct http_client *client;
+	unsigned int count = 0;
+
+	*first = NULL;
+	TAILQ_FOREACH(client, clients, link) {
+		if (network && memcmp(client->network, network, sizeof(client->network)))
+			continue;
+		*first = *first ? *first : client;
+		count++;
+	}
+	return count;
+}
+
+/* More than `most` of this network, or of all (NULL): the oldest ends that has not asked, which may be the new one. */
+static void http_clients_bound(struct tgt_http *http, const uint8_t *network, unsigned int most)
+{
+	struct http_client *asking, *answered;
+
+	if (http_clients_count(&http->asking, network, &asking) + http_clients_count(&http->answered, network, &answered) > most)
+		http_client_expire(asking);
+}
+
 static void http_client_begin(struct tgt_http *http, struct MHD_Connection *connection,
 			      void **state)
 {
-	struct http_client *client = malloc(sizeof(*client));
+	struct http_client *client = calloc(1, sizeof(*client));
+	const union MHD_ConnectionInfo *info;
 
 	if (!client)
 		return; /* libmicrohttpd's limit of its silence is left */
 	client->fd =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-	client->due_ns = env_now_ns() + TGT_HTTP_CLIENT_S * 1000000000ull;
-	TAILQ_INSERT_TAIL(&http->clients, client, link);
+	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	address_network(info->client_addr, client->network);
+	http_client_join(client, &http->asking, TGT_HTTP_HEAD_S);
 	*state = client;
+	http_clients_bound(http, client->network, TGT_HTTP_CLIENTS_OF_ADDRESS);
+	/* Libmicrohttpd accepts nobody while it has all: one place is kept free. */
+	http_clients_bound(http, NULL, TGT_HTTP_CLIENTS_MAX - 1);
 }
 
 static void http_client_changed(void *context, struct MHD_Connection *connection, void **state,
@@ -172,19 +254,10 @@ static void http_client_changed(void *context, struct MHD_Connection *connection
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		http_client_begin(http, connection, state);
 	} else if (client) {
-		if (client->due_ns)
-			TAILQ_REMOVE(&http->clients, client, link);
+		http_client_leave(client);
 		free(client);
 		*state = NULL;
 	}
-}
-
-/* Libmicrohttpd closes it when it sees that nothing comes or goes any more. */
-static void http_client_expire(struct tgt_http *http, struct http_client *client)
-{
-	TAILQ_REMOVE(&http->clients, client, link);
-	client->due_ns = 0;
-	shutdown(client->fd, SHUT_RDWR);
 }
 
 /* -- the socket -------------------------------------------------------------------------------- */
@@ -264,8 +337,7 @@ static int http_listen(struct tgt_http *http, const union http_address *address)
 	http->daemon =
 		MHD_start_daemon(flags, 0, NULL, NULL, http_request, http, MHD_OPTION_SOCK_ADDR,
 				 &address->any, MHD_OPTION_CONNECTION_LIMIT, TGT_HTTP_CLIENTS_MAX,
-				 MHD_OPTION_PER_IP_CONNECTION_LIMIT, TGT_HTTP_CLIENTS_OF_ADDRESS,
-				 MHD_OPTION_CONNECTION_TIMEOUT, TGT_HTTP_CLIENT_S,
+				 MHD_OPTION_CONNECTION_TIMEOUT, TGT_HTTP_ANSWER_S,
 				 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CLIENT_MEMORY_BYTES,
 				 MHD_OPTION_NOTIFY_CONNECTION, http_client_changed, http,
 				 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
@@ -281,7 +353,8 @@ int tgt_http_create(const char *text, struct tgt_methods *methods, struct tgt_ht
 
 	if (!http)
 		return tgt_error(error, -ENOMEM, "http: out of memory");
-	TAILQ_INIT(&http->clients);
+	TAILQ_INIT(&http->asking);
+	TAILQ_INIT(&http->answered);
 	http->methods = methods;
 	status = address_parse(text, &address);
 	if (status) {
@@ -312,35 +385,46 @@ int tgt_http_fd(const struct tgt_http *http)
 	return http ? http->fd : -1;
 }
 
+/* Until the first is due, but no longer than ms, or -1. */
+static int http_clients_ms(const struct http_clients *clients, int ms)
+{
+	const struct http_client *first = TAILQ_FIRST(clients);
+	uint64_t now_ns = env_now_ns();
+	int left_ms;
+
+	if (!first)
+		return ms;
+	left_ms = first->due_ns > now_ns ? (int)((first->due_ns - now_ns) / 1000000) + 1 : 0;
+	return ms < 0 || left_ms < ms ? left_ms : ms;
+}
+
 int tgt_http_timeout_ms(const struct tgt_http *http)
 {
-	const struct http_client *first = http ? TAILQ_FIRST(&http->clients) : NULL;
-	MHD_UNSIGNED_LONG_LONG ms;
-	uint64_t now_ns;
-	int left_ms = -1;
+	MHD_UNSIGNED_LONG_LONG most;
+	int ms = -1;
 
-	if (first) {
-		now_ns = env_now_ns();
-		left_ms =
-			first->due_ns > now_ns ? (int)((first->due_ns - now_ns) / 1000000) + 1 : 0;
-	}
-	if (!http || MHD_get_timeout(http->daemon, &ms) != MHD_YES)
-		return left_ms;
-	if (ms > INT_MAX)
-		ms = INT_MAX;
-	return left_ms >= 0 && left_ms < (int)ms ? left_ms : (int)ms;
+	if (!http)
+		return -1;
+	if (MHD_get_timeout(http->daemon, &most) == MHD_YES)
+		ms = most > INT_MAX ? INT_MAX : (int)most;
+	return http_clients_ms(&http->answered, http_clients_ms(&http->asking, ms));
+}
+
+static void http_clients_expire(struct http_clients *clients)
+{
+	struct http_client *first;
+	uint64_t now_ns = env_now_ns();
+
+	while ((first = TAILQ_FIRST(clients)) && first->due_ns <= now_ns)
+		http_client_expire(first);
 }
 
 void tgt_http_step(struct tgt_http *http)
 {
-	struct http_client *first;
-	uint64_t now_ns;
-
 	if (!http)
 		return;
-	now_ns = env_now_ns();
-	while ((first = TAILQ_FIRST(&http->clients)) && first->due_ns <= now_ns)
-		http_client_expire(http, first);
+	http_clients_expire(&http->asking);
+	http_clients_expire(&http->answered);
 	MHD_run(http->daemon);
 }
 

@@ -9,11 +9,13 @@
 
 #include "target/watch/methods.h"
 
+/* Of all, and of one address, or one /64 of IPv6. For one more, the oldest ends whose request's head is not whole. */
 #define TGT_HTTP_CLIENTS_MAX 32u
 #define TGT_HTTP_CLIENTS_OF_ADDRESS 16u
-/* A connection is for one request, and ends after this time, however much of either has come
- * through. */
-#define TGT_HTTP_CLIENT_S 10u
+/* A connection is for one request, whose head comes within this time, */
+#define TGT_HTTP_HEAD_S 2u
+/* and whose answer is taken within this time, or it ends, however much has come through. */
+#define TGT_HTTP_ANSWER_S 10u
 /* Answers that clients have not taken yet. */
 #define TGT_HTTP_ANSWERS_BYTES (64u << 20)
 
