@@ -48,7 +48,8 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		return -ENOTCONN;
 	if (payload_bytes && queue->capsule_max < RBLK_CAPSULE_ALIGN)
 		return -EMSGSIZE;
-	slot = ini_slot_take(queue, true);
+	/* One is left for KEEPALIVE, without which the connection would end. */
+	slot = queue->tags.taken_reserved < RBLK_RESERVED_TAGS - 1 ? ini_slot_take(queue, true) : NULL;
 	if (!slot)
 		return -EAGAIN;
 	place = slot->tag - queue->tags.credits;

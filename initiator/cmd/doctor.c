@@ -194,7 +194,7 @@ static void doctor_connect(struct doctor_connection *connection)
 static void doctor_print_system(void)
 {
 	char size[CMD_TEXT_BYTES];
-	unsigned int i;
+	unsigned int i, modules = 0;
 
 	printf("kernel       %s\n", facts.kernel);
 	if (facts.privileged)
@@ -209,11 +209,11 @@ static void doctor_print_system(void)
 	printf("modules     ");
 	for (i = 0; i < facts.module_count; i++)
 		if (facts.modules[i].loaded)
-			printf(" %s", facts.modules[i].name);
+			modules += printf(" %s", facts.modules[i].name) > 0;
 	for (i = 0; i < facts.module_count; i++)
 		if (facts.modules[i].available && !facts.modules[i].loaded)
-			printf(" (%s)", facts.modules[i].name);
-	printf("\n");
+			modules += printf(" (%s)", facts.modules[i].name) > 0;
+	printf("%s\n", modules ? "" : " none");
 	for (i = 0; i < facts.node_count; i++)
 		printf("%-12s %s: %s\n", i ? "" : "nodes", facts.nodes[i].path,
 		       !facts.nodes[i].exists	    ? "missing"

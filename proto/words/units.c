@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define SHOWN_BYTES 40
+
 struct unit {
 	const char *name;
 	uint64_t factor;
@@ -65,6 +67,16 @@ static int read_any(const struct kind *kind, const char *text, uint64_t *value)
 	return 0;
 }
 
+/* How many bytes of the text a message has: whole characters of UTF-8. */
+static int shown_bytes(const char *text)
+{
+	size_t bytes = strnlen(text, SHOWN_BYTES);
+
+	while (bytes && ((unsigned char)text[bytes] & 0xc0) == 0x80)
+		bytes--;
+	return (int)bytes;
+}
+
 int units_read(enum units_kind kind, const char *text, uint64_t least, uint64_t most, uint64_t *value,
 	       char why[UNITS_WHY_BYTES])
 {
@@ -75,7 +87,7 @@ int units_read(enum units_kind kind, const char *text, uint64_t least, uint64_t 
 		*value = number;
 		return 0;
 	}
-	snprintf(why, UNITS_WHY_BYTES, "\"%.40s\" is not %s from %s to %s%s", text, kinds[kind].noun,
+	snprintf(why, UNITS_WHY_BYTES, "\"%.*s\" is not %s from %s to %s%s", shown_bytes(text), text, kinds[kind].noun,
 		 units_text(kind, least, from), units_text(kind, most, to), kinds[kind].like);
 	return -EINVAL;
 }

@@ -95,6 +95,8 @@ const char *tgt_address_parse(const char *text, struct tgt_address *address)
 		return "it is too long";
 	if (memchr(host, '/', length))
 		return "a host has no \"/\"";
+	if (length && strspn(host, "0123456789") == length)
+		return "a number alone is no host; a port is written :PORT";
 	memcpy(address->host, host, length);
 	return port_parse(end + (*end == ']'), &address->port);
 }

@@ -17,6 +17,7 @@ if [ $devices = 0 ]; then
 	json_is '.rdma_works == false and (.problems[0].problem | contains("rblk+tcp://"))'
 	expect 1 "$RBLK" doctor
 	out_has 'device       none'
+	grep -qE '^modules +[(a-z]' "$scratch/out" || fail "modules, and nothing behind it"
 	out_has 'problem: no RDMA device'
 	out_has 'RDMA cannot work on this machine.'
 fi

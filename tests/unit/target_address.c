@@ -59,6 +59,8 @@ static void nonsense_is_refused(void **state)
 		{"rblk://[::1]4430", "only \":PORT\" may follow the bracket"},
 		{"rblk://::1:1", "an IPv6 address must be in brackets, as in [::1]"},
 		{"rblk://h/volume", "a host has no \"/\""},
+		{"rblk+tcp://4430", "a number alone is no host; a port is written :PORT"},
+		{"rblk://4430:1", "a number alone is no host; a port is written :PORT"},
 	};
 	char text[200] = "rblk://";
 	struct tgt_address address;

@@ -95,6 +95,13 @@ static void refusals_say_how(void **state)
 	assert_string_equal(why, "\"64MB\" is not a size from 1M to 64G, like 512, 64K, 10G or 1GiB, all of 1024");
 	assert_int_equal(units_read(UNITS_COUNT, "17", 1, 16, &value, why), -EINVAL);
 	assert_string_equal(why, "\"17\" is not a number from 1 to 16");
+	/* A character that would not fit is left out as a whole. */
+	strcpy(longest, "999999999999999999999999999999999999999\xc3\xa9");
+	assert_int_equal(units_read(UNITS_COUNT, longest, 1, 16, &value, why), -EINVAL);
+	assert_string_equal(why, "\"999999999999999999999999999999999999999\" is not a number from 1 to 16");
+	strcpy(longest, "99999999999999999999999999999999999999\xc3\xa9x");
+	assert_int_equal(units_read(UNITS_COUNT, longest, 1, 16, &value, why), -EINVAL);
+	assert_string_equal(why, "\"99999999999999999999999999999999999999\xc3\xa9\" is not a number from 1 to 16");
 	memset(longest, '9', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = 0;
 	assert_int_equal(units_read(UNITS_TIME_MS, longest, 0, UINT64_MAX, &value, why), -EINVAL);
