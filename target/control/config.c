@@ -202,6 +202,8 @@ struct config_file {
 	const char *path;
 	const char *next; /* what has not been read yet */
 	unsigned int line;
+	bool edited;	   /* the text's lines are not those of the file at `path` */
+	char where[4200];  /* in messages: "path:line", or "[section]" if it is edited */
 	unsigned int place; /* of the section: TGT_IN_TARGET, TGT_IN_VOLUME, TGT_IN_INITIATOR; 0: none yet */
 	uint64_t seen;	    /* options given in this section, by index */
 	bool target_seen;
@@ -240,7 +242,6 @@ static void section_begin(struct config_file *file, char *text)
 {
 	char *end = strchr(text, ']');
 	const char *rest;
-	char source[sizeof(((struct tgt_volume_config *)0)->source)];
 	struct tgt_volume_config *volume;
 	const char *section, *name;
 
@@ -248,43 +249,43 @@ static void section_begin(struct config_file *file, char *text)
 		return; /* libinih complains about it */
 	rest = end + 1 + strspn(end + 1, " \t");
 	if (*rest && !strchr("\r\n;#", *rest)) {
-		tgt_error(file->error, 0, "%s:%u: behind the ] of a section is \"%.*s\": a key has a line of its own", file->path,
-			  file->line, (int)strcspn(rest, "\r\n"), rest);
+		tgt_error(file->error, 0, "%s: behind the ] of a section is \"%.*s\": a key has a line of its own", file->where,
+			  (int)strcspn(rest, "\r\n"), rest);
 		file_failed(file);
 		return;
 	}
 	if (rest[0] == '\r' && rest[1] && rest[1] != '\n') {
-		tgt_error(file->error, 0, "%s:%u: lines end with a carriage return alone", file->path, file->line);
+		tgt_error(file->error, 0, "%s: lines end with a carriage return alone", file->where);
 		file_failed(file);
 		return;
 	}
 	*end = 0;
 	section = text + 1 + strspn(text + 1, " \t");
 	file->seen = 0;
-	snprintf(source, sizeof(source), "%s:%u", file->path, file->line);
+	if (file->edited)
+		snprintf(file->where, sizeof(file->where), "[%s]", section);
 	if (strcmp(section, "target") == 0) {
 		file->place = TGT_IN_TARGET;
 		if (file->target_seen) {
-			tgt_error(file->error, 0, "%s:%u: duplicate section [target]", file->path,
-				  file->line);
+			tgt_error(file->error, 0, "%s: duplicate section [target]", file->where);
 			file_failed(file);
 		}
 		file->target_seen = true;
 	} else if ((name = section_name(section, "initiator"))) {
 		file->place = TGT_IN_INITIATOR;
-		if (tgt_initiator_add(file->config, name, source, file->error) < 0)
+		if (tgt_initiator_add(file->config, name, file->where, file->error) < 0)
 			file_failed(file);
 		else
 			tgt_options_default(section_object(file), TGT_IN_INITIATOR);
 	} else if ((name = section_name(section, "volume"))) {
 		file->place = TGT_IN_VOLUME;
-		if (tgt_config_volume_add(file->config, name, source, &volume, file->error) < 0)
+		if (tgt_config_volume_add(file->config, name, file->where, &volume, file->error) < 0)
 			file_failed(file);
 	} else {
 		tgt_error(file->error, 0,
-			  "%s:%u: unknown section [%s]; there are [target], [volume NAME] and "
+			  "%s: unknown section [%s]; there are [target], [volume NAME] and "
 			  "[initiator NAME]",
-			  file->path, file->line, section);
+			  file->where, section);
 		file_failed(file);
 	}
 	*end = ']';
@@ -301,9 +302,9 @@ static void path_check(struct config_file *file, const char *text)
 	while ((at = strchr(at + 1, ';')))
 		if (strchr(" \t", at[-1]) && !strchr(" \t\r\n", at[1])) {
 			tgt_error(file->error, 0,
-				  "%s:%u: path: is \"%.*s\" part of it? Behind a blank, ; begins a comment: a comment has a blank "
+				  "%s: path: is \"%.*s\" part of it? Behind a blank, ; begins a comment: a comment has a blank "
 				  "behind its ;, a path cannot have one there",
-				  file->path, file->line, (int)strcspn(at, "\r\n"), at);
+				  file->where, (int)strcspn(at, "\r\n"), at);
 			file_failed(file);
 			return;
 		}
@@ -321,6 +322,8 @@ static char *read_line(char *text, int bytes, void *context)
 	if (file->failed || !*file->next)
 		return NULL;
 	file->line++;
+	if (!file->edited)
+		snprintf(file->where, sizeof(file->where), "%s:%u", file->path, file->line);
 	length = strcspn(file->next, "\n");
 	length += file->next[length] == '\n';
 	if (length >= (size_t)bytes)
@@ -329,8 +332,7 @@ static char *read_line(char *text, int bytes, void *context)
 	text[length] = '\0';
 	file->next += length;
 	if (length + 1 == (size_t)bytes && text[length - 1] != '\n') {
-		tgt_error(file->error, 0, "%s:%u: line longer than %d characters", file->path,
-			  file->line, bytes - 2);
+		tgt_error(file->error, 0, "%s: line longer than %d characters", file->where, bytes - 2);
 		file_failed(file);
 		return NULL;
 	}
@@ -357,15 +359,18 @@ static int key_unknown(struct config_file *file, const char *key)
 	const unsigned int sections = TGT_IN_TARGET | TGT_IN_VOLUME | TGT_IN_INITIATOR;
 	const struct tgt_option *other = tgt_option_find(key, file->place ^ sections);
 	const char *meant = tgt_option_suggest(key, file->place);
+	char longer[TGT_OPTION_NAMES_BYTES];
 
 	if (other)
-		tgt_error(file->error, 0, "%s:%u: \"%s\" belongs in %s", file->path, file->line,
+		tgt_error(file->error, 0, "%s: \"%s\" belongs in %s", file->where,
 			  key, key_section(other));
+	else if (tgt_option_longer(key, file->place, longer))
+		tgt_error(file->error, 0, "%s: unknown key \"%s\"; there is %s", file->where, key, longer);
 	else if (meant)
-		tgt_error(file->error, 0, "%s:%u: unknown key \"%s\"; did you mean \"%s\"?",
-			  file->path, file->line, key, meant);
+		tgt_error(file->error, 0, "%s: unknown key \"%s\"; did you mean \"%s\"?",
+			  file->where, key, meant);
 	else
-		tgt_error(file->error, 0, "%s:%u: unknown key \"%s\"", file->path, file->line, key);
+		tgt_error(file->error, 0, "%s: unknown key \"%s\"", file->where, key);
 	return file_failed(file);
 }
 
@@ -395,8 +400,7 @@ static int handle_key(void *context, const char *section, const char *key, const
 	uint64_t bit;
 
 	if (!file->place) {
-		tgt_error(file->error, 0, "%s:%u: \"%s\" is before the first section", file->path,
-			  file->line, key);
+		tgt_error(file->error, 0, "%s: \"%s\" is before the first section", file->where, key);
 		return file_failed(file);
 	}
 	option = tgt_option_find(key, file->place);
@@ -405,36 +409,36 @@ static int handle_key(void *context, const char *section, const char *key, const
 	table = tgt_options_table(&count);
 	bit = 1ull << (option - table) % OPTIONS_MAX;
 	if (file->seen & bit && !tgt_option_adds(option)) {
-		tgt_error(file->error, 0, "%s:%u: duplicate key \"%s\" in this section", file->path,
-			  file->line, key);
+		tgt_error(file->error, 0, "%s: duplicate key \"%s\" in this section", file->where, key);
 		return file_failed(file);
 	}
 	file->seen |= bit;
 	/* It is not said again: it would be in the log. */
 	if (option->type == TGT_OPTION_SECRET && strstr(value, RBLK_SECRET_PREFIX)) {
-		tgt_error(file->error, 0, "%s:%u: %s: is a secret itself: write the path of a file that has it", file->path,
-			  file->line, option->name);
+		tgt_error(file->error, 0, "%s: %s: is a secret itself: write the path of a file that has it", file->where, option->name);
 		return file_failed(file);
 	}
 	if (is_path(option) && *value && path_wrong(value)) {
-		tgt_error(file->error, 0, "%s:%u: %s: %s %s", file->path, file->line, option->name,
+		tgt_error(file->error, 0, "%s: %s: %s %s", file->where, option->name,
 			  value, path_wrong(value));
 		return file_failed(file);
 	}
 	if (tgt_option_set(option, section_object(file), value, why) < 0) {
-		tgt_error(file->error, 0, "%s:%u: %s: %s", file->path, file->line, option->name,
+		tgt_error(file->error, 0, "%s: %s: %s", file->where, option->name,
 			  why);
 		return file_failed(file);
 	}
 	return 1;
 }
 
-int tgt_config_load_text(struct tgt_config *config, const char *path, const char *text, char *error)
+int tgt_config_load_text(struct tgt_config *config, const char *path, const char *text, bool edited, char *error)
 {
 	struct config_file file = {
-		.config = config, .path = path[0] ? path : "rblkctl", .next = text, .error = error};
-	int status = ini_parse_stream(read_line, &file, handle_key, &file);
+		.config = config, .path = path[0] ? path : "rblkctl", .next = text, .edited = edited, .error = error};
+	int status;
 
+	snprintf(file.where, sizeof(file.where), "%s", file.path);
+	status = ini_parse_stream(read_line, &file, handle_key, &file);
 	if (status > 0 && (!file.failed || (unsigned int)status < file.line))
 		/* libinih continues after its own errors; the first wrong line counts. */
 		return tgt_error(error, -EINVAL, "%s:%d: neither \"key = value\" nor a [section]",
@@ -452,7 +456,7 @@ int tgt_config_load(struct tgt_config *config, const char *path, char *error)
 	int status = tgt_document_read_file(&document, path, error);
 
 	if (!status)
-		status = tgt_config_load_text(config, path, document.files[0].text, error);
+		status = tgt_config_load_text(config, path, document.files[0].text, false, error);
 	tgt_document_fini(&document);
 	return status;
 }

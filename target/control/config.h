@@ -14,7 +14,7 @@ void tgt_config_fini(struct tgt_config *config);
 /* Adds what the INI file says. error: "rblkd.conf:12: ...". */
 int tgt_config_load(struct tgt_config *config, const char *path, char *error);
 /* The same of a text; `path` is for messages ("": rblkctl has made it). */
-int tgt_config_load_text(struct tgt_config *config, const char *path, const char *text, char *error);
+int tgt_config_load_text(struct tgt_config *config, const char *path, const char *text, bool edited, char *error);
 /*
  * Adds a volume with all its settings at their defaults. `source` is where it stands, for messages.
  * *volume is valid until the next one is added.

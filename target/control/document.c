@@ -18,6 +18,7 @@ void tgt_document_fini(struct tgt_document *document)
 	for (unsigned int i = 0; i < document->count; i++) {
 		free(document->files[i].path);
 		free(document->files[i].text);
+		free(document->files[i].saved);
 	}
 	free(document->files);
 	document->files = NULL;
@@ -70,15 +71,18 @@ int tgt_document_copy(struct tgt_document *to, const struct tgt_document *from, 
 		const struct tgt_document_file *other = &from->files[i];
 		struct tgt_document_file *file;
 		char *text = malloc(other->bytes + 1);
+		char *saved = other->saved ? strdup(other->saved) : NULL;
 
-		if (!text || file_add(to, other->path, &file, error)) {
+		if (!text || (other->saved && !saved) || file_add(to, other->path, &file, error)) {
 			free(text);
+			free(saved);
 			tgt_document_fini(to);
 			return tgt_error(error, -ENOMEM, "out of memory");
 		}
 		free(file->text);
 		memcpy(text, other->text, other->bytes + 1);
 		file->text = text;
+		file->saved = saved;
 		file->bytes = other->bytes;
 		file->seen = other->seen;
 		file->changed = other->changed;

@@ -19,6 +19,7 @@ struct tgt_document_file {
 	char *text; /* ends with a zero */
 	size_t bytes;
 	struct stat seen; /* when it was read */
+	char *saved;	  /* what the file has, since the first edit behind a read or save; NULL: the text */
 	bool changed;	  /* the text is not what the file has */
 };
 

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/words/nearest.h"
 
 #define BLANKS " \t"
+#define HINT_BYTES 192
 
 /* A section in a file: its heading, and all lines until the next one. */
 struct edit_range {
@@ -74,10 +76,13 @@ static int text_replace(struct tgt_document_file *file, size_t begin, size_t end
 	memcpy(now, file->text, begin);
 	memcpy(now + begin, text, length);
 	memcpy(now + begin + length, file->text + end, rest);
-	free(file->text);
+	if (file->saved)
+		free(file->text);
+	else
+		file->saved = file->text;
 	file->text = now;
 	file->bytes = begin + length + rest - 1;
-	file->changed = true;
+	file->changed = strcmp(file->text, file->saved) != 0;
 	return 0;
 }
 
@@ -111,17 +116,61 @@ static bool place_next(struct tgt_document *document, const char *section, struc
 	return false;
 }
 
-/* advice: behind the error. */
+/* The name of the section that this heading has, if it is of the kind: "volume "; NULL: it is not. */
+static char *heading_name(const char *line, const char *kind, size_t kind_length)
+{
+	if (*line++ != '[')
+		return NULL;
+	line += strspn(line, BLANKS);
+	if (strncmp(line, kind, kind_length))
+		return NULL;
+	line += kind_length;
+	line += strspn(line, BLANKS);
+	return strndup(line, strcspn(line, "]\r\n"));
+}
+
+/* "; did you mean [volume data]?" if there is one like it, else the advice. */
+static const char *section_hint(const struct tgt_document *document, const char *section, const char *advice,
+				char hint[HINT_BYTES])
+{
+	size_t kind = strcspn(section, " ") + 1;
+	struct words_nearest search;
+
+	snprintf(hint, HINT_BYTES, "%s", advice);
+	if (kind > strlen(section))
+		return hint;
+	search = words_nearest_to(section + kind);
+	for (unsigned int i = 0; i < document->count; i++) {
+		const struct tgt_document_file *file = &document->files[i];
+
+		for (size_t at = 0; at < file->bytes; at = line_end(file, at)) {
+			char *name = heading_name(line_text(file, at), section, kind);
+			unsigned int below = search.below;
+
+			if (!name)
+				continue;
+			words_nearest_offer(&search, name);
+			if (search.below < below)
+				snprintf(hint, HINT_BYTES, "; did you mean [%.*s%s]?", (int)kind, section, name);
+			free(name);
+		}
+	}
+	return hint;
+}
+
+/* advice: behind the error, if no other section is meant. */
 static int section_find(struct tgt_document *document, const char *section, struct edit_range *place,
 			const char *advice, char *error)
 {
+	char hint[HINT_BYTES];
+
 	*place = (struct edit_range){0};
 	if (place_next(document, section, place))
 		return 0;
 	return tgt_error(error, -ENOENT, "there is no section [%s] in %s%s", section,
 			 document->files[0].path[0] ? document->files[0].path
 						    : "a configuration file",
-			 advice);
+			 section_hint(document, section, advice, hint));
 }
 
 /* At the end of the first file. */

@@ -291,6 +291,17 @@ const char *tgt_option_suggest(const char *name, unsigned int places)
 	return search.nearest;
 }
 
+bool tgt_option_longer(const char *name, unsigned int places, char names[TGT_OPTION_NAMES_BYTES])
+{
+	size_t length = strlen(name), bytes = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(table) && bytes < TGT_OPTION_NAMES_BYTES; i++)
+		if (table[i].places & places && strncmp(table[i].name, name, length) == 0 && table[i].name[length] == '_')
+			bytes += (size_t)snprintf(names + bytes, TGT_OPTION_NAMES_BYTES - bytes, "%s\"%s\"",
+						  bytes ? ", " : "", table[i].name);
+	return bytes;
+}
+
 /* -- help ----------------------------------------------------------------------------------- */
 
 #define HELP_COLUMN 30

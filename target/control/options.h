@@ -66,6 +66,9 @@ const struct tgt_option *tgt_options_table(unsigned int *count);
 const struct tgt_option *tgt_option_find(const char *name, unsigned int places);
 /* The most similar name, spelt as a key; NULL: none is similar. */
 const char *tgt_option_suggest(const char *name, unsigned int places);
+#define TGT_OPTION_NAMES_BYTES 256
+/* Those whose first word it is: of "limit", limit_iops and limit_rate. False: there are none. */
+bool tgt_option_longer(const char *name, unsigned int places, char names[TGT_OPTION_NAMES_BYTES]);
 void tgt_options_help(FILE *out);
 
 /* -- options_value.c ------------------------------------------------------------------------ */

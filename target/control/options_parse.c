@@ -264,7 +264,7 @@ static int apply_files(struct tgt_document *document, const char *path, struct t
 		status = tgt_document_read(document, path, error);
 	for (unsigned int i = 0; i < document->count && status == 0; i++)
 		status = tgt_config_load_text(config, document->files[i].path,
-					      document->files[i].text, error);
+					      document->files[i].text, document->files[i].changed, error);
 	return status;
 }
 

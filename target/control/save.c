@@ -118,6 +118,8 @@ static int file_save(struct tgt_document_file *file, bool force, char *error)
 		/* Gone again already: the next save sees that. */
 		if (stat(path, &file->seen))
 			memset(&file->seen, 0, sizeof(file->seen));
+		free(file->saved);
+		file->saved = NULL;
 		file->changed = false;
 		status = folder_sync(path);
 		if (status)

@@ -43,6 +43,12 @@ unsaved false
 
 # -- volumes ---------------------------------------------------------------------------------------
 
+# What is added and removed again has left nothing to save.
+asked 0 add volume passing store=null size=1M
+unsaved true
+asked 0 remove volume passing
+! grep -q 'not saved' "$scratch/out" || fail "nothing is left to save"
+unsaved false
 asked 0 add volume b path="$scratch/b.img" cache=buffered
 out_has '1 volume added, 0 removed, 0 changed'
 out_has 'not saved: rblkctl save'
@@ -68,13 +74,29 @@ serves '[["a", 1048576], ["b", 3145728], ["fixed", 8192], ["m", 131072]]'
 
 nothing_changed() { serves '[["a", 1048576], ["b", 3145728], ["fixed", 8192], ["m", 131072]]'; }
 asked 1 set volume a blok_size=4K
-err_has 'change: rblkd.conf:9: unknown key "blok_size"; did you mean "block_size"?'
+err_has 'change: [volume a]: unknown key "blok_size"; did you mean "block_size"?'
+asked 1 set volume a limit=10M
+err_has 'change: [volume a]: unknown key "limit"; there is "limit_iops", "limit_rate"'
+asked 1 set volume a cache=never
+err_has 'change: [volume a]: cache: '
+asked 1 set volume fixd cache=direct
+err_has 'change: there is no section [volume fixd] in rblkd.conf; rblkctl add makes one'
+asked 1 add initiator 'data base' address=local
+err_has 'change: [initiator data base]'
 asked 1 add volume c path="$scratch/missing.img"
 err_has "change: volume c: $scratch/missing.img: No such file or directory"
 asked 1 add volume a path="$scratch/b.img"
 err_has 'change: section [volume a] is already there, in rblkd.conf'
 asked 1 set volume none cache=direct
 err_has 'change: there is no section [volume none] in rblkd.conf; rblkctl add makes one'
+asked 1 add volume data2 store=memory bytes=1M
+err_has 'change: [volume data2]: unknown key "bytes"'
+asked 0 add volume data2 store=null size=1M
+asked 1 set volume dta2 cache=direct
+err_has 'change: there is no section [volume dta2] in rblkd.conf; did you mean [volume data2]?'
+asked 1 remove volume dat2
+err_has 'change: there is no section [volume dat2] in rblkd.conf; did you mean [volume data2]?'
+asked 0 remove volume data2
 asked 1 remove volume fixed
 err_has 'change: there is no section [volume fixed] in rblkd.conf'
 asked 1 set volume a 'path=/x ; y'
@@ -89,7 +111,7 @@ asked 2 add target open=yes
 err_has 'usage: rblkctl add'
 asked 2 remove volume a b
 asked 2 set volume a
-log_has 'change failed, nothing changed: rblkd.conf:9: unknown key'
+log_has 'change failed, nothing changed: [volume a]: unknown key'
 nothing_changed
 
 # -- what is in use --------------------------------------------------------------------------------
