@@ -235,6 +235,8 @@ struct tgt_store_ops {
 	/* Any thread; does not wait. How many bytes it has now; negative errno: this cannot
 	 * tell. NULL: never. */
 	int (*device_bytes)(struct tgt_store *store, uint64_t *bytes);
+	/* Any thread; does not wait. Its file has no name any more: its data ends with the store. NULL: never. */
+	bool (*is_deleted)(struct tgt_store *store);
 
 	/*
 	 * Any reactor's thread. Begins to prepare the store's memory for quick registration with a

@@ -100,6 +100,16 @@ static int uring_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	return path->device ? tgt_path_size(path, bytes) : -EOPNOTSUPP;
 }
 
+/* What the kernel knows by now: a file server that does not answer is not waited for. */
+static bool uring_is_deleted(struct tgt_store *store)
+{
+	const struct tgt_path *path = &to_uring(store)->path;
+	struct statx stx;
+
+	return !path->device && statx(path->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &stx) == 0 &&
+	       stx.stx_mask & STATX_NLINK && !stx.stx_nlink;
+}
+
 static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
 {
 	struct uring_channel *uring = calloc(1, sizeof(*uring));
@@ -370,6 +380,7 @@ const struct tgt_store_ops tgt_store_uring = {
 	.close = uring_close,
 	.refresh = uring_refresh,
 	.device_bytes = uring_device_bytes,
+	.is_deleted = uring_is_deleted,
 	.attach = uring_attach,
 	.detach = uring_detach,
 	.submit = uring_submit,

@@ -18,6 +18,7 @@ static const struct problem_kind {
 } kinds[] = {
 	[TGT_PROBLEM_REACTOR_SILENT] = {"reactor_silent", TGT_LOG_ERROR},
 	[TGT_PROBLEM_FLUSH_FAILED] = {"flush_failed", TGT_LOG_ERROR},
+	[TGT_PROBLEM_VOLUME_DELETED] = {"volume_deleted", TGT_LOG_ERROR},
 	[TGT_PROBLEM_VOLUME_MISSING] = {"volume_missing", TGT_LOG_ERROR},
 	[TGT_PROBLEM_DISK_FULL] = {"disk_full", TGT_LOG_ERROR},
 	[TGT_PROBLEM_VOLUME_FAILING] = {"volume_failing", TGT_LOG_ERROR},
@@ -80,6 +81,21 @@ static void find_flushes(const struct tgt_view *view, struct tgt_health *health)
 		     "volume %s: a flush failed at %s, FLUSH is refused until %s",
 		     volume->name, tgt_time_words(volume->flush_failed_ns, time),
 		     volume->opens ? "every session has closed it" : "a session has opened and closed it");
+	}
+}
+
+static void find_deleted(const struct tgt_view *view, struct tgt_health *health)
+{
+	for (unsigned int i = 0; i < view->volume_count; i++) {
+		const struct tgt_view_volume *volume = &view->volumes[i];
+		struct tgt_problem *problem;
+
+		if (!volume->deleted)
+			continue;
+		problem = problem_add(health, TGT_PROBLEM_VOLUME_DELETED, "volume", volume->name);
+		what(problem, "volume %s: its file was deleted or replaced: its data is lost when rblkd stops", volume->name);
+		if (problem)
+			snprintf(problem->reason, sizeof(problem->reason), " (%s)", volume->path ? volume->path : "");
 	}
 }
 
@@ -293,6 +309,7 @@ int tgt_health_take(const struct tgt_view *view, const struct tgt_busy *busy,
 		return -ENOMEM;
 	find_silent(view, health);
 	find_flushes(view, health);
+	find_deleted(view, health);
 	find_missing(view, TGT_UNSERVED_VOLUME, health);
 	find_failures(view, TGT_PROBLEM_DISK_FULL, health);
 	find_failures(view, TGT_PROBLEM_VOLUME_FAILING, health);

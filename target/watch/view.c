@@ -176,6 +176,7 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 	entry->block_bytes = volume->block_bytes;
 	entry->read_only = volume->config.read_only || volume->store->info.read_only;
 	entry->buffered = volume->store->info.buffered;
+	entry->deleted = ops->is_deleted && ops->is_deleted(volume->store);
 	entry->flush_failed_ns = atomic_load(&volume->trouble.lost_ns);
 	for (unsigned int kind = 0; kind < TGT_IO_KINDS; kind++)
 		entry->failures[kind] = atomic_load(&volume->trouble.errors[kind]);

@@ -97,6 +97,13 @@ truncate -s 1M "$scratch/gone.img"
 mended() { says 3 '^1 problem: rblk\+tcp'; }
 wait_for "the volume" mended
 problem volume_missing error 0 || fail "the volume is there"
+# It is served as ever without a name, and would be gone with the daemon.
+rm "$scratch/gone.img"
+deleted() { says 3 "^2 problems: volume logs: its file was deleted or replaced: its data is lost when rblkd stops \\($scratch/gone\.img\\); "; }
+wait_for "a deleted file" deleted
+problem volume_deleted error 1 || fail "a deleted file"
+healthz 503 'volume logs: its file was deleted' || fail "healthz"
+grep -qF "$scratch" "$scratch/body" && fail "paths are not for everyone"
 target_stop
 
 # -- a client that was killed -------------------------------------------------------------------------
