@@ -211,6 +211,7 @@ static void handle_publish(struct tgt_session *session, struct tgt_handle *handl
 	session->handles[RBLK_HANDLE_SLOT(handle->id)] = handle;
 	pthread_mutex_unlock(&session->lock);
 	session->handles_open++;
+	session->opened = true;
 }
 
 bool tgt_handle_vacate(struct tgt_session *session, uint32_t id)

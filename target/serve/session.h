@@ -111,6 +111,7 @@ struct tgt_session {
 	pthread_mutex_t lock;	     /* of handles, between the session and its remote sessions */
 	struct tgt_handle **handles; /* by RBLK_HANDLE_SLOT(); NULL: free */
 	uint32_t handle_slots, handles_open;
+	bool opened; /* it has had a handle */
 	struct tgt_events events;
 
 	struct tgt_totals totals; /* of queues that have ended */

@@ -174,13 +174,21 @@ static const char *session_how(const struct tgt_session *session, char how[HOW_B
 	return how;
 }
 
-/* "web1 logged out: wrote 128 MiB, read 256 MiB in 4 s (session 3, 192.0.2.10:48390)" */
+/*
+ * "web1 logged out: wrote 128 MiB, read 256 MiB in 4 s (session 3, 192.0.2.10:48390)"; who was refused, or only asked:
+ * "web1 logged out, and has opened no volume (session 3, 192.0.2.10:48390)"
+ */
 static const char *session_said(const struct tgt_session *session, const char *how, char said[SAID_BYTES])
 {
 	char written[UNITS_TEXT_BYTES], read[UNITS_TEXT_BYTES], age[TGT_TIME_BYTES];
+	const char *name = session->initiator[0] ? session->initiator : "(no name)";
 
-	snprintf(said, SAID_BYTES, "%s %s: wrote %s, read %s in %s (session %u, %s)",
-		 session->initiator[0] ? session->initiator : "(no name)", how,
+	if (!session->opened) {
+		snprintf(said, SAID_BYTES, "%s %s, and has opened no volume (session %u, %s)", name, how, session->number,
+			 session->peer);
+		return said;
+	}
+	snprintf(said, SAID_BYTES, "%s %s: wrote %s, read %s in %s (session %u, %s)", name, how,
 		 units_format_bytes(session->totals.bytes_written, written),
 		 units_format_bytes(session->totals.bytes_read, read),
 		 tgt_span_words(session->reactor->loop.now_ns - session->begun_ns, age), session->number, session->peer);

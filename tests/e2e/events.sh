@@ -37,6 +37,9 @@ ended() { events 'any(.event == "session_ended" and .initiator == "writer")'; }
 wait_for "the session's end" ended
 # A sentence for people; the log has what developers ask for.
 is 'any(.event == "session_ended" and .initiator == "writer" and (.message | test("^writer logged out: wrote 0 B, read [0-9]+ B in [0-9]+ s \\(session [0-9]+, 127\\.0\\.0\\.1:[0-9]+\\)$")))'
+expect 1 "$RBLK" info --name stranger "$target/none"
+strange() { events 'any(.event == "session_ended" and (.message | test("^stranger logged out, and has opened no volume \\(session [0-9]+, 127")))'; }
+wait_for "who has opened nothing" strange
 said() { grep -qE 'writer: logged out: [0-9]+ commands, [0-9.]+ [KMG]?i?B read, 0 B written, .* messages a command \(in .*\), [0-9.]+(us|ms|s) queued, [0-9.]+(us|ms|s) stored$' "$scratch/target.log"; }
 wait_for "the log's line, with units" said
 # The same in the journal, in words and as JSON.
