@@ -100,7 +100,7 @@ static int uring_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	return path->device ? tgt_path_size(path, bytes) : -EOPNOTSUPP;
 }
 
-/* What the kernel knows by now: a file server that does not answer is not waited for. */
+/* The kernel says what it knows by now: a file server that does not answer is not waited for. */
 static bool uring_is_deleted(struct tgt_store *store)
 {
 	const struct tgt_path *path = &to_uring(store)->path;

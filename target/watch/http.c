@@ -201,7 +201,7 @@ static void http_client_asked(struct tgt_http *http, struct MHD_Connection *conn
 	http_client_join(client, &http->answered, TGT_HTTP_ANSWER_S);
 }
 
-/* Of one network; *first: of these, the oldest. */
+/* How many there are of one network, or in all (NULL); *first is the oldest of these. */
 static unsigned int http_clients_count(struct http_clients *clients, const uint8_t *network, struct http_client **first)
 {
 	struct http_client *client;

@@ -9,7 +9,7 @@
 
 #include "target/watch/methods.h"
 
-/* Of all, and of one address, or one /64 of IPv6. For one more, the oldest ends whose request's head is not whole. */
+/* Connections in all, and of one address or /64 of IPv6. For one more, the oldest ends whose request has no whole head. */
 #define TGT_HTTP_CLIENTS_MAX 32u
 #define TGT_HTTP_CLIENTS_OF_ADDRESS 16u
 /* A connection is for one request, whose head comes within this time, */
