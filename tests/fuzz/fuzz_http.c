@@ -211,7 +211,7 @@ static void try_request(const uint8_t *data, size_t size)
 	close(fds[1]);
 	for (unsigned int i = 0; i < 8; i++)
 		tgt_http_step(http);
-	FUZZ_ASSERT(TAILQ_EMPTY(&http->clients) && !http->answer_bytes);
+	FUZZ_ASSERT(TAILQ_EMPTY(&http->asking) && TAILQ_EMPTY(&http->answered) && !http->answer_bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

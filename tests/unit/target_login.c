@@ -285,6 +285,7 @@ static enum rblk_reject_reason reason_of(const struct request *request)
 static void idle(struct tgt_session *session)
 {
 	session->queues_here = 0;
+	session->handles_open = 1; /* what it is kept for */
 	session->ending = false;
 }
 
