@@ -48,8 +48,7 @@ int ini_control_start(struct rblk_session *session, const struct rblk_wire_comma
 		return -ENOTCONN;
 	if (payload_bytes && queue->capsule_max < RBLK_CAPSULE_ALIGN)
 		return -EMSGSIZE;
-	/* One is left for KEEPALIVE, without which the connection would end. */
-	slot = queue->tags.taken_reserved < RBLK_RESERVED_TAGS - 1 ? ini_slot_take(queue, true) : NULL;
+	slot = ini_slot_take(queue, true);
 	if (!slot)
 		return -EAGAIN;
 	place = slot->tag - queue->tags.credits;

@@ -128,7 +128,9 @@ static int reserving_send(struct ini_reserving *reserving)
 
 	if (reserving->volume->gone)
 		return -ENODEV;
-	if (reserving->volume->late_ns)
+	/* It may last as long as storage: one tag is left for KEEPALIVE. */
+	if (reserving->volume->late_ns ||
+	    reserving->volume->session->queues[0].tags.taken_reserved >= RBLK_RESERVED_TAGS - 1)
 		return -EAGAIN;
 	if (reserving->number)
 		return ini_control_start(reserving->volume->session, &command, &reserving->payload,
