@@ -88,7 +88,8 @@ static void attached_read_paths(const char *root, struct attached *a)
 		snprintf(paths->list[paths->count++].host, sizeof(paths->list[0].host), "%s", line);
 	attached_file(root, a->device, "rblk/connections", connections, sizeof(connections));
 	for (line = strtok_r(connections, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		if (sscanf(line, "%*u live %95s %" SCNu64, at, &ms) != 2)
+		ms = 0; /* an older module does not tell it */
+		if (sscanf(line, "%*u live %95s %" SCNu64, at, &ms) < 1)
 			continue;
 		for (unsigned int i = 0; i < paths->count; i++) {
 			struct rblk_path_info *path = &paths->list[i];

@@ -475,13 +475,16 @@ static void listener_login(struct tgt_listener *listener, const struct fab_event
 
 static void listener_failed(struct tgt_listener *listener, const struct fab *fab, int status)
 {
+	/* Want of descriptors or memory, when a connection was to be taken. */
+	bool full = status == -EMFILE || status == -ENFILE || status == -ENOBUFS || status == -ENOMEM;
+
 	/* EKEYREJECTED is the fabric's word for a handshake: the peer does not have the secret of the name that it gives. */
-	if (status != -EMFILE)
+	if (!full)
 		tgt_reactor_call(listener->reactors[0],
 				 status == -EKEYREJECTED ? tgt_reactor_login_denied : tgt_reactor_login_malformed, NULL);
 	if (status == -EKEYREJECTED && listener->tls_failures)
 		atomic_fetch_add(listener->tls_failures, 1);
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = status == -EMFILE ? TGT_DAEMON_EVENT_FULL : TGT_DAEMON_EVENT_REFUSED,
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = full ? TGT_DAEMON_EVENT_FULL : TGT_DAEMON_EVENT_REFUSED,
 							  .error = -status},
 			 &listener->log_limit, TGT_LOG_WARNING, "listener: %s%s", fab_error(fab),
 			 status == -EMFILE ? " (" TGT_RAISE_DESCRIPTORS ")" : "");

@@ -61,8 +61,10 @@ static void volume_latch(struct tgt_volume *volume)
 
 	/* The epoch first: an OPEN after the latch is off again must see the new one. */
 	tgt_sync_new_epoch(volume);
+	/* The first one's time stays. */
 	if (trouble->file)
-		atomic_store(&trouble->file->lost_ns, now_ns);
+		atomic_compare_exchange_strong(&trouble->file->lost_ns, &none, now_ns);
+	none = 0;
 	if (atomic_compare_exchange_strong(&trouble->lost_ns, &none, now_ns))
 		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_WRITES_LOST,
 								  .volume = volume->config.name},

@@ -48,6 +48,9 @@ static int setup(void **state)
 	put_device("sda", "size", "8\n");
 	put_device("rblk10", "rblk/state", "live\n");
 	put_device("rblk10", "rblk/attachment", "aa\n");
+	/* Of a module that does not tell for how long. */
+	put_device("rblk10", "rblk/portals", "10.9.0.9:4430\n");
+	put_device("rblk10", "rblk/connections", "0 live 10.9.0.9:4430\n");
 	put_device("rblk2", "rblk/state", "recovering\n");
 	put_device("rblk2", "rblk/reason", "the target closed the connection\n");
 	put_device("rblk2", "rblk/target", "10.9.0.1:4430\n");
@@ -104,7 +107,9 @@ static void devices_are_found_in_order(void **state)
 	assert_string_equal(list[0].paths.list[1].host, "[fe80::2]:4430");
 	assert_int_equal(list[0].paths.list[1].connections, 2);
 	assert_int_equal(list[0].paths.list[1].connected_ms, 83999);
-	assert_int_equal(list[1].paths.count, 0);
+	assert_int_equal(list[1].paths.count, 1);
+	assert_int_equal(list[1].paths.list[0].connections, 1);
+	assert_int_equal(list[1].paths.list[0].connected_ms, 0);
 	assert_string_equal(list[1].key, "");
 	assert_false(list[1].digest);
 	free(list);
