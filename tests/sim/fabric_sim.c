@@ -262,6 +262,11 @@ uint32_t sim_session_of(const struct sim_actor *actor)
 	return 0;
 }
 
+void sim_session_renew(struct sim_fab *fab)
+{
+	fab->serial = ++fabric.serial;
+}
+
 /* -- completions --------------------------------------------------------------------------- */
 
 void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned int frees,

@@ -227,6 +227,8 @@ void sim_qp_number_free(uint32_t number);
 bool sim_refuses(const struct sim_fab *fab);
 /* The number of the fabric that the actor has open, the first of them: for an initiator, of its session. */
 uint32_t sim_session_of(const struct sim_actor *actor);
+/* Another session of it begins on the same fabric. */
+void sim_session_renew(struct sim_fab *fab);
 
 /* A machine's ways out and in: cut, messages are lost. Both, or one of them. */
 #define SIM_LINK_OUT 1u

@@ -131,6 +131,7 @@ static void module_detach(struct sim_module *module, bool force)
 	if (module->under_way || sim_guard_lent(&module->guard))
 		sim_fail("%s: %u requests were never completed", module->actor.name,
 			 module->under_way);
+	sim_rdma_renew();
 	sim_trace(module->actor.name, "all is detached");
 }
 

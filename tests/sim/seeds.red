@@ -30,3 +30,4 @@
 8200017258	# a world without faults loses no power
 8300030247	# a FLUSH after the last program has closed a disk that was detached
 7300038212	# a write that a reservation cut short is answered ABORTED
+7400021615	# a session of the module whose last one's network a program kept

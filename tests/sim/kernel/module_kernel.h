@@ -35,6 +35,8 @@ void sim_rdma_stop(void);
 void sim_rdma_interrupt(void);
 /* The number of its session, as the model knows it. */
 uint32_t sim_rdma_session(void);
+/* All disks are detached: the next has a session of its own, though a program may keep the last one's network. */
+void sim_rdma_renew(void);
 
 /* Of a million answers to block commands: how many are kept back (fail_io_timeout). */
 extern uint32_t sim_blk_fake_timeouts;

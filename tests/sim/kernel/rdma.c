@@ -91,6 +91,12 @@ uint32_t sim_rdma_session(void)
 	return net.fab ? ((const struct sim_fab *)net.fab)->serial : 0;
 }
 
+void sim_rdma_renew(void)
+{
+	if (net.fab)
+		sim_session_renew((struct sim_fab *)net.fab);
+}
+
 struct fab *sim_rdma_fab(void)
 {
 	return net.fab;
