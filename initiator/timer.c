@@ -131,7 +131,8 @@ static void check_commands(struct ini_queue *queue)
 /* The target is told that its event was seen, so that the next may come (V9). */
 static bool event_untold(const struct rblk_session *session)
 {
-	return session->ready && session->queues[0].state == INI_QUEUE_LIVE &&
+	/* Commands that wait for the queue go first. */
+	return session->ready && session->queues[0].state == INI_QUEUE_LIVE && !session->queues[0].pending_count &&
 	       session->events.seen != session->events.confirmed;
 }
 
@@ -152,7 +153,7 @@ void ini_timer_run(struct rblk_session *session)
 	core_session_tick(&session->core, session->now_ns);
 	/* All reserved tags are in use, so there are outstanding commands, and the next turn
 	 * tries again. */
-	if (event_untold(session) && !session->queues[0].pending_count)
+	if (event_untold(session))
 		ini_control_keepalive(&session->queues[0]);
 	ini_reopen_run(session);
 	ini_fence_run(session);
@@ -191,8 +192,10 @@ int ini_timer_next_ms(const struct rblk_session *session)
 
 	if (session->ended)
 		return -1;
-	if (event_untold(session) || ini_control_due(session))
+	if (ini_control_due(session))
 		due_ns = now_ns;
+	if (event_untold(session))
+		due_ns = earlier(due_ns, session->looks.timers_ns + TIMER_PERIOD_NS);
 	due_ns = earlier(due_ns, core_session_next_ns(&session->core));
 	if (session->logout_ns && !core_session_over(&session->core))
 		due_ns = earlier(due_ns, session->logout_ns);

@@ -31,3 +31,4 @@
 8300030247	# a FLUSH after the last program has closed a disk that was detached
 7300038212	# a write that a reservation cut short is answered ABORTED
 7400021615	# a session of the module whose last one's network a program kept
+8400033633	# librblk: an event to be confirmed, and commands before it that cannot be sent: its wait was no wait
