@@ -448,7 +448,7 @@ static void raw_close(struct sim_raw_initiator *raw, bool silently)
 			sim_fiber_wait_fd(fab_fd(raw->fab), TURN_NS);
 	} while (left);
 	sim_raw_abandon(raw);
-	sim_reserve_abandon(raw);
+	sim_reserve_abandon(raw, raw->session);
 	fab_mr_deregister(raw->guard_mr);
 	fab_mr_deregister(raw->memory_mr);
 	fab_close(raw->fab);

@@ -242,8 +242,9 @@ bool sim_compare_is_unknown(const struct sim_raw_request *request);
 
 /* Begin, send and send again. */
 void sim_raw_reserve(struct sim_raw_initiator *raw);
-/* The process is killed. */
-void sim_reserve_abandon(struct sim_raw_initiator *raw);
+/* Nobody hears of the RESERVE under way. It may still be done while the target has connections of
+ * `session`, unless that is 0. */
+void sim_reserve_abandon(struct sim_raw_initiator *raw, uint32_t session);
 /* A block command is sent, and was answered: as the reservation has it? */
 void sim_reserve_begins(struct sim_raw_request *request);
 void sim_reserve_judge(const struct sim_raw_request *request, uint16_t status);

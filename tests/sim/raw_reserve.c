@@ -62,12 +62,12 @@ static void on_done(struct sim_order *order, bool answered)
 				      status);
 }
 
-void sim_reserve_abandon(struct sim_raw_initiator *raw)
+void sim_reserve_abandon(struct sim_raw_initiator *raw, uint32_t session)
 {
 	struct sim_reserve *reserve = &raw->reserve;
 
 	if (reserve->state != SIM_RAW_REQUEST_FREE && !is_report(reserve))
-		sim_reserver_lost(&raw->reserver, &reserve->asked, 0);
+		sim_reserver_lost(&raw->reserver, &reserve->asked, session);
 	reserve->state = SIM_RAW_REQUEST_FREE;
 }
 
@@ -173,10 +173,10 @@ void sim_raw_reserve(struct sim_raw_initiator *raw)
 	reserver->volume = raw->volume;
 	reserver->calm = raw->calm;
 	reserver->persists = raw->volume_flags & RBLK_VOLUME_RESERVATIONS_PERSIST;
-	/* Its epoch is over: nobody can tell what became of it. */
+	/* Its epoch is over: nobody can tell what became of it, and nothing more will. */
 	if ((reserve->state == SIM_RAW_REQUEST_LOST || reserve->state == SIM_RAW_REQUEST_READY) &&
 	    reserve->lost_once && reserve->epoch != raw->epoch)
-		sim_reserve_abandon(raw);
+		sim_reserve_abandon(raw, 0);
 	if (reserve->state == SIM_RAW_REQUEST_FREE && raw->named &&
 	    sim_reserver_wants(reserver))
 		reserve_begin(raw);

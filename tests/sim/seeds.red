@@ -32,3 +32,4 @@
 7300038212	# a write that a reservation cut short is answered ABORTED
 7400021615	# a session of the module whose last one's network a program kept
 8400033633	# librblk: an event to be confirmed, and commands before it that cannot be sent: its wait was no wait
+7500024612	# a RESERVE of a killed raw initiator was done after a report had told all
