@@ -33,3 +33,4 @@
 7400021615	# a session of the module whose last one's network a program kept
 8400033633	# librblk: an event to be confirmed, and commands before it that cannot be sent: its wait was no wait
 7500024612	# a RESERVE of a killed raw initiator was done after a report had told all
+7500031903	# a FENCE of all volumes is one of those, too, that have no disk just then

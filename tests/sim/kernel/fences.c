@@ -13,8 +13,9 @@
 
 /* FENCEs of volumes, or of all of them, that were answered with success, the last ones. */
 #define FENCES 64u
-static struct {
+static struct fenced {
 	struct sim_disk_lost lost;
+	bool whole; /* of all volumes, also of those that have no disk now */
 	u8 uuid[16];
 } fences[FENCES];
 static unsigned int fence_count;
@@ -38,10 +39,14 @@ void sim_seen_fence_answered(const struct rblk_command *command)
 	if (command->status != RBLK_OK)
 		return;
 	memcpy(lost.session_id, session->session_id, sizeof(lost.session_id));
+	if (!volume) {
+		fences[fence_count++ % FENCES] = (struct fenced){ .lost = lost, .whole = true };
+		return;
+	}
 	list_for_each_entry(disk, &session->disks, peer) {
-		if ((volume && disk->handle != volume) || disk->epoch != epoch)
+		if (disk->handle != volume || disk->epoch != epoch)
 			continue;
-		fences[fence_count % FENCES].lost = lost;
+		fences[fence_count % FENCES] = (struct fenced){ .lost = lost };
 		memcpy(fences[fence_count++ % FENCES].uuid, disk->uuid, sizeof(disk->uuid));
 	}
 }
@@ -50,7 +55,8 @@ bool sim_volume_is_fenced(const struct rblk_disk *disk, const struct sim_disk_lo
 {
 	for (unsigned int i = 0; i < FENCES; i++)
 		if (fences[i].lost.queue == lost->queue && fences[i].lost.incarnation >= lost->incarnation &&
-		    fences[i].lost.epoch == lost->epoch && !memcmp(fences[i].uuid, disk->uuid, sizeof(disk->uuid)) &&
+		    fences[i].lost.epoch == lost->epoch &&
+		    (fences[i].whole || !memcmp(fences[i].uuid, disk->uuid, sizeof(disk->uuid))) &&
 		    !memcmp(fences[i].lost.session_id, lost->session_id, sizeof(lost->session_id)))
 			return true;
 	return false;
