@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * /dev/ublk-control: one ublk device from its making to its end. Every call sends one command by an io_uring of its own
+ * and waits for the answer; 0 or negative errno. One thread at a time. Called by disk.c, and by the command's verbs.
+ */
+#ifndef RBLK_UBLK_CONTROL_H
+#define RBLK_UBLK_CONTROL_H
+
+#include <liburing.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "initiator/ublk/kernel.h"
+
+/* The caller's memory, between open and close. */
+struct ublk_control {
+	struct io_uring ring;
+	int fd;
+};
+
+/* -ENOENT: this kernel has no ublk, or its module is not loaded; -EOPNOTSUPP: it is older than 6.5. */
+int ublk_control_open(struct ublk_control *control);
+void ublk_control_close(struct ublk_control *control);
+
+/*
+ * A device of this shape; info->dev_id is its number, and the kernel may have fewer queues than were asked for.
+ * Then its node /dev/ublkcN exists.
+ */
+int ublk_control_add(struct ublk_control *control, struct ublksrv_ctrl_dev_info *info);
+/* The device of this number; -ENODEV: there is none. */
+int ublk_control_info(struct ublk_control *control, uint32_t id, struct ublksrv_ctrl_dev_info *info);
+int ublk_control_set_parameters(struct ublk_control *control, uint32_t id, struct ublk_params *parameters);
+/* /dev/ublkbN exists then. The kernel reads its partitions meanwhile: its queues have to be served already. */
+int ublk_control_start(struct ublk_control *control, uint32_t id, pid_t server);
+/* /dev/ublkbN goes, when all of its I/O has ended; dirty data is written before. Its queues' commands end. */
+int ublk_control_stop(struct ublk_control *control, uint32_t id);
+/* The device goes as soon as nobody has it open any more, whom this does not wait for. */
+int ublk_control_delete(struct ublk_control *control, uint32_t id);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Owns the files of a server's record: see record.h. N is a JSON object, N.lock is empty. */
+#include "initiator/ublk/record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void record_path(const char *root, uint32_t id, const char *end, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s" UBLK_RECORD_FOLDER "/%u%s", root, id, end);
+}
+
+/* 0 or -errno */
+static int record_make_folder(const char *root)
+{
+	char path[PATH_MAX];
+
+	/* Each part of it but the root. */
+	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER, root);
+	for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+		*slash = '\0';
+		if (mkdir(path, 0755) && errno != EEXIST)
+			return -errno;
+		*slash = '/';
+	}
+	return mkdir(path, 0755) && errno != EEXIST ? -errno : 0;
+}
+
+int ublk_record_lock(const char *root, uint32_t id)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char path[PATH_MAX];
+	int fd, err = record_make_folder(root);
+
+	if (err)
+		return err;
+	record_path(root, id, ".lock", path);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	if (!fcntl(fd, F_OFD_SETLK, &lock))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* A server is not taken for dead because its lock cannot be read. */
+static bool record_locked(const char *root, uint32_t id)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	char path[PATH_MAX];
+	bool locked;
+	int fd;
+
+	record_path(root, id, ".lock", path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno != ENOENT;
+	locked = fcntl(fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+	close(fd);
+	return locked;
+}
+
+int ublk_record_write(const char *root, const struct ublk_record *r)
+{
+	char path[PATH_MAX], fresh[PATH_MAX];
+	json_t *object;
+	int err = 0;
+
+	object = json_pack("{s:I s:I s:s s:s s:s s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b}", "server",
+			   (json_int_t)r->server, "attachment", (json_int_t)r->attachment, "uri", r->uri, "volume", r->volume, "peer",
+			   r->peer, "key", r->key, "state", r->state, "words", r->words, "bytes", (json_int_t)r->bytes,
+			   "block_bytes", (json_int_t)r->block_bytes, "queues", (json_int_t)r->queues, "credits",
+			   (json_int_t)r->credits, "connect_ms", (json_int_t)r->connect_ms, "command_ms",
+			   (json_int_t)r->command_ms, "give_up_ms", (json_int_t)r->give_up_ms, "read_only",
+			   (int)r->read_only, "digest", (int)r->digest, "writes_lost", (int)r->writes_lost);
+	if (!object)
+		return -EINVAL; /* a text that is not UTF-8 */
+	record_path(root, r->id, ".new", fresh);
+	record_path(root, r->id, "", path);
+	if (json_dump_file(object, fresh, JSON_COMPACT) || rename(fresh, path))
+		err = errno ? -errno : -EIO;
+	json_decref(object);
+	return err;
+}
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+static void read_text(const json_t *object, const char *key, char *text, size_t bytes)
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	snprintf(text, bytes, "%s", value ? value : "");
+}
+
+static uint64_t read_number(const json_t *object, const char *key)
+{
+	json_int_t value = json_integer_value(json_object_get(object, key));
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+int ublk_record_read(const char *root, uint32_t id, struct ublk_record *r)
+{
+	char path[PATH_MAX];
+	json_t *object;
+
+	*r = (struct ublk_record){ .id = id };
+	record_path(root, id, "", path);
+	object = json_load_file(path, 0, NULL);
+	r->server = (pid_t)read_number(object, "server");
+	if (r->server <= 0) {
+		json_decref(object);
+		return -ENODEV;
+	}
+	r->attachment = (uint64_t)json_integer_value(json_object_get(object, "attachment"));
+	read_text(object, "uri", r->uri, sizeof(r->uri));
+	read_text(object, "volume", r->volume, sizeof(r->volume));
+	read_text(object, "peer", r->peer, sizeof(r->peer));
+	read_text(object, "key", r->key, sizeof(r->key));
+	read_text(object, "state", r->state, sizeof(r->state));
+	read_text(object, "words", r->words, sizeof(r->words));
+	r->bytes = read_number(object, "bytes");
+	r->block_bytes = read_number(object, "block_bytes");
+	r->queues = read_number(object, "queues");
+	r->credits = read_number(object, "credits");
+	r->connect_ms = read_number(object, "connect_ms");
+	r->command_ms = read_number(object, "command_ms");
+	r->give_up_ms = read_number(object, "give_up_ms");
+	r->read_only = json_is_true(json_object_get(object, "read_only"));
+	r->digest = json_is_true(json_object_get(object, "digest"));
+	r->writes_lost = json_is_true(json_object_get(object, "writes_lost"));
+	json_decref(object);
+	r->alive = record_locked(root, id);
+	return 0;
+}
+
+void ublk_record_remove(const char *root, uint32_t id)
+{
+	char path[PATH_MAX];
+
+	record_path(root, id, "", path);
+	unlink(path);
+	record_path(root, id, ".lock", path);
+	unlink(path);
+}
+
+static int list_compare(const void *a, const void *b)
+{
+	const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+int ublk_record_list(const char *root, uint32_t **ids)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	int count = 0;
+	DIR *dir;
+
+	*ids = NULL;
+	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER, root);
+	dir = opendir(path);
+	if (!dir)
+		return errno == ENOENT ? 0 : -errno;
+	*ids = calloc(UBLK_RECORDS_MAX, sizeof(**ids));
+	while (*ids && count < UBLK_RECORDS_MAX && (entry = readdir(dir))) {
+		size_t length = strlen(entry->d_name);
+
+		if (length <= 6 && strspn(entry->d_name, "0123456789") == length)
+			(*ids)[count++] = (uint32_t)strtoul(entry->d_name, NULL, 10);
+	}
+	closedir(dir);
+	if (!*ids)
+		return -ENOMEM;
+	qsort(*ids, (size_t)count, sizeof(**ids), list_compare);
+	return count;
+}

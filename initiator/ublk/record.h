@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A server tells of its disk in a file below /run/rblk/ublk: for `rblk list --attached` and `rblk detach`. It has a
+ * lock beside it as long as it lives; a record without a lock is what a killed server has left. Readers trust nothing in it.
+ * Called by disk.c, and by the command's verbs.
+ */
+#ifndef RBLK_UBLK_RECORD_H
+#define RBLK_UBLK_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "initiator/rblk.h"
+
+#define UBLK_RECORD_FOLDER "/run/rblk/ublk"
+#define UBLK_RECORDS_MAX 4096 /* more disks than a kernel has */
+
+struct ublk_record {
+	uint32_t id; /* N of /dev/ublkbN */
+	pid_t server;
+	bool alive; /* read only: it holds the lock */
+	uint64_t attachment; /* unique to this attach until the next reboot; the kernel's device has it, too */
+	char uri[RBLK_URI_BYTES], volume[64], peer[288], key[192];
+	char state[16], words[RBLK_ERROR_BYTES];
+	uint64_t bytes, block_bytes, queues, credits;
+	uint64_t connect_ms, command_ms, give_up_ms;
+	bool read_only, digest, writes_lost;
+};
+
+/* The number is this process's from now on. A descriptor, to be held until the end; or -errno. */
+int ublk_record_lock(const char *root, uint32_t id);
+/* In the place of the last one: readers see either. 0 or -errno. */
+int ublk_record_write(const char *root, const struct ublk_record *record);
+int ublk_record_read(const char *root, uint32_t id, struct ublk_record *record);
+void ublk_record_remove(const char *root, uint32_t id);
+/* The numbers of all records, in their order. A count with *ids to be freed, or -errno. */
+int ublk_record_list(const char *root, uint32_t **ids);
+
+#endif
