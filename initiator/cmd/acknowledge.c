@@ -23,8 +23,11 @@ static const struct cmd_option options[] = {
 
 static int acknowledge_one(const struct attached *attached)
 {
-	int lost = attached_acknowledge("", attached);
+	int lost;
 
+	if (attached->server)
+		return cmd_error("/dev/%s: its losses cannot be acknowledged: detach it, then attach it again", attached->device);
+	lost = attached_acknowledge("", attached);
 	if (lost == -EACCES || lost == -EPERM)
 		return cmd_error("/dev/%s: only root can acknowledge that writes may be lost",
 				 attached->device);

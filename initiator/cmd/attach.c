@@ -13,7 +13,7 @@
 static struct attach_values {
 	struct attach_options options;
 	const char *tab, *discover;
-	bool all, json;
+	bool all, ublk, json;
 } values = { .options = ATTACH_OPTIONS_DEFAULTS, .tab = ATTACH_TAB };
 
 static const struct cmd_option options[] = {
@@ -23,6 +23,8 @@ static const struct cmd_option options[] = {
 	  "find the target of this name on the network; the operand is its volume" },
 	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
 	  "read this table instead of " ATTACH_TAB },
+	{ "ublk", 0, CMD_OPTION_FLAG, offsetof(struct attach_values, ublk), 0, 0, NULL,
+	  "by ublk, without the kernel module: a disk /dev/ublkbN, over RDMA or TCP" },
 	ATTACH_OPTIONS(struct attach_values, options),
 	CMD_OPTION_JSON(struct attach_values),
 	CMD_OPTION_HELP,
@@ -37,9 +39,10 @@ struct attach_done {
 };
 
 static void attach_one(struct attach_done *done, const char *name, const char *uri,
-		       const struct attach_options *how)
+		       const struct attach_options *how, enum attach_way way)
 {
 	struct attached *more;
+	int err;
 
 	more = realloc(done->list, ((size_t)done->count + 1) * sizeof(*more));
 	if (!more) {
@@ -48,7 +51,11 @@ static void attach_one(struct attach_done *done, const char *name, const char *u
 		return;
 	}
 	done->list = more;
-	if (attach_run(name, uri, how, &more[done->count]))
+	if (way == ATTACH_BY_UBLK)
+		err = attach_ublk_run(uri, how, &more[done->count]);
+	else
+		err = attach_run(name, uri, how, &more[done->count]);
+	if (err)
 		done->failed = true;
 	else
 		done->count++;
@@ -60,7 +67,7 @@ static void attach_entry_run(struct attach_done *done, const struct attach_entry
 		cmd_error("%s:%u: %s", values.tab, entry->line, entry->error);
 		done->failed = true;
 	} else {
-		attach_one(done, entry->name, entry->uri, &entry->options);
+		attach_one(done, entry->name, entry->uri, &entry->options, ATTACH_BY_MODULE);
 	}
 }
 
@@ -108,15 +115,26 @@ static bool attach_options_given(void)
 	       o->tos || o->ack_timeout || o->source || o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest;
 }
 
-static int attach_uri_check(const char *text)
+/* The way of a volume's URI; or -1 after an error message: it is wrong, or is not for the module. */
+static int attach_uri_way(const char *text)
 {
+	enum attach_way way = ATTACH_BY_UBLK;
 	char reason[ATTACH_REASON_BYTES];
+	const char *why = NULL;
 	struct ini_uri uri;
-	int err = attach_uri_parse(text, &uri, reason);
+	int err = attach_uri_read(text, &uri, reason);
 
-	if (err)
+	if (!err && !values.ublk)
+		way = attach_way_here(&uri, &why);
+	if (!err && way == ATTACH_BY_MODULE)
+		err = attach_uri_parse(text, &uri, reason);
+	if (err) {
 		cmd_error("%s", reason);
-	return err;
+		return -1;
+	}
+	if (why)
+		fprintf(stderr, "rblk: %s: %s\n", text, why);
+	return (int)way;
 }
 
 /* Devices to standard output, one on a line. */
@@ -149,7 +167,7 @@ static int attach_discover(char **operands, int count)
 static int attach_verb_run(char **operands, int count)
 {
 	struct attach_done done = { 0 };
-	int status;
+	int status, way = ATTACH_BY_MODULE;
 
 	if (values.discover && attach_discover(operands, count) != CMD_OK)
 		return CMD_USAGE;
@@ -157,17 +175,21 @@ static int attach_verb_run(char **operands, int count)
 		cmd_error("usage: rblk attach [OPTION]... VOLUME|NAME, or rblk attach --all");
 		return CMD_USAGE;
 	}
-	if ((values.all || !strstr(operands[0], "://")) && attach_options_given()) {
+	if ((values.all || !strstr(operands[0], "://")) && (values.ublk || attach_options_given())) {
 		cmd_error("attach: the options of a volume in %s are set in that file", values.tab);
 		return CMD_USAGE;
 	}
-	if (count && strstr(operands[0], "://") &&
-	    (cmd_options_not("with a target", "tab") || attach_uri_check(operands[0])))
-		return CMD_USAGE;
+	if (count && strstr(operands[0], "://")) {
+		if (cmd_options_not("with a target", "tab"))
+			return CMD_USAGE;
+		way = attach_uri_way(operands[0]);
+		if (way < 0)
+			return CMD_USAGE;
+	}
 	if (values.all)
 		attach_from_tab(&done, NULL);
 	else if (strstr(operands[0], "://"))
-		attach_one(&done, "", operands[0], &values.options);
+		attach_one(&done, "", operands[0], &values.options, (enum attach_way)way);
 	else
 		attach_from_tab(&done, operands[0]);
 	/* Print nothing of one that failed; of several, print those that succeeded. */
@@ -179,7 +201,7 @@ static int attach_verb_run(char **operands, int count)
 const struct cmd_verb cmd_verb_attach = {
 	.name = "attach",
 	.operands = "VOLUME|NAME",
-	.summary = "make a volume a disk of this machine (kernel module)",
+	.summary = "make a volume a disk of this machine (kernel module, or ublk)",
 	.options = options,
 	.values = &values,
 	.operands_least = 0,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Volumes as this machine's disks: rblk attach, rblk detach, rblk list --attached. The kernel
- * module does the work; it gets lines through its control device, and shows its state in sysfs.
+ * module does the work; it gets lines through its control device, and shows its state in sysfs. Or a server
+ * of ublk does (initiator/ublk), which keeps a record.
  *
  *	attach.c              rblk attach
- *	attach_run.c          one attach from beginning to end
+ *	attach_run.c          one attach to the module from beginning to end
+ *	attach_ublk.c         which way a disk is attached; one attach by ublk, and its detach
  *	attach_line.c         the line that the module reads: pure
  *	attach_tab.c          rblktab(5)
  *	attach_control.c      the control device, secrets for the module
@@ -93,7 +95,9 @@ struct attach_options {
 
 /* A name, or the whole path of a file. */
 bool attach_key_valid(const char *name);
-/* A URI that can be attached. 0, or -EINVAL with `reason` (ATTACH_REASON_BYTES), URI first. */
+/* A URI of a volume. 0, or -EINVAL with `reason` (ATTACH_REASON_BYTES), URI first. */
+int attach_uri_read(const char *text, struct ini_uri *uri, char *reason);
+/* The same, of one that the module can attach. */
 int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason);
 /*
  * The line, without its line feed. address is numeric; for a URI with several hosts, one of each,
@@ -134,10 +138,12 @@ bool attach_name_valid(const char *name);
 
 #define ATTACHED_COUNTERS_MAX 32
 
-/* One attached volume, as sysfs tells it. Texts are empty where there is none. */
+/* One attached volume, as sysfs or its server tells it. Texts are empty where there is none. */
 struct attached {
-	char device[16]; /* "rblk0" */
+	char device[16]; /* "rblk0", "ublkb0" */
 	unsigned int index;
+	uint64_t server; /* process of the server of ublk; 0: the module has it */
+	bool left;       /* that server has ended without a detach */
 	char name[ATTACH_NAME_BYTES];
 	char uri[RBLK_URI_BYTES];
 	char target[80], volume[RBLK_NAME_BYTES];
@@ -160,7 +166,7 @@ struct attached {
 	struct cmd_paths paths; /* the module has one reason for all of them */
 };
 
-/* 0, or -ENODEV: not there, or not the module's. */
+/* 0, or -ENODEV: not there, or not ours. */
 int attached_read(const char *root, const char *device, struct attached *attached);
 /* All that is attached, in the order of devices. A count with *list to be freed, or -errno. */
 int attached_list(const char *root, struct attached **list);
@@ -209,8 +215,29 @@ int attach_key_prepare(int control, const char *name);
 int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
 		 char *device, size_t bytes);
 
+/* udev or devtmpfs makes the node of this very device: wait for it, at most 10 s. */
+bool attach_node_wait(const char *device);
 /* name "": without. 0 with *attached, or -1 after an error message. */
 int attach_run(const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached);
+
+/* -- attach_ublk.c ----------------------------------------------------------------------------- */
+
+enum attach_way { ATTACH_BY_MODULE, ATTACH_BY_UBLK };
+/*
+ * Pure. rdma: all hosts are reached over RDMA; module, ublk: this machine has it. *why: to be said; NULL: nothing is
+ * to be explained, or the module has to say what is wrong.
+ */
+enum attach_way attach_way_choose(bool rdma, bool module, bool ublk, const char **why);
+/* The same for this machine: loads what is missing, if it can be. */
+enum attach_way attach_way_here(const struct ini_uri *uri, const char **why);
+
+struct ublk_disk_options;
+/* Pure. 0, or -EINVAL with `reason`: ublk has no such option. */
+int attach_ublk_options(const char *uri, const struct attach_options *options, struct ublk_disk_options *own, char *reason);
+/* 0 with *attached, or -1 after an error message. */
+int attach_ublk_run(const char *uri, const struct attach_options *options, struct attached *attached);
+/* As attach_control_send() of a line that detaches. -EBUSY: somebody uses it; force: it ends under them. */
+int attach_ublk_detach(const struct attached *attached, bool force, char *answer);
 
 #endif

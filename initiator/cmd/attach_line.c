@@ -48,7 +48,7 @@ static int line_discover(const char *text, struct ini_uri *uri, char *reason)
 	return discover_uri_parse(text, host->name, uri->volume, reason);
 }
 
-int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
+int attach_uri_read(const char *text, struct ini_uri *uri, char *reason)
 {
 	char error[RBLK_ERROR_BYTES];
 
@@ -59,19 +59,26 @@ int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
 		snprintf(reason, ATTACH_REASON_BYTES, "%s", error);
 		return -EINVAL;
 	}
+	if (!uri->volume[0]) {
+		snprintf(reason, ATTACH_REASON_BYTES,
+			 "%.80s: the volume is missing, as in %.80s/NAME", text, text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int attach_uri_parse(const char *text, struct ini_uri *uri, char *reason)
+{
+	if (attach_uri_read(text, uri, reason))
+		return -EINVAL;
 	for (u16 i = 0; i < uri->host_count; i++) {
 		if (uri->hosts[i].kind == FAB_VERBS)
 			continue;
 		snprintf(reason, ATTACH_REASON_BYTES,
 			 "%.80s: the kernel module supports only RDMA (rblk://)%s%.80s; for a disk "
-			 "over TCP see nbdkit-rblk-plugin(1)",
+			 "over TCP see rblk-ublk(7), nbdkit-rblk-plugin(1)",
 			 text, uri->host_count > 1 ? ", not host " : "",
 			 uri->host_count > 1 ? uri->hosts[i].name : "");
-		return -EINVAL;
-	}
-	if (!uri->volume[0]) {
-		snprintf(reason, ATTACH_REASON_BYTES,
-			 "%.80s: the volume is missing, as in %.80s/NAME", text, text);
 		return -EINVAL;
 	}
 	return 0;

@@ -210,7 +210,7 @@ static bool run_node_there(const char *device)
 	       minor(st.st_rdev) == low;
 }
 
-static bool run_node_wait(const char *device)
+bool attach_node_wait(const char *device)
 {
 	const struct timespec pause = { .tv_nsec = RUN_POLL_MS * 1000000L };
 
@@ -269,7 +269,7 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 	close(control);
 	if (err)
 		return -1;
-	if (!run_node_wait(device) || attached_read("", device, attached)) {
+	if (!attach_node_wait(device) || attached_read("", device, attached)) {
 		cmd_error("%s%s/dev/%s: attached, but the device does not appear", name, name[0] ? ": " : "", device);
 		return -1;
 	}

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "initiator/ublk/record.h"
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
@@ -105,12 +106,12 @@ static void attached_read_paths(const char *root, struct attached *a)
 }
 
 /* "rblk0"; not "rblk", "rblk-control", "rblk0p1". */
-static bool attached_index(const char *device, unsigned int *index)
+static bool attached_index(const char *device, const char *prefix, unsigned int *index)
 {
-	const char *digits = device + 4;
+	const char *digits = device + strlen(prefix);
 	size_t length;
 
-	if (strncmp(device, "rblk", 4))
+	if (strncmp(device, prefix, strlen(prefix)))
 		return false;
 	length = strlen(digits);
 	if (!length || length > 6 || strspn(digits, "0123456789") != length)
@@ -119,10 +120,49 @@ static bool attached_index(const char *device, unsigned int *index)
 	return true;
 }
 
+/*
+ * A disk of ublk, as its server tells; its size is in the record, because the kernel removes the disk of a server that has
+ * ended.
+ */
+static int attached_read_record(const char *root, uint32_t id, struct attached *a)
+{
+	struct ublk_record r;
+
+	if (ublk_record_read(root, id, &r))
+		return -ENODEV;
+	*a = (struct attached){ .index = id, .server = (uint64_t)r.server, .left = !r.alive };
+	snprintf(a->device, sizeof(a->device), "ublkb%u", id);
+	snprintf(a->state, sizeof(a->state), "%s", r.alive ? r.state : "failed");
+	if (r.alive)
+		snprintf(a->reason, sizeof(a->reason), "%.*s", (int)sizeof(a->reason) - 1, r.words);
+	else
+		snprintf(a->reason, sizeof(a->reason),
+			 "its server, process %d, has ended: the kernel has failed its I/O and removed the disk; detach it, then attach it again",
+			 (int)r.server);
+	snprintf(a->target, sizeof(a->target), "%.*s", (int)sizeof(a->target) - 1, r.peer);
+	snprintf(a->volume, sizeof(a->volume), "%.*s", (int)sizeof(a->volume) - 1, r.volume);
+	snprintf(a->uri, sizeof(a->uri), "%s", r.uri);
+	snprintf(a->key, sizeof(a->key), "%s", r.key);
+	snprintf(a->attachment, sizeof(a->attachment), "%016" PRIx64, r.attachment);
+	a->bytes = r.bytes;
+	a->block_bytes = r.block_bytes;
+	a->queues = r.queues;
+	a->credits = r.credits;
+	a->connect_ms = r.connect_ms;
+	a->command_ms = r.command_ms;
+	a->give_up_ms = r.give_up_ms;
+	a->read_only = r.read_only;
+	a->digest = r.digest;
+	a->writes_lost = r.writes_lost;
+	return 0;
+}
+
 int attached_read(const char *root, const char *device, struct attached *a)
 {
 	*a = (struct attached){ 0 };
-	if (!attached_index(device, &a->index))
+	if (attached_index(device, "ublkb", &a->index))
+		return attached_read_record(root, a->index, a);
+	if (!attached_index(device, "rblk", &a->index))
 		return -ENODEV;
 	snprintf(a->device, sizeof(a->device), "%s", device);
 	if (!attached_file(root, device, "rblk/state", a->state, sizeof(a->state)))
@@ -161,35 +201,72 @@ static int attached_compare(const void *a, const void *b)
 {
 	const struct attached *left = a, *right = b;
 
+	if (!left->server != !right->server)
+		return left->server ? 1 : -1;
 	return left->index < right->index ? -1 : left->index > right->index;
 }
 
-int attached_list(const char *root, struct attached **list)
+/* The disk of this name, if it is one of ours. 0 or -ENOMEM. */
+static int attached_add(const char *root, const char *device, struct attached **all, int *count)
 {
-	struct attached *all = NULL, *more, one;
+	struct attached *more, one;
+
+	if (attached_read(root, device, &one))
+		return 0;
+	more = realloc(*all, ((size_t)*count + 1) * sizeof(**all));
+	if (!more)
+		return -ENOMEM;
+	*all = more;
+	more[(*count)++] = one;
+	return 0;
+}
+
+/* The module's disks. 0 or -errno. */
+static int attached_add_sysfs(const char *root, struct attached **all, int *count)
+{
 	struct dirent *entry;
 	char path[PATH_MAX];
-	int count = 0;
+	int err = 0;
 	DIR *dir;
 
-	*list = NULL;
 	snprintf(path, sizeof(path), "%s/sys/block", root);
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
-	while ((entry = readdir(dir))) {
-		if (attached_read(root, entry->d_name, &one))
-			continue;
-		more = realloc(all, ((size_t)count + 1) * sizeof(*all));
-		if (!more) {
-			free(all);
-			closedir(dir);
-			return -ENOMEM;
-		}
-		all = more;
-		all[count++] = one;
-	}
+	while (!err && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, "rblk", 4))
+			err = attached_add(root, entry->d_name, all, count);
 	closedir(dir);
+	return err;
+}
+
+/* Those of ublk, also where the kernel has none any more. */
+static int attached_add_records(const char *root, struct attached **all, int *count)
+{
+	uint32_t *ids = NULL;
+	int records = ublk_record_list(root, &ids), err = records < 0 ? records : 0;
+	char device[16];
+
+	for (int i = 0; !err && i < records; i++) {
+		snprintf(device, sizeof(device), "ublkb%u", ids[i]);
+		err = attached_add(root, device, all, count);
+	}
+	free(ids);
+	return err;
+}
+
+int attached_list(const char *root, struct attached **list)
+{
+	struct attached *all = NULL;
+	int count = 0, err = attached_add_sysfs(root, &all, &count);
+
+	*list = NULL;
+	if (!err)
+		err = attached_add_records(root, &all, &count);
+	if (err) {
+		free(all);
+		return err;
+	}
 	if (count)
 		qsort(all, (size_t)count, sizeof(*all), attached_compare);
 	*list = all;
@@ -250,7 +327,7 @@ static bool found_hosts_equal(const struct ini_uri *a, const struct ini_uri *b)
 	if (a->host_count != b->host_count)
 		return false;
 	for (unsigned int i = 0; i < a->host_count; i++)
-		if (strcasecmp(a->hosts[i].name, b->hosts[i].name) ||
+		if (a->hosts[i].kind != b->hosts[i].kind || strcasecmp(a->hosts[i].name, b->hosts[i].name) ||
 		    strcmp(a->hosts[i].port, b->hosts[i].port))
 			return false;
 	return true;
@@ -261,7 +338,7 @@ static bool found_uri_equal(const char *left, const char *right)
 	char reason[ATTACH_REASON_BYTES];
 	struct ini_uri a, b;
 
-	return !attach_uri_parse(left, &a, reason) && !attach_uri_parse(right, &b, reason) &&
+	return !attach_uri_read(left, &a, reason) && !attach_uri_read(right, &b, reason) &&
 	       found_hosts_equal(&a, &b) && !strcmp(a.volume, b.volume);
 }
 
@@ -325,8 +402,11 @@ int attached_print(const struct attached *list, int count)
 		      "PROVEN", "DIGEST", ">AGE", "STATE");
 	for (i = 0; i < count; i++) {
 		snprintf(queues, sizeof(queues), "%" PRIu64, list[i].queues);
-		snprintf(commands, sizeof(commands), "%" PRIu64,
-			 attached_counter(&list[i], "commands"));
+		/* A server of ublk does not count. */
+		if (list[i].server)
+			snprintf(commands, sizeof(commands), "-");
+		else
+			snprintf(commands, sizeof(commands), "%" PRIu64, attached_counter(&list[i], "commands"));
 		cmd_table_row(table, list[i].device, list[i].name[0] ? list[i].name : "-",
 			      list[i].target, list[i].volume,
 			      units_format_bytes(list[i].bytes, size), queues, commands,
@@ -368,7 +448,7 @@ static json_t *print_device(const struct attached *a)
 
 	snprintf(device, sizeof(device), "/dev/%s", a->device);
 	return json_pack("{s:s s:o s:o s:s s:s s:s s:o s:s s:s s:I s:I s:b s:I s:I s:I s:I s:b s:I s:I s:I s:I "
-			 "s:I s:I s:o s:o s:I s:o s:b s:o}",
+			 "s:I s:I s:o s:o s:I s:o s:b s:o s:o}",
 			 "device", device, "name", cmd_json_words(a->name), "uri",
 			 cmd_json_words(a->uri), "peer", a->target, "volume", a->volume, "state",
 			 a->state, "error", cmd_json_words(a->reason), "wwid", a->wwid, "serial",
@@ -382,7 +462,8 @@ static json_t *print_device(const struct attached *a)
 			 print_ns(a->give_up_ms), "keepalive_ns", print_ns(a->keepalive_ms),
 			 "counters", print_counters(a), "paths", cmd_paths_json(&a->paths), "session",
 			 (json_int_t)a->session, "key", cmd_json_words(a->key), "digest", (int)a->digest, "age_ns",
-			 cmd_paths_json_age(&a->paths));
+			 cmd_paths_json_age(&a->paths), "server",
+			 a->server ? json_integer((json_int_t)a->server) : json_null());
 }
 
 int attached_print_json(const struct attached *list, int count)

@@ -296,6 +296,8 @@ static int detach_send(int control, const struct attached *attached, const char 
 
 	if (attached_read("", attached->device, &now) || strcmp(now.attachment, attached->attachment))
 		return -ENODEV;
+	if (attached->server)
+		return attach_ublk_detach(&now, force[0], answer);
 	snprintf(line, sizeof(line), "detach device=%s%s", attached->device, force);
 	return attach_control_send(control, line, answer);
 }
@@ -330,7 +332,7 @@ static int detach_gently(int control, const struct attached *attached, uint64_t 
 /* Data that its users have written may still be in memory; force would discard it. */
 static int detach_by_force(int control, const struct attached *attached, char *answer)
 {
-	int err = attached_flush(attached, DETACH_FLUSH_MS);
+	int err = attached->left ? 0 : attached_flush(attached, DETACH_FLUSH_MS);
 
 	if (err && err != -ENODEV)
 		cmd_error("%s: data written to it may be lost: %s", attached->device,
@@ -347,7 +349,7 @@ static int detach_device(int control, const struct attached *attached)
 	if (wait_ms == DETACH_UNSAID)
 		wait_ms = values.force ? 0 : DETACH_WAIT_MS;
 	/* Nothing can be written to a disk that fails everything; only force is left. */
-	if (!values.force || (wait_ms && strcmp(attached->state, "failed")))
+	if (!values.force || attached->left || (wait_ms && strcmp(attached->state, "failed")))
 		err = detach_gently(control, attached, detach_now_ms() + wait_ms, answer);
 	if (err && err != -ENODEV && values.force)
 		err = detach_by_force(control, attached, answer);
@@ -364,6 +366,7 @@ static int detach_run(char **operands, int count)
 	const struct attached *one = NULL;
 	struct attached *list;
 	int control, attached, status = CMD_OK;
+	bool needed;
 
 	if (values.all ? count : !count) {
 		cmd_error("usage: rblk detach [OPTION]... DEVICE|NAME|VOLUME, or "
@@ -378,12 +381,15 @@ static int detach_run(char **operands, int count)
 		if (!one)
 			status = CMD_FAILED;
 	}
-	/* Without a device there is nothing to load the module for. */
-	control = one || (values.all && attached) ? attach_control_open() : -1;
-	if (control < 0 && (one || (values.all && attached)))
+	/* Without a device of its own there is nothing to load the module for. */
+	needed = one && !one->server;
+	for (int i = 0; values.all && i < attached; i++)
+		needed |= !list[i].server;
+	control = needed ? attach_control_open() : -1;
+	if (needed && control < 0)
 		status = CMD_FAILED;
-	for (int i = attached - 1; control >= 0 && i >= 0; i--)
-		if ((!one || one == &list[i]) && detach_device(control, &list[i]))
+	for (int i = attached - 1; i >= 0; i--)
+		if ((values.all || one == &list[i]) && (list[i].server || control >= 0) && detach_device(control, &list[i]))
 			status = CMD_FAILED;
 	if (control >= 0)
 		close(control);

@@ -69,22 +69,25 @@ static json_t *json_node(const struct doctor_node *node)
 static json_t *json_system(const struct doctor_facts *facts)
 {
 	json_t *modules = json_array();
+	json_t *ways = json_array();
 	json_t *nodes = json_array();
 	json_t *memlock;
 
 	for (unsigned int i = 0; i < facts->module_count; i++)
 		json_array_append_new(modules, json_module(&facts->modules[i]));
+	for (unsigned int i = 0; i < DOCTOR_WAYS; i++)
+		json_array_append_new(ways, json_module(&facts->ways[i]));
 	for (unsigned int i = 0; i < facts->node_count; i++)
 		json_array_append_new(nodes, json_node(&facts->nodes[i]));
 	if (facts->memlock_bytes == DOCTOR_UNLIMITED)
 		memlock = json_null();
 	else
 		memlock = json_integer((json_int_t)facts->memlock_bytes);
-	return json_pack("{s:s s:b s:o s:I s:I s:I s:o s:o}", "kernel", facts->kernel, "privileged",
+	return json_pack("{s:s s:b s:o s:I s:I s:I s:o s:o s:o}", "kernel", facts->kernel, "privileged",
 			 facts->privileged, "memlock_bytes", memlock, "huge_pages",
 			 (json_int_t)facts->huge_pages, "huge_pages_free",
 			 (json_int_t)facts->huge_pages_free, "huge_page_bytes",
-			 (json_int_t)facts->huge_page_bytes, "modules", modules, "nodes", nodes);
+			 (json_int_t)facts->huge_page_bytes, "modules", modules, "ways", ways, "nodes", nodes);
 }
 
 /* null without a connection that was asked for; its keys are null where it was not made. */
@@ -191,6 +194,11 @@ static void doctor_connect(struct doctor_connection *connection)
 
 /* -- for people -------------------------------------------------------------------------------- */
 
+static const char *doctor_way(const struct doctor_module *module)
+{
+	return module->loaded ? "loaded" : module->available ? "can be loaded" : "not on this machine";
+}
+
 static void doctor_print_system(void)
 {
 	char size[CMD_TEXT_BYTES];
@@ -214,6 +222,8 @@ static void doctor_print_system(void)
 		if (facts.modules[i].available && !facts.modules[i].loaded)
 			modules += printf(" (%s)", facts.modules[i].name) > 0;
 	printf("%s\n", modules ? "" : " none");
+	printf("attach       kernel module %s: %s; ublk (%s): %s\n", facts.ways[0].name, doctor_way(&facts.ways[0]),
+	       facts.ways[1].name, doctor_way(&facts.ways[1]));
 	for (i = 0; i < facts.node_count; i++)
 		printf("%-12s %s: %s\n", i ? "" : "nodes", facts.nodes[i].path,
 		       !facts.nodes[i].exists	    ? "missing"

@@ -16,6 +16,7 @@
 #define DOCTOR_PORTS_MAX 4   /* of a device, that are looked at */
 #define DOCTOR_GIDS_MAX 16   /* of a port, that are kept */
 #define DOCTOR_MODULES_MAX 16
+#define DOCTOR_WAYS 2
 #define DOCTOR_NODES_MAX 20
 #define DOCTOR_PROBLEMS_MAX 64
 #define DOCTOR_UNLIMITED UINT64_MAX
@@ -70,6 +71,7 @@ struct doctor_facts {
 	uint64_t huge_pages, huge_pages_free, huge_page_bytes;
 	char netdev[16]; /* that a software RDMA device could go on; empty: none */
 	struct doctor_module modules[DOCTOR_MODULES_MAX];
+	struct doctor_module ways[DOCTOR_WAYS]; /* by which volumes are attached: rblk, ublk_drv */
 	unsigned int module_count;
 	struct doctor_node nodes[DOCTOR_NODES_MAX];
 	unsigned int node_count;

@@ -167,6 +167,8 @@ static const char *const doctor_modules[] = {
 	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "mlx5_ib", "irdma",
 };
 
+static const char *const doctor_ways[DOCTOR_WAYS] = { "rblk", "ublk_drv" };
+
 /* The first line of a file that has `key` in front, without it. */
 static bool system_line(const char *root, const char *path, const char *key, char *line, int bytes)
 {
@@ -216,22 +218,24 @@ static bool system_module_listed(const char *root, const char *kernel, const cha
 	return found;
 }
 
+static void system_module(const struct doctor_facts *facts, const char *root, const char *name, struct doctor_module *module)
+{
+	char path[PATH_MAX];
+
+	snprintf(module->name, sizeof(module->name), "%s", name);
+	snprintf(path, sizeof(path), "%s/sys/module/%s", root, module->name);
+	module->loaded = !access(path, F_OK);
+	module->available = module->loaded ||
+			    system_module_listed(root, facts->kernel, "modules.dep", module->name) ||
+			    system_module_listed(root, facts->kernel, "modules.builtin", module->name);
+}
+
 static void system_modules(struct doctor_facts *facts, const char *root)
 {
-	struct doctor_module *module;
-	char path[PATH_MAX];
-	size_t i;
-
-	for (i = 0; i < sizeof(doctor_modules) / sizeof(doctor_modules[0]); i++) {
-		module = &facts->modules[facts->module_count++];
-		snprintf(module->name, sizeof(module->name), "%s", doctor_modules[i]);
-		snprintf(path, sizeof(path), "%s/sys/module/%s", root, module->name);
-		module->loaded = !access(path, F_OK);
-		module->available =
-			module->loaded ||
-			system_module_listed(root, facts->kernel, "modules.dep", module->name) ||
-			system_module_listed(root, facts->kernel, "modules.builtin", module->name);
-	}
+	for (size_t i = 0; i < sizeof(doctor_modules) / sizeof(doctor_modules[0]); i++)
+		system_module(facts, root, doctor_modules[i], &facts->modules[facts->module_count++]);
+	for (size_t i = 0; i < DOCTOR_WAYS; i++)
+		system_module(facts, root, doctor_ways[i], &facts->ways[i]);
 }
 
 static void system_node(struct doctor_facts *facts, const char *root, const char *name)

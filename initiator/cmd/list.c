@@ -17,7 +17,7 @@ static struct list_values {
 
 static const struct cmd_option options[] = {
 	{ "attached", 'a', CMD_OPTION_FLAG, offsetof(struct list_values, attached), 0, 0, NULL,
-	  "list the volumes attached to this machine (kernel module); no TARGET" },
+	  "list the volumes attached to this machine; no TARGET" },
 	CMD_OPTION_JSON(struct list_values),
 	CMD_CONNECT_OPTIONS(struct list_values),
 	CMD_OPTION_HELP,

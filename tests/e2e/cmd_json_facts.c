@@ -25,7 +25,8 @@ static int print_doctor(void)
 	static struct doctor_facts facts = {
 		.kernel = "6.1.0",
 		.memlock_bytes = DOCTOR_UNLIMITED,
-		.modules = { { "rdma_rxe", true, true }, { "siw", false, true }, { "rblk", false, false } },
+		.modules = { { "rdma_rxe", true, true }, { "siw", false, true }, { "irdma", false, false } },
+		.ways = { { "rblk", true, true }, { "ublk_drv", false, true } },
 		.module_count = 3,
 		.nodes = { { "/dev/infiniband/rdma_cm", true, true },
 			   { "/dev/infiniband/uverbs0", true, false },

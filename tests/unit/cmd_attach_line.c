@@ -130,7 +130,7 @@ static void other_uris_are_refused(void **state)
 	assert_string_equal(reason,
 			    "rblk://a,rblk+tcp://b,c/v: the kernel module supports only RDMA "
 			    "(rblk://), not host b; for a disk over TCP see "
-			    "nbdkit-rblk-plugin(1)");
+			    "rblk-ublk(7), nbdkit-rblk-plugin(1)");
 	assert_int_equal(attach_uri_parse("rblk://h", &uri, reason), -EINVAL);
 	assert_non_null(strstr(reason, "the volume is missing"));
 	assert_int_equal(attach_uri_parse("rblk://h/a b", &uri, reason), -EINVAL);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Owns which way a disk is attached, by the kernel module or by ublk, and an attach and a detach by ublk. The server
+ * is initiator/ublk's.
+ */
+#include "initiator/cmd/attach.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "initiator/cmd/discover.h"
+#include "initiator/ublk/control.h"
+#include "initiator/ublk/disk.h"
+#include "initiator/ublk/record.h"
+
+/* -- which way --------------------------------------------------------------------------------- */
+
+enum attach_way attach_way_choose(bool rdma, bool module, bool ublk, const char **why)
+{
+	*why = NULL;
+	if ((rdma && module) || !ublk)
+		return ATTACH_BY_MODULE;
+	*why = rdma ? "by ublk: the kernel module rblk is not here" : "by ublk: the kernel module rblk supports only RDMA";
+	return ATTACH_BY_UBLK;
+}
+
+/* Is the node there, if need be after its module is loaded? */
+static bool way_there(const char *node, const char *module)
+{
+	const char *const load[] = { "/sbin/modprobe", "-q", module, NULL };
+
+	return !access(node, F_OK) || (!geteuid() && !attach_program_run(load) && !access(node, F_OK));
+}
+
+enum attach_way attach_way_here(const struct ini_uri *uri, const char **why)
+{
+	bool rdma = true, module;
+
+	for (u16 i = 0; i < uri->host_count; i++)
+		rdma &= uri->hosts[i].kind == FAB_VERBS;
+	module = rdma && way_there(ATTACH_CONTROL, "rblk");
+	return attach_way_choose(rdma, module, !module && way_there(UBLK_CONTROL_PATH, "ublk_drv"), why);
+}
+
+/* -- attach ------------------------------------------------------------------------------------ */
+
+/* The first option that only the module has; NULL: none of them was given. */
+static const char *options_wrong(const struct attach_options *o)
+{
+	if (o->poll_queues)
+		return "--poll-queues";
+	if (o->reconnect_ms)
+		return "--reconnect";
+	if (o->fail_fast_ms != ATTACH_UNSAID)
+		return "--fail-fast";
+	return NULL;
+}
+
+int attach_ublk_options(const char *uri, const struct attach_options *o, struct ublk_disk_options *own, char *reason)
+{
+	const char *wrong = options_wrong(o);
+
+	if (wrong) {
+		snprintf(reason, ATTACH_REASON_BYTES, "%s: only the kernel module has it; see rblk-ublk(7)", wrong);
+		return -EINVAL;
+	}
+	if (o->key && o->key[0] != '/') {
+		snprintf(reason, ATTACH_REASON_BYTES, "key \"%.64s\": with ublk it is the whole path of a file", o->key);
+		return -EINVAL;
+	}
+	*own = (struct ublk_disk_options){
+		.uri = uri,
+		.queues = (unsigned int)o->queues,
+		.read_only = o->read_only,
+		.accept_volatile = o->accept_volatile,
+		.session = {
+			.size = sizeof(own->session),
+			.connect_timeout_ms = o->connect_ms ? (uint32_t)o->connect_ms : RBLK_ATTACH_CONNECT_S * 1000,
+			.command_timeout_ms = o->command_ms ? (uint32_t)o->command_ms : RBLK_ATTACH_COMMAND_S * 1000,
+			.give_up_ms = o->give_up_ms != ATTACH_UNSAID ? (uint32_t)o->give_up_ms : RBLK_ATTACH_GIVE_UP_S * 1000,
+			.no_reconnect = !o->give_up_ms,
+			.credits = o->credits ? (uint32_t)o->credits : UBLK_CREDITS,
+			.queues = cmd_paths_hosts(uri), /* a path each */
+			.polling = RBLK_POLL_NEVER,
+			.initiator_name = o->initiator,
+			.key_file = o->key,
+			.source = o->source,
+			.tos = (uint32_t)o->tos,
+			.ack_timeout = (uint32_t)o->ack_timeout,
+			.digest = o->digest,
+		},
+	};
+	return 0;
+}
+
+/* Reports why not. */
+static bool ublk_usable(void)
+{
+	struct ublk_control control;
+	int err = -ENOENT;
+
+	if (way_there(UBLK_CONTROL_PATH, "ublk_drv"))
+		err = ublk_control_open(&control);
+	if (!err) {
+		ublk_control_close(&control);
+		return true;
+	}
+	if (geteuid())
+		cmd_error("%s: %s: only root can attach and detach", UBLK_CONTROL_PATH, strerror(-err));
+	else if (err == -ENOENT)
+		cmd_error("%s: does not exist: this kernel has no ublk (CONFIG_BLK_DEV_UBLK), or its module ublk_drv cannot be loaded",
+			  UBLK_CONTROL_PATH);
+	else if (err == -EOPNOTSUPP)
+		cmd_error("%s: this kernel's ublk is too old: it has to be Linux 6.5 or newer", UBLK_CONTROL_PATH);
+	else if (err == -EPERM || err == -ENOSYS)
+		cmd_error("io_uring: %s: it is not allowed here (sysctl kernel.io_uring_disabled, or a container's filter)", strerror(-err));
+	else
+		cmd_error("%s: %s", UBLK_CONTROL_PATH, strerror(-err));
+	return false;
+}
+
+int attach_ublk_run(const char *uri, const struct attach_options *options, struct attached *attached)
+{
+	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], device[16];
+	struct ublk_disk_started started;
+	struct ublk_disk_options own;
+
+	if (attach_ublk_options(uri, options, &own, reason)) {
+		cmd_error("%s", reason);
+		return -1;
+	}
+	if (!ublk_usable())
+		return -1;
+	if (discover_uri_is(uri)) {
+		if (discover_uri_resolve(uri, discover_fabric_here(), found))
+			return -1;
+		own.uri = found;
+		own.session.queues = cmd_paths_hosts(found);
+	}
+	if (ublk_disk_attach(&own, &started)) {
+		cmd_error("%s", started.words);
+		return -1;
+	}
+	snprintf(device, sizeof(device), "ublkb%u", started.id);
+	if (!attach_node_wait(device) || attached_read("", device, attached)) {
+		cmd_error("/dev/%s: attached, but the device does not appear", device);
+		return -1;
+	}
+	return 0;
+}
+
+/* -- detach ------------------------------------------------------------------------------------ */
+
+#define UBLK_END_MS 30000 /* sessions are closed, and a process that was killed gives its devices back */
+#define UBLK_POLL_MS 50
+
+/* It has removed its record and then its device, or was killed; or the number is another server's already. */
+static bool server_ended(const struct attached *attached)
+{
+	struct ublk_record record;
+	char node[32];
+
+	if (!ublk_record_read("", attached->index, &record))
+		return !record.alive || (uint64_t)record.server != attached->server;
+	snprintf(node, sizeof(node), "/dev/ublkc%u", attached->index);
+	return access(node, F_OK) != 0;
+}
+
+/* The server ends when its disk has. False: it takes too long. */
+static bool server_wait(const struct attached *attached)
+{
+	const struct timespec pause = { .tv_nsec = UBLK_POLL_MS * 1000000L };
+
+	for (int tries = 0; tries < UBLK_END_MS / UBLK_POLL_MS; tries++) {
+		if (server_ended(attached))
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+/* A server was killed: the kernel has failed its I/O and removed the disk; device and record are left. */
+static int ublk_clean(struct ublk_control *control, const struct attached *attached)
+{
+	struct ublksrv_ctrl_dev_info info;
+	struct ublk_record record;
+	bool there;
+
+	if (ublk_record_read("", attached->index, &record) || record.alive)
+		return -ENODEV; /* another command has already done it */
+	/* The number may be another device's by now; and as long as it is not, no other server has it. */
+	there = !ublk_control_info(control, attached->index, &info) && info.ublksrv_flags == record.attachment;
+	if (there)
+		ublk_control_stop(control, attached->index);
+	ublk_record_remove("", attached->index);
+	return there ? ublk_control_delete(control, attached->index) : 0;
+}
+
+/* Nobody uses it, and it has no dirty data: 0 and the claim in *fd. */
+static int ublk_claim(const struct attached *attached, int *fd, char *answer)
+{
+	pid_t user;
+	int use = ublk_disk_claim(attached->index, fd, &user), err = 0;
+
+	if (use == UBLK_DISK_UNUSED) {
+		/* A disk that is lost, or whose flushes fail for what is lost, gets no better by staying. */
+		if (fsync(*fd) && strcmp(attached->state, "failed") && !attached->writes_lost) {
+			err = -errno;
+			snprintf(answer, ATTACH_ANSWER_BYTES, "%s: what was written to it cannot be made durable: %s; "
+				 "detach it with --force, or wait until its target is back", attached->device, strerror(-err));
+		}
+	} else if (use < 0) {
+		err = use;
+		snprintf(answer, ATTACH_ANSWER_BYTES, "/dev/%s: %s", attached->device, strerror(-err));
+	} else {
+		err = -EBUSY;
+		if (use == UBLK_DISK_OPEN)
+			snprintf(answer, ATTACH_ANSWER_BYTES, "%s: in use: process %d has it open", attached->device, (int)user);
+		else
+			snprintf(answer, ATTACH_ANSWER_BYTES, "%s: in use", attached->device);
+	}
+	if (err && *fd >= 0)
+		close(*fd);
+	return err;
+}
+
+static int ublk_end(struct ublk_control *control, const struct attached *attached, bool force, char *answer)
+{
+	int fd = -1, err;
+
+	if (attached->left)
+		return ublk_clean(control, attached);
+	/* Its lock was seen: this is its process. The kernel fails what it had, and does not wait for its target. */
+	if (force && kill((pid_t)attached->server, SIGKILL) && errno != ESRCH)
+		err = -errno;
+	else
+		err = force ? 0 : ublk_claim(attached, &fd, answer);
+	if (err)
+		return err;
+	if (!force)
+		err = ublk_control_stop(control, attached->index);
+	if (fd >= 0)
+		close(fd);
+	if (!err && !server_wait(attached))
+		err = -ETIMEDOUT;
+	return !err && force ? ublk_clean(control, attached) : err;
+}
+
+int attach_ublk_detach(const struct attached *attached, bool force, char *answer)
+{
+	struct ublk_control control;
+	int err;
+
+	answer[0] = '\0';
+	err = ublk_control_open(&control);
+	if (err) {
+		snprintf(answer, ATTACH_ANSWER_BYTES, "%s: %s%s", UBLK_CONTROL_PATH, strerror(-err),
+			 err == -EACCES || err == -EPERM ? ": only root can attach and detach" : "");
+		return err;
+	}
+	err = ublk_end(&control, attached, force, answer);
+	ublk_control_close(&control);
+	if (err && !answer[0])
+		snprintf(answer, ATTACH_ANSWER_BYTES, "%s: %s", attached->device, strerror(-err));
+	return err;
+}

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: a volume is a disk by ublk, without any module of ours, over RDMA and over TCP: a file system on it is whole, data is
+# right, flush, FUA, discard and zeroes reach the target, I/O waits while the daemon is away, and a disk in use stays. A server
+# that is killed, and a target that stays away, fail the disk's I/O in good order, and the command says what has happened. Method:
+# the target's disk is read beside the attached one; flushes are counted at both. For boot -k backports: the release's own
+# kernel has no ublk.
+. "$LAB/guest.sh"
+RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
+# With small sizes each transport has a part: it is the same code above the fabric.
+RDMA=$LAB_URI/disk TCP=rblk+tcp://127.0.0.1/disk
+[ -n "$LAB_SLOW" ] && TREE=/usr/include/linux/netfilter SIZE=1M || TREE=/usr/include/linux SIZE=8M
+
+lab_facts() { "$RBLK" list --attached; cat /tmp/out; for task in /proc/$(pgrep -xo rblk-ublk)/task/*; do cat "$task/stack"; done; } 2> /dev/null
+target_start() { lab_rblkd_start --listen "rblk://$LAB_ADDR" --listen rblk+tcp://127.0.0.1 disk=/dev/vda; }
+target_kill() {
+	kill -9 "$LAB_RBLKD"
+	wait "$LAB_RBLKD" 2> /dev/null
+	lab_let_go /dev/vda
+}
+# attach ARGUMENT...: sets DISK and DEV.
+attach() {
+	DISK=$("$RBLK" attach "$@" 2> /tmp/out) || lab_fail "attach $*: $(cat /tmp/out)"
+	DEV=${DISK#/dev/}
+	[ -b "$DISK" ] || lab_fail "attach $*: \"$DISK\" is no disk"
+}
+gone() { [ ! -e "$DISK" ] && [ ! -e "/dev/ublkc${DEV#ublkb}" ] && ! pgrep -x rblk-ublk && [ "$(attached length)" = 0 ]; }
+detach() {
+	"$RBLK" detach "$@" "$DISK" 2> /tmp/out || lab_fail "detach $*: $(cat /tmp/out)"
+	lab_wait 10 gone || lab_fail "$DISK is detached, and something of it stays"
+}
+# fails WORDS COMMAND...: it fails with these words.
+fails() {
+	local words=$1
+	shift
+	! "$@" > /tmp/out 2>&1 || lab_fail "$*: succeeds"
+	grep -qF -- "$words" /tmp/out || lab_fail "$*: says $(cat /tmp/out)"
+}
+attached() { "$RBLK" list --attached --json | jq -r ".attached | $1"; }
+state_is() { [ "$(attached '.[0].state')" = "$1" ]; }
+operations() { "$RBLKCTL" volumes --json | jq ".volumes[0].operations.$1"; }
+flushes() { awk '{ print $16 }' /sys/block/vda/stat; }
+sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
+# It reads back what it has written.
+FIO=(fio --name=load --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=4k-256k --iodepth=16 --size=$SIZE --verify=crc32c
+	--verify_fatal=1 --eta=never --output=/tmp/fio.txt)
+done_on() { awk '{ print $1 + $5 }' "/sys/block/$DEV/stat"; }
+flowed() { [ "$(done_on)" -gt $((before + 50)) ]; }
+flows() { before=$(done_on); lab_wait 60 flowed || lab_fail "I/O does not go on"; }
+
+filesystem() {
+	lab_say "$1: a file system"
+	mkfs.ext4 -q -F "$DISK" && mkdir -p /tmp/mnt && mount "$DISK" /tmp/mnt || lab_fail "no file system"
+	cp -r $TREE /tmp/mnt/tree || lab_fail "cp"
+	fails "$DEV: mounted at /tmp/mnt" "$RBLK" detach "$DISK"
+	[ -b "$DISK" ] && state_is live || lab_broken "a mounted disk is detached"
+	fstrim /tmp/mnt || lab_fail "fstrim"
+	umount /tmp/mnt || lab_fail "umount"
+	echo 3 > /proc/sys/vm/drop_caches
+	mount -o ro "$DISK" /tmp/mnt || lab_fail "mount again"
+	[ "$(sums $TREE)" = "$(sums /tmp/mnt/tree)" ] || lab_broken "the files differ"
+	umount /tmp/mnt || lab_fail "umount"
+	fsck.ext4 -fn "$DISK" > /tmp/out 2>&1 || lab_broken "fsck: not clean"
+}
+
+commands() {
+	local flushed asked discards zeroes
+	lab_say "$1: flush, FUA, discard, zeroes"
+	flushed=$(flushes) asked=$(operations flush)
+	# Each of these writes has FUA, and a flush follows it.
+	dd if=/dev/urandom of="$DISK" bs=4k count=8 oflag=direct,dsync status=none || lab_fail "dd"
+	[ $(($(operations flush) - asked)) -ge 8 ] || lab_broken "flushes do not reach the target"
+	[ $(($(flushes) - flushed)) -ge 16 ] || lab_broken "FUA does not reach the target's disk"
+	discards=$(operations discard) zeroes=$(operations write_zeroes)
+	blkdiscard -o 1M -l 1M "$DISK" && blkdiscard -z -o 0 -l 32k "$DISK" || lab_fail "blkdiscard"
+	[ "$(operations discard)" -gt "$discards" ] || lab_fail "discards do not reach the target"
+	[ "$(operations write_zeroes)" -gt "$zeroes" ] || lab_fail "zeroes do not reach the target"
+	cmp -n 32768 /dev/zero /dev/vda || lab_broken "the target's disk holds other bytes than zeroes"
+}
+
+outage() {
+	local load
+	lab_say "$1: the daemon is killed under I/O, and started again"
+	"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
+	load=$!
+	flows
+	target_kill
+	lab_wait 60 state_is recovering || lab_fail "it is not recovering"
+	[ "$(attached '.[0].error')" != null ] || lab_fail "no reason"
+	target_start
+	lab_wait 60 state_is live || lab_fail "it does not come back"
+	flows
+	fails "$DEV: in use: process" "$RBLK" detach --wait 0s "$DISK"
+	kill $load
+	wait $load
+	grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
+	cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+}
+
+lab_link_up
+target_start
+lab_say "which way"
+attach "$RDMA"
+grep -qF "$RDMA: by ublk: the kernel module rblk is not here" /tmp/out || lab_fail "it does not say why: $(cat /tmp/out)"
+[ "$(attached '.[0].uri')" = "$RDMA" ] && [ "$(attached '.[0].server')" = "$(pgrep -x rblk-ublk)" ] || lab_fail "the list is wrong"
+server=/proc/$(pgrep -x rblk-ublk)
+[ "$(awk '$1 == "VmLck:" { print $2 }' "$server/status")" -gt 16384 ] && [ "$(cat "$server/oom_score_adj")" = -1000 ] ||
+	lab_fail "the server is not protected"
+[ "$(blockdev --getsize64 "$DISK")" = "$(blockdev --getsize64 /dev/vda)" ] || lab_fail "its size is wrong"
+grep -qx 'write back' "/sys/block/$DEV/queue/write_cache" || lab_fail "it has no volatile cache"
+filesystem "$RDMA"
+commands "$RDMA"
+[ -n "$LAB_SLOW" ] || outage "$RDMA"
+"${FIO[@]}" --filename="$DISK" || { cat /tmp/fio.txt; lab_broken "$RDMA: fio"; }
+detach
+
+attach "$TCP"
+grep -qF "$TCP: by ublk: the kernel module rblk supports only RDMA" /tmp/out || lab_fail "it does not say why: $(cat /tmp/out)"
+if [ -z "$LAB_SLOW" ]; then
+	filesystem "$TCP"
+	commands "$TCP"
+fi
+outage "$TCP"
+detach
+"$RBLK" doctor > /tmp/out 2>&1
+grep -q '^attach .*ublk' /tmp/out || lab_fail "doctor does not know ublk: $(cat /tmp/out)"
+
+lab_say "options"
+attach --ublk --read-only --queues 1 --credits 8 --digest "$RDMA"
+[ "$(blockdev --getro "$DISK")" = 1 ] && [ "$(ls "/sys/block/$DEV/mq" | wc -l)" = 1 ] || lab_fail "the options have no effect"
+cmp -n 1048576 "$DISK" /dev/vda || lab_broken "other bytes"
+# As at a shutdown: with a user it stays. The server writes its record again after it has looked.
+record=$(stat -c %i "/run/rblk/ublk/${DEV#ublkb}")
+looked() { [ "$(stat -c %i "/run/rblk/ublk/${DEV#ublkb}")" != "$record" ]; }
+exec 6< "$DISK"
+kill "$(pgrep -x rblk-ublk)"
+lab_wait 10 looked && state_is live || lab_broken "SIGTERM ends a disk in use"
+exec 6<&-
+kill "$(pgrep -x rblk-ublk)"
+lab_wait 10 gone || lab_fail "SIGTERM does not end a disk that is not in use"
+fails 'poll-queues: only the kernel module has it' "$RBLK" attach --ublk --poll-queues 1 "$RDMA"
+fails 'no such volume' "$RBLK" attach --ublk "$LAB_URI/none"
+gone || lab_fail "something stays of an attach that failed"
+
+lab_say "the server is killed"
+attach --ublk "$RDMA"
+"${FIO[@]}" --filename="$DISK" --verify=0 --time_based --runtime=3600 > /dev/null 2>&1 &
+load=$!
+flows
+kill -9 "$(pgrep -x rblk-ublk)"
+wait $load && lab_fail "I/O goes on without a server"
+lab_wait 20 [ ! -e "$DISK" ] || lab_fail "the kernel keeps the disk"
+state_is failed || lab_fail "its state is $(attached '.[0].state')"
+"$RBLK" list --attached | grep -q "$DEV: its server, process .* has ended" || lab_fail "the list does not say what has happened"
+detach
+attach --ublk "$RDMA"
+cmp -n 1048576 "$DISK" /dev/vda || lab_broken "other bytes"
+"$RBLK" detach --force "$DISK" && gone || lab_fail "detach by force"
+
+lab_say "the target stays away"
+attach --ublk --give-up 3s "$RDMA"
+target_kill
+lab_wait 60 state_is failed || lab_fail "it does not give up"
+! dd if="$DISK" of=/dev/null bs=4k count=1 iflag=direct status=none 2> /tmp/out || lab_fail "it reads from nowhere"
+target_start
+! dd if="$DISK" of=/dev/null bs=4k count=1 iflag=direct status=none 2> /tmp/out || lab_fail "a disk that has failed works again"
+detach
+lab_rblkd_stop
+lab_say "done"

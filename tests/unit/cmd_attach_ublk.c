@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Attaching by ublk: which way is chosen, what becomes of the options, and what a server's record tells the command, also one that
+ * was left behind or is nonsense. Method: a root folder made for the test.
+ */
+#include "tests/unit/unit.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "initiator/cmd/attach.h"
+#include "initiator/ublk/disk.h"
+#include "initiator/ublk/record.h"
+
+static void the_module_comes_first(void **state)
+{
+	const char *why = "";
+
+	assert_int_equal(attach_way_choose(true, true, true, &why), ATTACH_BY_MODULE);
+	assert_null(why);
+	assert_int_equal(attach_way_choose(true, true, false, &why), ATTACH_BY_MODULE);
+	assert_int_equal(attach_way_choose(true, false, true, &why), ATTACH_BY_UBLK);
+	assert_non_null(strstr(why, "is not here"));
+	assert_int_equal(attach_way_choose(false, true, true, &why), ATTACH_BY_UBLK);
+	assert_non_null(strstr(why, "only RDMA"));
+	/* The module's own messages say what is missing. */
+	assert_int_equal(attach_way_choose(true, false, false, &why), ATTACH_BY_MODULE);
+	assert_null(why);
+	assert_int_equal(attach_way_choose(false, true, false, &why), ATTACH_BY_MODULE);
+	assert_null(why);
+}
+
+static struct ublk_disk_options own;
+static char reason[ATTACH_REASON_BYTES];
+
+static void options_are_librblks(void **state)
+{
+	struct attach_options o = ATTACH_OPTIONS_DEFAULTS;
+
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), 0);
+	assert_string_equal(own.uri, "rblk://a/v");
+	assert_int_equal(own.queues, 0);
+	assert_int_equal(own.session.queues, 1);
+	assert_int_equal(own.session.credits, UBLK_CREDITS);
+	assert_int_equal(own.session.connect_timeout_ms, 10000);
+	assert_int_equal(own.session.command_timeout_ms, 30000);
+	assert_int_equal(own.session.give_up_ms, 60000);
+	assert_false(own.session.no_reconnect);
+	assert_null(own.session.key_file);
+	o = (struct attach_options){ .queues = 3, .credits = 9, .connect_ms = 1, .command_ms = 2, .give_up_ms = 4, .tos = 8,
+				     .ack_timeout = 5, .fail_fast_ms = ATTACH_UNSAID, .initiator = "me", .key = "/k",
+				     .source = "::1", .read_only = true, .accept_volatile = true, .digest = true };
+	assert_int_equal(attach_ublk_options("rblk://a,b/v", &o, &own, reason), 0);
+	assert_int_equal(own.queues, 3);
+	assert_true(own.read_only && own.accept_volatile && own.session.digest);
+	assert_int_equal(own.session.queues, 2);
+	assert_int_equal(own.session.credits, 9);
+	assert_int_equal(own.session.connect_timeout_ms, 1);
+	assert_int_equal(own.session.command_timeout_ms, 2);
+	assert_int_equal(own.session.give_up_ms, 4);
+	assert_int_equal(own.session.tos, 8);
+	assert_int_equal(own.session.ack_timeout, 5);
+	assert_string_equal(own.session.initiator_name, "me");
+	assert_string_equal(own.session.key_file, "/k");
+	assert_string_equal(own.session.source, "::1");
+	/* Not at all: not the default. */
+	o.give_up_ms = 0;
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), 0);
+	assert_true(own.session.no_reconnect);
+}
+
+static void what_a_server_has_not_is_refused(void **state)
+{
+	struct attach_options o = ATTACH_OPTIONS_DEFAULTS;
+
+	o.poll_queues = 1;
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), -EINVAL);
+	assert_non_null(strstr(reason, "--poll-queues"));
+	o.poll_queues = 0;
+	o.reconnect_ms = 200;
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), -EINVAL);
+	assert_non_null(strstr(reason, "--reconnect"));
+	o.reconnect_ms = 0;
+	o.fail_fast_ms = 0;
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), -EINVAL);
+	assert_non_null(strstr(reason, "--fail-fast"));
+	o.fail_fast_ms = ATTACH_UNSAID;
+	o.key = "name";
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), -EINVAL);
+	assert_non_null(strstr(reason, "whole path"));
+}
+
+static char root[64];
+
+static int setup(void **state)
+{
+	char path[PATH_MAX];
+
+	snprintf(root, sizeof(root), "/tmp/rblk-root.XXXXXX");
+	if (!mkdtemp(root))
+		return -1;
+	snprintf(path, sizeof(path), "mkdir -p %s/sys/block/rblk0/rblk %s/sys/block/ublkb7 && echo live > %s/sys/block/rblk0/rblk/state",
+		 root, root, root);
+	return system(path);
+}
+
+static int teardown(void **state)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	return system(command);
+}
+
+static void put_record(const char *file, const char *text)
+{
+	char path[PATH_MAX];
+	FILE *out;
+
+	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER "/%s", root, file);
+	out = fopen(path, "w");
+	assert_non_null(out);
+	assert_true(fputs(text, out) >= 0);
+	assert_int_equal(fclose(out), 0);
+}
+
+static void a_record_tells_of_the_disk(void **state)
+{
+	const struct ublk_record record = {
+		.id = 12, .server = 99, .attachment = UINT64_MAX, .uri = "rblk+tcp://a/v", .volume = "v", .peer = "1.2.3.4:4430",
+		.key = "/k", .state = "recovering", .words = "no answer", .bytes = 1 << 20, .block_bytes = 4096, .queues = 2,
+		.credits = 64, .give_up_ms = 5, .read_only = true, .digest = true, .writes_lost = true,
+	};
+	struct attached a, *list;
+	int lock = ublk_record_lock(root, 12);
+
+	assert_true(lock >= 0);
+	assert_int_equal(ublk_record_lock(root, 12), -EAGAIN);
+	assert_int_equal(ublk_record_write(root, &record), 0);
+	assert_int_equal(attached_read(root, "ublkb12", &a), 0);
+	assert_string_equal(a.device, "ublkb12");
+	assert_int_equal(a.server, 99);
+	assert_false(a.left);
+	assert_string_equal(a.attachment, "ffffffffffffffff");
+	assert_string_equal(a.uri, "rblk+tcp://a/v");
+	assert_string_equal(a.target, "1.2.3.4:4430");
+	assert_string_equal(a.state, "recovering");
+	assert_string_equal(a.reason, "no answer");
+	assert_int_equal(a.bytes, 1 << 20);
+	assert_true(a.read_only && a.digest && a.writes_lost);
+	assert_int_equal(attached_read(root, "ublkb7", &a), -ENODEV); /* another program's */
+
+	/* Its server is killed: the lock is gone, the record stays. */
+	close(lock);
+	put_record("9", "no record");
+	put_record("8", "[1]");
+	put_record("3", "{\"server\": \"x\"}");
+	put_record("2", "{\"server\": 5, \"state\": 3}");
+	assert_int_equal(attached_list(root, &list), 3);
+	assert_string_equal(list[0].device, "rblk0");
+	assert_int_equal(list[0].server, 0);
+	assert_string_equal(list[2].device, "ublkb12");
+	free(list);
+}
+
+static void a_record_without_its_server_is_a_failed_disk(void **state)
+{
+	struct attached *list;
+	const struct attached *found;
+	int count = attached_list(root, &list);
+
+	assert_true(count > 1);
+	found = attached_find("rblk+tcp://a/v", list, count);
+	assert_non_null(found);
+	assert_int_equal(found->index, 12);
+	assert_true(found->left);
+	assert_string_equal(found->state, "failed");
+	assert_non_null(strstr(found->reason, "its server, process 99, has ended"));
+	assert_ptr_equal(attached_find("ublkb12", list, count), found);
+	assert_null(attached_find("rblk://a/v", list, count));
+	free(list);
+	ublk_record_remove(root, 12);
+	assert_int_equal(ublk_record_read(root, 12, &(struct ublk_record){ 0 }), -ENODEV);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_module_comes_first),
+		cmocka_unit_test(options_are_librblks),
+		cmocka_unit_test(what_a_server_has_not_is_refused),
+		cmocka_unit_test(a_record_tells_of_the_disk),
+		cmocka_unit_test(a_record_without_its_server_is_a_failed_disk),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
