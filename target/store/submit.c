@@ -334,12 +334,14 @@ void tgt_volume_retire(struct tgt_channel *channel)
 /* F9: a volume that the target ends has not been closed by its sessions: what failed is there for the next process. */
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_channel *channel)
 {
-	bool closed = !channel->drained && !atomic_load(&volume->removed);
+	bool drained = channel->drained;
 
 	tgt_volume_retire(channel);
 	volume->store->ops->detach(channel);
 	pthread_mutex_lock(&volume->trouble.lock);
-	if (atomic_fetch_sub(&volume->trouble.channels, 1) == 1 && closed)
+	/* The last one may be a session's close beside a reactor that has drained already. */
+	volume->trouble.unclosed |= drained || atomic_load(&volume->removed);
+	if (atomic_fetch_sub(&volume->trouble.channels, 1) == 1 && !volume->trouble.unclosed)
 		tgt_sync_forget(volume);
 	pthread_mutex_unlock(&volume->trouble.lock);
 }

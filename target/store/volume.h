@@ -32,6 +32,8 @@ struct tgt_volume_trouble {
 	 * meanwhile may set `lost_ns` again, so it waits for that. Not on the way of an operation. */
 	pthread_mutex_t lock;
 	_Atomic unsigned int channels; /* reactors that have it open; changes under the lock */
+	/* Under the lock. F9: the target has ended a channel whose sessions have not closed the volume: nothing is forgotten. */
+	bool unclosed;
 	/* F7: mixed into the store's cache epoch; drawn at each such failure, and where nothing vouches for what an
 	 * earlier process has left (epoch.h). */
 	_Atomic uint64_t epoch;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: the failure of F9 is forgotten with the last channel, but not a new one on a reactor that
- * opens the volume at that moment. Method: a store whose FLUSH fails, and tgt_sync_forget()
- * wrapped, so that it waits while another thread opens and flushes.
+ * opens the volume at that moment, nor one of a session that the target has ended. Method: a store whose FLUSH fails, and
+ * tgt_sync_forget() wrapped, so that it waits while another thread opens and flushes.
  */
 #include "target/store/submit.h"
 #include "tests/unit/target_rig.h"
@@ -93,10 +93,38 @@ static void a_later_failure_is_not_forgotten(void **state)
 	assert_false(tgt_sync_is_lost(&volume));
 }
 
+/* A reactor drains before another one, on which the last session closes the volume; or the volume is removed. */
+static void what_the_target_ends_is_not_closed(void **state)
+{
+	struct tgt_channel *channels[3];
+
+	for (unsigned int way = 0; way < 6; way++) {
+		struct tgt_channel *ended;
+
+		for (unsigned int i = 0; i < 3; i++)
+			assert_int_equal(tgt_volume_attach(&volume, NULL, &channels[i]), 0);
+		flush_fails(channels[0]);
+		ended = channels[way % 3];
+		ended->drained = way < 3;
+		for (unsigned int i = 0; i < 3; i++) {
+			atomic_store(&volume.removed, way >= 3 && channels[i] == ended);
+			tgt_volume_detach(&volume, channels[i]);
+		}
+		atomic_store(&volume.removed, false);
+		assert_true(tgt_sync_is_lost(&volume));
+		/* The next process closes it. */
+		volume.trouble.unclosed = false;
+		assert_int_equal(tgt_volume_attach(&volume, NULL, &channels[0]), 0);
+		tgt_volume_detach(&volume, channels[0]);
+		assert_false(tgt_sync_is_lost(&volume));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_later_failure_is_not_forgotten),
+		cmocka_unit_test(what_the_target_ends_is_not_closed),
 	};
 
 	return cmocka_run_group_tests_name("target forget", tests, NULL, NULL);
