@@ -186,6 +186,25 @@ int ctl_sessions(const struct ctl_values *values, char **operands, int count)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
+/* "ok", or what rblkctl status says of it, without its name. */
+static void volume_state(const json_t *volume, char *text, size_t bytes)
+{
+	const json_t *problem, *list = json_object_get(volume, "problems");
+	char object[300];
+	size_t i, length = 0;
+
+	snprintf(object, sizeof(object), "volume %s: ", ctl_string(volume, "volume"));
+	snprintf(text, bytes, json_is_true(json_object_get(volume, "read_only")) ? "read-only" : "ok");
+	json_array_foreach(list, i, problem) {
+		const char *message = ctl_string(problem, "message");
+
+		if (!strncmp(message, object, strlen(object)))
+			message += strlen(object);
+		if (length < bytes)
+			length += (size_t)snprintf(text + length, bytes - length, "%s%s", i ? "; " : "", message);
+	}
+}
+
 static void volumes_print(const json_t *result)
 {
 	struct screen_table *table = screen_table_create(11);
@@ -197,10 +216,9 @@ static void volumes_print(const json_t *result)
 	json_array_foreach(json_object_get(result, "volumes"), i, volume) {
 		char size[CTL_TEXT_BYTES], opens[16], operations[CTL_TEXT_BYTES],
 			read[CTL_TEXT_BYTES], written[CTL_TEXT_BYTES], errors[CTL_TEXT_BYTES],
-			limited[CTL_TEXT_BYTES], waited[CTL_TEXT_BYTES];
-		bool failed = json_is_true(json_object_get(volume, "flush_failed"));
-		bool read_only = json_is_true(json_object_get(volume, "read_only"));
+			limited[CTL_TEXT_BYTES], waited[CTL_TEXT_BYTES], state[4096];
 
+		volume_state(volume, state, sizeof(state));
 		snprintf(opens, sizeof(opens), "%" PRIu64, ctl_integer(volume, "opens"));
 		screen_table_row(
 			table,
@@ -213,9 +231,7 @@ static void volumes_print(const json_t *result)
 			      units_format_count((double)ctl_errors_of(volume), errors),
 			      units_format_count((double)ctl_integer(volume, "limited_commands"), limited),
 			      units_format_us((double)ctl_integer(volume, "limited_ns") / 1e3, waited),
-			      failed	  ? "a flush has failed"
-			      : read_only ? "read-only"
-					  : "ok"));
+			      state));
 	}
 	json_array_foreach(json_object_get(result, "missing"), i, volume)
 	{

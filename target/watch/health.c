@@ -68,6 +68,9 @@ static void what(struct tgt_problem *problem, const char *format, ...)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
+/* Of one that is served: a failed flush, a deleted file, and a disk that is full or fails. */
+#define VOLUME_PROBLEMS_MAX 3u
+
 static void find_flushes(const struct tgt_view *view, struct tgt_health *health)
 {
 	char time[TGT_TIME_BYTES];
@@ -368,4 +371,17 @@ json_t *tgt_health_report(const struct tgt_health *health, bool reasons)
 		json_array_append_new(array, object);
 	}
 	return array;
+}
+
+json_t *tgt_health_volume_report(const struct tgt_view_volume *volume, bool reasons)
+{
+	struct tgt_problem list[VOLUME_PROBLEMS_MAX] = {0};
+	const struct tgt_view view = {.volumes = (struct tgt_view_volume *)volume, .volume_count = 1};
+	struct tgt_health health = {.list = list};
+
+	find_flushes(&view, &health);
+	find_deleted(&view, &health);
+	find_failures(&view, TGT_PROBLEM_DISK_FULL, &health);
+	find_failures(&view, TGT_PROBLEM_VOLUME_FAILING, &health);
+	return tgt_health_report(&health, reasons);
 }

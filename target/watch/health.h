@@ -78,6 +78,8 @@ void tgt_health_fini(struct tgt_health *health);
 char *tgt_health_words(const struct tgt_health *health, bool reasons);
 /* The list, likewise. A new reference. */
 json_t *tgt_health_report(const struct tgt_health *health, bool reasons);
+/* Those of one volume that is served, however many others there are. A new reference. */
+json_t *tgt_health_volume_report(const struct tgt_view_volume *volume, bool reasons);
 const char *tgt_problem_name(enum tgt_problem_kind kind);
 
 #endif

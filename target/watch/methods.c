@@ -113,7 +113,7 @@ static json_t *method_volumes(struct tgt_rpc_call *call)
 {
 	const struct tgt_view *view = tgt_methods_view(call->context);
 
-	return view ? json_pack("{s:o, s:o}", "volumes", tgt_report_volumes(view), "missing",
+	return view ? json_pack("{s:o, s:o}", "volumes", tgt_report_volumes(view, true), "missing",
 				tgt_report_missing(view, TGT_UNSERVED_VOLUME))
 		    : NULL;
 }

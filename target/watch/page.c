@@ -66,7 +66,7 @@ const char *tgt_page_policy(void)
 
 static json_t *page_volumes(const struct tgt_methods *methods, const struct tgt_view *view)
 {
-	json_t *volumes = tgt_report_volumes(view), *volume;
+	json_t *volumes = tgt_report_volumes(view, false), *volume;
 	size_t i;
 
 	/* Nobody is told what the page does not show. */

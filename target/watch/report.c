@@ -3,6 +3,7 @@
 #include "target/watch/report.h"
 
 #include <stdio.h>
+#include "target/watch/health.h"
 #include "target/watch/names.h"
 #include "target/watch/rpc.h"
 
@@ -103,7 +104,7 @@ json_t *tgt_report_sessions(const struct tgt_view *view, bool paths)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
-json_t *tgt_report_volumes(const struct tgt_view *view)
+json_t *tgt_report_volumes(const struct tgt_view *view, bool problems)
 {
 	json_t *array = json_array();
 
@@ -121,6 +122,8 @@ json_t *tgt_report_volumes(const struct tgt_view *view)
 		if (!object)
 			continue;
 		report_add_counts(object, &entry->counts);
+		if (problems)
+			json_object_set_new(object, "problems", tgt_health_volume_report(entry, true));
 		json_array_append_new(array, object);
 	}
 	return array;

@@ -13,7 +13,8 @@
 json_t *tgt_report_sessions(const struct tgt_view *view, bool paths);
 /* The list of what is configured and not served: [{"volume": or "address":, "reason":}] */
 json_t *tgt_report_missing(const struct tgt_view *view, enum tgt_unserved_kind kind);
-json_t *tgt_report_volumes(const struct tgt_view *view);
+/* problems: with those of each, and why. */
+json_t *tgt_report_volumes(const struct tgt_view *view, bool problems);
 json_t *tgt_report_reactors(const struct tgt_view *view);
 /* Connections that have ended, by why. */
 json_t *tgt_report_ends(const struct tgt_view *view);

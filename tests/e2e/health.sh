@@ -24,6 +24,16 @@ problem() {
 		'[.problems[] | select(.problem == $kind and .level == $level)] | length == $count' "$scratch/out" > /dev/null &&
 		curl -sS --max-time 60 "$url/metrics" | grep -xF "rblk_problems{problem=\"$1\"} $3" > /dev/null
 }
+# volume_says NAME: the table of rblkctl volumes, and its JSON, have the same words of this volume.
+volume_says() {
+	local words
+	status --json
+	words=$(jq -r --arg name "$1" '[.problems[] | select(.volume == $name) | .message | ltrimstr("volume \($name): ")] | join("; ")' "$scratch/out")
+	[ -n "$words" ] || return 1
+	"$RBLKCTL" volumes --socket "$socket" | grep "^$1 " | grep -qF -- "  $words" || return 1
+	"$RBLKCTL" volumes --json --socket "$socket" | jq -e --arg name "$1" --slurpfile status "$scratch/out" \
+		'.volumes[] | select(.volume == $name) | .problems == [$status[0].problems[] | select(.volume == $name)]' > /dev/null
+}
 # healthz CODE TEXT: what it answers, with a line that has this text.
 healthz() { [ "$(curl -s -o "$scratch/body" -w '%{http_code}' --max-time 60 "$url/healthz")" = "$1" ] && grep -qF -- "$2" "$scratch/body"; }
 
@@ -33,6 +43,10 @@ http_start --memory ram=1M
 says 0 '^ok$' || fail "ok: $ran"
 status --json
 json_is '.health == "ok" and .problems == []'
+expect 0 "$RBLKCTL" volumes --socket "$socket"
+grep -qE '^ram .* ok$' "$scratch/out" || fail "a volume that is well"
+expect 0 "$RBLKCTL" volumes --json --socket "$socket"
+json_is '.volumes[0].problems == []'
 healthz 200 ok || fail "healthz"
 curl -sS --max-time 60 "$url/metrics" > "$scratch/metrics"
 grep -q '^rblk_problems{' "$scratch/metrics" || fail "no kinds"
@@ -102,6 +116,7 @@ rm "$scratch/gone.img"
 deleted() { says 3 "^2 problems: volume logs: its file was deleted or replaced: its data is lost when rblkd stops \\($scratch/gone\.img\\); "; }
 wait_for "a deleted file" deleted
 problem volume_deleted error 1 || fail "a deleted file"
+volume_says logs || fail "rblkctl volumes of a deleted file"
 healthz 503 'volume logs: its file was deleted' || fail "healthz"
 grep -qF "$scratch" "$scratch/body" && fail "paths are not for everyone"
 target_stop
@@ -146,6 +161,7 @@ END
 	status --json
 	json_is 'any(.problems[]; .problem == "disk_full" and .volume == "disk" and .level == "error" and
 		(.message | test("^volume disk: its disk is full: [0-9]+ commands? failed( since [0-9:]{8} UTC)? .[0-9]+ writes?.*., the last at [0-9:]{8} UTC")))'
+	volume_says disk || fail "rblkctl volumes of a full disk"
 	target_stop
 else
 	echo "SKIPPED: no mount namespace, so no full disk"
@@ -156,6 +172,7 @@ expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
 failing() { says 3 '^1 problem: volume disk: [0-9]+ commands? failed( since [0-9:]{8} UTC)? \([0-9]+ writes?\), the last at [0-9:]{8} UTC: Input/output error$'; }
 wait_for "a failing disk" failing
 problem volume_failing error 1 || fail "a failing disk"
+volume_says disk || fail "rblkctl volumes of a failing disk"
 target_stop
 http_start --session-time 1ms --cache buffered --fault fail=flush:1 "$scratch/disk" --memory ram=8M
 mkfifo "$scratch/fifo2"
@@ -167,6 +184,7 @@ expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
 failed() { says 3 '^2 problems: volume disk: a flush failed at [0-9:]{8} UTC, FLUSH is refused until every session has closed it; volume disk: [0-9]+ commands? failed( since [0-9:]{8} UTC)? \([0-9]+ flush(es)?\), '; }
 wait_for "a failed flush" failed
 problem flush_failed error 1 || fail "a failed flush"
+volume_says disk || fail "rblkctl volumes of a failed flush"
 curl -sS "$url/metrics" > "$scratch/metrics"
 grep -qxF 'rblk_volume_flush_failed{volume="disk"} 1' "$scratch/metrics" || fail "its own metric"
 # The target's own end of a volume, by a restart in good order or a replacement, is no close of a session: it stands as it
