@@ -653,9 +653,10 @@ struct rblk_path_info {
 	unsigned int connections; /* of the session's queues, there, now */
 	int error;                /* negative errno: why the last one ended; 0: it works, or was not tried */
 	char words[RBLK_ERROR_BYTES]; /* the same */
-	bool tls;                 /* what is connected there is encrypted */
+	bool tls;                 /* all that is connected there is encrypted */
 	bool proven;              /* and both ends have proven themselves */
 	uint64_t connected_ms;    /* milliseconds for which the oldest connection there has been up; 0 without one */
+	bool digest;              /* digests protect the data of all that is connected there */
 };
 /*
  * The state of the paths to at most `max` hosts of the URI. With as many queues as hosts, each was

@@ -120,9 +120,11 @@ static void path_of(const struct rblk_session *session, u16 portal, struct rblk_
 			snprintf(path->peer, sizeof(path->peer), "%s", fab_conn_peer(queue->conn));
 			snprintf(path->device, sizeof(path->device), "%s",
 				 fab_device_name(queue->device));
-			path->tls = is_encrypted(queue);
-			path->proven = queue->proven;
+			path->tls = path->proven = path->digest = true;
 		}
+		path->tls &= is_encrypted(queue);
+		path->proven &= queue->proven;
+		path->digest &= (queue->features & RBLK_FEATURE_DIGEST) != 0;
 	}
 	path->connected_ms = age_ns / 1000000;
 	path->error = from->error;

@@ -158,7 +158,8 @@ static int hosts_attempt(const struct hosts *hosts, unsigned int n, int control,
 int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
 		 char *device, size_t bytes)
 {
-	char prefix[ATTACH_NAME_BYTES + 4];
+	char prefix[ATTACH_NAME_BYTES + 4], hint[CMD_HINT_BYTES];
+	const char *key = options->key && options->key[0] == '/' ? options->key : NULL;
 	struct refusals refusals;
 	unsigned int tries = 0;
 	struct hosts hosts;
@@ -177,6 +178,8 @@ int attach_hosts(const char *name, const struct ini_uri *uri, int control, const
 	}
 	for (unsigned int i = 0; err && i < tries; i++)
 		cmd_error("%s%s", prefix, refusals.lines[i]);
+	if (err && tries && cmd_key_hint(refusals.lines[tries - 1], key, hint))
+		cmd_note("%s%s", prefix, hint);
 	for (unsigned int i = 0; i < hosts.uri.host_count; i++)
 		freeaddrinfo(hosts.lists[i]);
 	return err;

@@ -98,6 +98,8 @@ static void attached_read_paths(const char *root, struct attached *a)
 			if (strcmp(path->host, at))
 				continue;
 			path->connections++;
+			path->proven = a->key[0];
+			path->digest = a->digest;
 			if (ms > path->connected_ms)
 				path->connected_ms = ms;
 			snprintf(path->peer, sizeof(path->peer), "%s", at);

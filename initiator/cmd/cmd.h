@@ -189,6 +189,9 @@ int cmd_uri_check(const char *text, bool volume);
 const char *cmd_reason(int error);
 /* The file of --key, or the default without it; NULL: none. */
 const char *cmd_key_file(const char *given);
+#define CMD_HINT_BYTES 512
+/* How to find out whose key a target has refused, if `error` says that it has; else NULL. path: of the key, or NULL */
+const char *cmd_key_hint(const char *error, const char *path, char text[CMD_HINT_BYTES]);
 /* A connected session; NULL after an error message. It says when it waits for a target that has gone, and that it is back. */
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options);

@@ -94,7 +94,7 @@ static void session_told(void *arg, struct rblk_session *session, const struct r
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options)
 {
-	char error[RBLK_ERROR_BYTES] = "";
+	char error[RBLK_ERROR_BYTES] = "", hint[CMD_HINT_BYTES];
 	struct rblk_session *session;
 
 	options->size = sizeof(*options);
@@ -110,11 +110,14 @@ struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect 
 	options->digest = connect->digest;
 	options->interruptible = true; /* where a verb has handlers */
 	session = rblk_session_open(uri, options, error);
-	if (session)
+	if (session) {
 		rblk_session_on_event(session, session_told, (void *)connect);
-	else
-		cmd_error("%s", error);
-	return session;
+		return session;
+	}
+	cmd_error("%s", error);
+	if (cmd_key_hint(error, options->key_file, hint))
+		cmd_note("%s", hint);
+	return NULL;
 }
 
 struct rblk_volume *cmd_volume_open(struct rblk_session *session, uint32_t flags)
@@ -203,21 +206,35 @@ json_t *cmd_paths_json_age(const struct cmd_paths *paths)
 	return paths_json_age(paths_age_ms(paths));
 }
 
+/* The kernel's connections, whose device is not told, are over RDMA. */
+static bool path_is_rdma(const struct rblk_path_info *path)
+{
+	return strcmp(path->device, "tcp") != 0;
+}
+
 void cmd_paths_print(const struct cmd_paths *paths, const char *before, int width)
 {
 	for (unsigned int i = 0; i < paths->count && paths->count > 1; i++) {
 		const struct rblk_path_info *path = &paths->list[i];
+		bool rdma = path_is_rdma(path);
 		char age[CMD_TEXT_BYTES];
 
 		printf("%s%-*s %s: ", before, width, "path", path->host);
 		if (path->connections)
-			printf("up, %u connection%s%s%s%s, for %s\n", path->connections,
-			       path->connections == 1 ? "" : "s",
-			       path->device[0] ? " through " : "", path->device,
-			       path->tls ? ", encrypted" : "", cmd_format_seconds(path->connected_ms / 1000, age));
+			printf("up, %u connection%s over %s%s%s, %s, %s, for %s\n", path->connections,
+			       path->connections == 1 ? "" : "s", path->tls ? "TLS" : rdma ? "RDMA" : "TCP",
+			       rdma && path->device[0] ? " through " : "", rdma ? path->device : "",
+			       path->proven ? "proven" : "not proven", path->digest ? "digest" : "no digest",
+			       cmd_format_seconds(path->connected_ms / 1000, age));
 		else
 			printf("down%s%s\n", path->words[0] ? ": " : "", path->words);
 	}
+}
+
+/* Of a path without a connection there is nothing to say. */
+static json_t *path_json_of(const struct rblk_path_info *path, bool value)
+{
+	return path->connections ? json_boolean(value) : json_null();
 }
 
 json_t *cmd_paths_json(const struct cmd_paths *paths)
@@ -229,10 +246,13 @@ json_t *cmd_paths_json(const struct cmd_paths *paths)
 
 		json_array_append_new(
 			list,
-			json_pack("{s:o s:s s:I s:o s:o s:b s:o s:o}", "host", cmd_json_text(path->host),
+			json_pack("{s:o s:s s:I s:o s:o s:o s:o s:o s:o s:o s:o}", "host", cmd_json_text(path->host),
 				  "path_state", path->connections ? "up" : "down", "connections",
 				  (json_int_t)path->connections, "peer", cmd_json_words(path->peer),
-				  "fabric_device", cmd_json_words(path->device), "tls", path->tls, "age_ns",
+				  "fabric_device", cmd_json_words(path->device), "rdma",
+				  path_json_of(path, path_is_rdma(path)), "tls", path_json_of(path, path->tls),
+				  "proven", path_json_of(path, path->proven), "digest",
+				  path_json_of(path, path->digest), "age_ns",
 				  paths_json_age(path_age_ms(path)), "error",
 				  cmd_json_words(path->connections ? "" : path->words)));
 	}

@@ -268,10 +268,14 @@ static void doctor_print_devices(void)
 
 static void doctor_print_connection(const struct doctor_connection *connection)
 {
+	char hint[CMD_HINT_BYTES];
+
 	if (!connection->uri)
 		return;
 	if (!connection->connected) {
 		printf("connection   failed: %s\n", connection->error);
+		if (cmd_key_hint(connection->error, cmd_key_file(values.connect.key), hint))
+			printf("             %s\n", hint);
 	} else {
 		printf("connection   %s through %s in %.1f ms: %s, %s, %u credits, %d volume%s, features: "
 		       "%s\n",

@@ -2,8 +2,11 @@
 /* rblk info: prints everything that the target reports when a volume is opened. */
 #include "initiator/cmd/cmd.h"
 
+#include <ifaddrs.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +36,43 @@ static void info_size(const char *what, uint64_t bytes)
 static void info_can(const char *what, bool can, const char *yes, const char *no)
 {
 	printf("%-20s %s\n", what, can ? yes : no);
+}
+
+/*
+ * Is the target on this machine? It tells that by the address, and lets its own machine do what nobody else may
+ * (rblkd.conf(5)). peer: "10.0.0.2:4430", "[fe80::1%eth0]:4430"
+ */
+static bool peer_is_own(const char *peer)
+{
+	size_t length = strcspn(peer + (*peer == '['), *peer == '[' ? "]" : ":");
+	const char *address = peer + (*peer == '[');
+	char host[NI_MAXHOST];
+	struct ifaddrs *list;
+	bool own = !strncmp(address, "127.", 4);
+
+	if (getifaddrs(&list))
+		return own;
+	for (const struct ifaddrs *one = list; one && !own; one = one->ifa_next) {
+		int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+
+		if ((family == AF_INET || family == AF_INET6) &&
+		    !getnameinfo(one->ifa_addr,
+				 family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6), host,
+				 sizeof(host), NULL, 0, NI_NUMERICHOST))
+			own = strlen(host) == length && !strncmp(host, address, length);
+	}
+	freeifaddrs(list);
+	return own;
+}
+
+/* Whose rights these are: another name, or another machine, may have others. */
+static void info_asked(const struct rblk_session_info *connection)
+{
+	printf("%-20s %s%s\n", "initiator", connection->initiator,
+	       values.connect.name ? "" : " (this machine's name; --name asks as another)");
+	if (peer_is_own(connection->peer))
+		printf("%-20s %s\n", "asked from",
+		       "the target's own machine, which may do more than others: ACCESS in rblkd.conf(5)");
 }
 
 static int info_print(const char *uri, struct rblk_session *session,
@@ -70,7 +110,7 @@ static int info_print(const char *uri, struct rblk_session *session,
 	info_can("extents", info->can_extents, "known: holes are not copied", "unknown");
 	info_can("rotational", info->rotational, "yes", "no");
 	printf("%-20s %s through %s\n", "connection", connection.peer, connection.device);
-	printf("%-20s %s\n", "initiator", connection.initiator);
+	info_asked(&connection);
 	printf("%-20s %s\n", "encrypted", connection.tls ? "yes: TLS 1.3" : "no");
 	printf("%-20s %s\n", "proven", connection.proven ? "yes: both ends have the secret" : "no");
 	info_can("digest", strstr(connection.features, "digest"), "yes: CRC32C of all data", "no");

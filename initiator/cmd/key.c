@@ -37,6 +37,26 @@ static const char *key_fingerprint(const struct rblk_secrets *secrets, unsigned 
 	return text;
 }
 
+/* A target tells nobody whose key it is: that is looked up there. */
+const char *cmd_key_hint(const char *error, const char *path, char text[CMD_HINT_BYTES])
+{
+	char fingerprint[2 * RBLK_SECRET_FINGERPRINT + 1], words[RBLK_SECRET_ERROR_BYTES];
+	struct rblk_secrets *secrets;
+	int length;
+
+	if (!strstr(error, "has another secret for"))
+		return NULL;
+	length = snprintf(text, CMD_HINT_BYTES,
+			  "is it the key of another name? On the target, rblkctl show has the file of each name's "
+			  "secret, and rblk key show FILE prints its fingerprint");
+	secrets = path ? rblk_secrets_read(path, words) : NULL;
+	if (secrets)
+		snprintf(text + length, (size_t)(CMD_HINT_BYTES - length), "; %.100s has %s", path,
+			 key_fingerprint(secrets, 0, fingerprint));
+	rblk_secrets_put(secrets);
+	return text;
+}
+
 static int key_show(const char *path)
 {
 	char error[RBLK_SECRET_ERROR_BYTES], text[2 * RBLK_SECRET_FINGERPRINT + 1];

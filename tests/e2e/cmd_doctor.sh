@@ -34,13 +34,14 @@ json_is '.connection.paths | length == 1 and .[0].path_state == "up" and .[0].co
 host=${target#*://}
 two=rblk+tcp://$host,localhost:${host##*:}
 expect 0 "$RBLK" doctor "$two"
-out_has "path         $host: up, 1 connection through tcp"
-out_has "path         localhost:${host##*:}: up, 1 connection through tcp"
+out_has "path         $host: up, 1 connection over TCP, not proven, no digest, for 0:0"
+out_has "path         localhost:${host##*:}: up, 1 connection over TCP, not proven, no digest, for 0:0"
 expect 0 "$RBLK" info --json "$two/ram"
 json_is '[.paths[] | .path_state, .error] == ["up", null, "up", null]'
 json_is "[.paths[].host] == [\"$host\", \"localhost:${host##*:}\"]"
+json_is '[.paths[] | .rdma, .tls, .proven, .digest] == [false, false, false, false, false, false, false, false]'
 expect 0 "$RBLK" info "$two/ram"
-out_has "path                 $host: up, 1 connection through tcp, for 0:0"
+out_has "path                 $host: up, 1 connection over TCP, not proven, no digest, for 0:0"
 out_has "age                  0:0"
 one=rblk+tcp://127.0.0.1:1,$host
 expect 1 "$RBLK" doctor "$one"
@@ -48,7 +49,7 @@ out_has 'path         127.0.0.1:1: down: '
 out_has "path         $host: up, 1 connection"
 expect 1 "$RBLK" doctor --json "$one"
 json_is '.connection | .connected and .peer == .paths[1].peer and (.paths[0] | .path_state == "down" and
-	.connections == 0 and .peer == null and (.error | contains("127.0.0.1:1")))'
+	.connections == 0 and .peer == null and ([.rdma, .tls, .proven, .digest] | unique == [null]) and (.error | contains("127.0.0.1:1")))'
 expect 0 "$RBLK" ping --count 3 "$one"
 out_has 'path 127.0.0.1:1: down: '
 expect 0 "$RBLK" ping --count 3 --json "$one"

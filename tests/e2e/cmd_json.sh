@@ -106,12 +106,12 @@ is list_attached
 json_is '.attached[0] | .state == "recovering" and .give_up_ns == 7000000000 and .counters.commands == 12 and
 	.key == null and .digest == false and .name == "data" and .uri == "rblk://storage/disk" and
 	.age_ns == 7250000000 and [.paths[] | .host, .path_state, .connections, .age_ns] ==
-	["10.0.0.1:4430", "down", 0, null, "10.0.0.2:4430", "up", 1, 7250000000]'
+	["10.0.0.1:4430", "down", 0, null, "10.0.0.2:4430", "up", 1, 7250000000] and (.paths[1] | .rdma and (.proven or .digest | not))'
 echo db1.key > "$root/sys/block/rblk0/rblk/key"
 echo 1 > "$root/sys/block/rblk0/rblk/digest"
 expect 0 "$FACTS" attached "$root"
 is list_attached
-json_is '.attached[0] | .key == "db1.key" and .digest'
+json_is '.attached[0] | .key == "db1.key" and .digest and [.paths[] | .rdma, .proven, .digest] == [null, null, null, true, true, true]'
 
 # What fails.
 target_stop

@@ -75,7 +75,7 @@ err_has "$unproven"
 RBLK_KEY=db1.key expect 1 "$RBLK" info --name db1 --key none "$target/data"
 err_has "$unproven"
 RBLK_KEY=db1.key expect 0 "$RBLK" doctor --name db1 --json "$target"
-json_is '[.. | objects | .proven? | select(. != null)] == [true]'
+json_is '[.. | objects | .proven? | select(. != null)] == [true, true]'
 mkdir -p etc/rblk
 cp -L /etc/passwd /etc/nsswitch.conf /etc/ld.so.cache etc/ 2> /dev/null || true
 cp db1.key etc/rblk/key
@@ -102,7 +102,15 @@ fi
 expect 1 "$RBLK" info --name db1 --key other.key "$target/data"
 err_has "queue 0: $wrong"
 log_has "$wrong"
+# Whose key it is, the target does not tell; how to find out, the command does.
+hint="is it the key of another name? On the target, rblkctl show has the file of each name's secret, and rblk key show FILE prints its fingerprint"
+err_has "$hint; other.key has $("$RBLK" key show other.key | sed -n 's/^1: \([0-9a-f]*\).*/\1/p')"
+expect 1 "$RBLK" doctor --name db1 --key other.key "$target"
+out_has "$hint; other.key has "
+expect 1 "$RBLK" info --name db1 --key other.key --json "$target/data"
+json_is '.errors | length == 1'
 expect 1 "$RBLK" info --name db1 "$target/data"
+grep -qF "$hint" "$scratch/err" && fail "a hint about a key that was not used"
 err_has "the target has a secret for this initiator's name, which has to be proven with its key"
 expect 1 "$RBLK" info --name db2 --key db1.key "$target/free"
 err_has 'authentication as "db2" failed'

@@ -23,6 +23,14 @@ out_has '8 MiB (8388608 bytes)'
 grep -qE '^access +read and write$' "$scratch/out" || fail "access"
 grep -qE '^flush +yes$' "$scratch/out" || fail "flush"
 grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp$' "$scratch/out" || fail "connection"
+# Whose rights these are.
+expect 0 "$RBLK" info --json "$target/disk"
+name=$(jq -r .initiator "$scratch/out")
+expect 0 "$RBLK" info "$target/disk"
+out_has "initiator            $name (this machine's name; --name asks as another)"
+out_has "asked from           the target's own machine, which may do more than others"
+expect 0 "$RBLK" info --name db7 "$target/disk"
+grep -qxE 'initiator +db7' "$scratch/out" || fail "the name that was given"
 expect 0 "$RBLK" info --json "$target/ram"
 json_is '.volume == "ram" and .bytes == 3145728 and .credits >= 4 and .fabric_device == "tcp"'
 

@@ -85,6 +85,7 @@ expect 1 "${there[@]}" "$RBLK" info --name db1 --key db1.key --tls never "$targe
 err_has "authentication as \"db1\" failed: $wants"
 log_has "authentication as \"db1\" failed: $wants" || fail "the log does not say who came without TLS"
 expect 0 "${there[@]}" "$RBLK" info --name db3 "$target/free"
+grep -q '^asked from' out && fail "another machine is not the target's own"
 conf "tls = never"
 reloaded
 log_has 'tls = never: initiators with secrets may come without TLS' || fail "never is not told"
@@ -123,9 +124,18 @@ log_has "denied: $wants" || fail "the log does not say who was refused"
 expect 1 "$RBLK" info --name db1 --key db1.key --tls never "$target/data"
 expect 0 "$RBLK" info --name db1 --key db1.key --tls always "$target/data"
 out_has "encrypted            yes: TLS 1.3"
+out_has "asked from           the target's own machine"
 out_has "digest               no"
 expect 0 "$RBLK" info --name db1 --key db1.key --digest "$target/data"
 out_has "digest               yes: CRC32C of all data"
+# Of each path by itself: the same target by two words for its address.
+both=$target,10.78.1:${target##*:}/data
+expect 0 "$RBLK" info --name db1 --key db1.key --digest --tls always "$both"
+for host in "${target#*://}" "10.78.1:${target##*:}"; do
+	out_has "path                 $host: up, 1 connection over TLS, proven, digest, for 0:0"
+done
+expect 0 "$RBLK" info --name db1 --key db1.key --digest --tls always --json "$both"
+json_is '[.paths[] | .tls and .proven and .digest and (.rdma | not)] == [true, true]'
 conf
 reloaded
 # The machine itself does without, unless told so.
@@ -137,6 +147,7 @@ out_has "proven               yes: both ends have the secret"
 refused="TLS: the target has another secret for initiator"
 expect 1 "${there[@]}" "$RBLK" info --name db1 --key other.key "$target/data"
 err_has "$refused \"db1\", or none"
+err_has "is it the key of another name? "
 log_has 'refused: initiator "db1" has another secret here' || fail "the log does not say who has a wrong key"
 exec 9<> "/dev/tcp/127.0.0.1/$(sed -n 's/.*http: http:.*:\([0-9]*\)\/$/\1/p' target.log)"
 printf 'GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n' >&9

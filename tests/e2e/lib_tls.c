@@ -88,7 +88,7 @@ static int begin(void **state)
 	assert_int_equal(rblk_session_info(session, &info, sizeof(info)), 0);
 	assert_true(info.tls && info.proven);
 	assert_int_equal(rblk_session_paths(session, &path, sizeof(path), 1), 1);
-	assert_true(path.tls && path.proven);
+	assert_true(path.tls && path.proven && !path.digest);
 	return 0;
 }
 
