@@ -27,6 +27,11 @@ static bool takes_uri(const struct cmd_verb *verb)
 	return operand_is(verb, "TARGET") || operand_is(verb, "VOLUME") || operand_is(verb, "SOURCE");
 }
 
+static bool takes_file(const struct cmd_verb *verb)
+{
+	return operand_is(verb, "SOURCE") || operand_is(verb, "FILE") || operand_is(verb, "SOCKET");
+}
+
 /* The values of ping's --kind, or of reserve's --type. */
 static const char *joined(const char *(*name_of)(size_t index))
 {
@@ -128,7 +133,7 @@ static void bash_verb(const struct cmd_verb *verb)
 	printf("' ;;\n	%s:*)", verb->name);
 	if (takes_uri(verb))
 		printf(" _rblk_words 'rblk:// rblk+tcp://';");
-	if (operand_is(verb, "SOURCE") || operand_is(verb, "FILE") || operand_is(verb, "SOCKET"))
+	if (takes_file(verb))
 		printf(" _rblk_files;");
 	printf(" _rblk_words '");
 	print_literals(verb->operands);
@@ -177,9 +182,10 @@ static void zsh_verb(const struct cmd_verb *verb)
 		printf("\n		;;\n");
 		return;
 	}
-	printf(" \\\n		'*:%s:_rblk_operands%s%s%s%s'\n		;;\n", verb->operands,
-	       takes_uri(verb) ? " uri" : "", operand_is(verb, "SOURCE") ? " file" : "",
-	       names_disk(verb) ? " name" : "", operand_is(verb, "DEVICE") ? " disk" : "");
+	printf(" \\\n		'*:%s: _rblk_operands%s%s%s%s ", verb->operands, takes_uri(verb) ? " uri" : "",
+	       takes_file(verb) ? " file" : "", names_disk(verb) ? " name" : "", operand_is(verb, "DEVICE") ? " disk" : "");
+	print_literals(verb->operands);
+	printf("'\n		;;\n");
 }
 
 static const char zsh_operands[] =
@@ -203,6 +209,7 @@ static const char zsh_operands[] =
 	"			disks=(/sys/block/rblk[0-9]*(N:t))\n"
 	"			compadd -- /dev/$^disks\n"
 	"			;;\n"
+	"		*) compadd -- $kind ;;\n"
 	"		esac\n"
 	"	done\n"
 	"}\n\n";

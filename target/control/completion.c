@@ -2,7 +2,8 @@
 /*
  * A program of the build: prints rblkd's completion for a shell, made from the table of options.
  *   completion bash|zsh|keys
- * keys: for rblkctl's, which has no table of its own: what may be set of a target, a volume and an initiator.
+ * keys: for rblkctl's, which has no table of its own: what may be set of a target, a volume and an initiator, as functions
+ * that both shells take: _rblkctl_keys KIND, and _rblkctl_values KEY, words, @volumes or @files.
  */
 #include <stdio.h>
 #include <string.h>
@@ -117,16 +118,16 @@ static void keys_print(void)
 				printf("%s= ", options[i].name);
 		printf("' ;;\n");
 	}
-	printf("	esac\n}\n_rblkctl_value() {\n	case $1 in\n");
+	printf("	esac\n}\n_rblkctl_values() {\n	case $1 in\n");
 	for (unsigned int i = 0; i < count; i++) {
 		const char *words = option_words(&options[i]);
 
 		if (options[i].type == TGT_OPTION_GRANT)
-			printf("	%s) _rblkctl_words \"$(_rblkctl_ask volumes 0)\" ;;\n", options[i].name);
+			printf("	%s) echo @volumes ;;\n", options[i].name);
 		else if (options[i].type == TGT_OPTION_SECRET || !strcmp(options[i].name, "path"))
-			printf("	%s) _rblkctl_files ;;\n", options[i].name);
+			printf("	%s) echo @files ;;\n", options[i].name);
 		else if (words && options[i].type != TGT_OPTION_ACTION)
-			printf("	%s) _rblkctl_words '%s' ;;\n", options[i].name, words);
+			printf("	%s) echo '%s' ;;\n", options[i].name, words);
 	}
 	printf("	esac\n}\n");
 }

@@ -107,7 +107,10 @@ offers 'remove' rblk key re
 rblk() { "$RBLK" "$@"; }
 rblkctl() { "$RBLKCTL" "$@"; }
 mkfifo "$scratch/fifo"
-target_start --control-socket "$scratch/control" --memory data=1M --memory dates=1M --memory logs=1M
+# web1 is configured and not connected, db1 is connected and not configured.
+printf '[volume %s]\nstore = memory\nsize = 1M\n' data dates logs > "$scratch/rblkd.conf"
+printf '[initiator web1]\naddress = 192.0.2.1\nwrite = logs\n' >> "$scratch/rblkd.conf"
+target_start --control-socket "$scratch/control" --config "$scratch/rblkd.conf"
 address=${target#rblk+tcp://}
 "$RBLK" copy --name db1 - "$target/data" < "$scratch/fifo" > /dev/null 2>&1 &
 exec 7> "$scratch/fifo"
@@ -121,51 +124,80 @@ for socket in "--socket $scratch/control" "-s $scratch/control" "--socket = $scr
 	# shellcheck disable=SC2086
 	offers 'logs' rblkctl set $socket initiator db1 write = l
 done
-offers 'db1' rblkctl remove --socket "$scratch/control" initiator ''
+# What both shells offer: of each line its last word, and what it becomes.
+cat > "$scratch/lines" << END
+rblkctl set -s $scratch/control init|initiator
+rblkctl clear -s $scratch/control lo|logs
+rblkctl reservations --socket=$scratch/control lo|logs
+rblkctl remove -s $scratch/control volume lo|logs
+rblkctl set -s $scratch/control initiator w|web1
+rblkctl remove -s $scratch/control initiator w|web1
+rblkctl add -s $scratch/control initiator d|db1
+rblkctl kick -s $scratch/control d|db1
+rblkctl events -s $scratch/control --volume lo|logs
+rblkctl events -s $scratch/control --initiator w|web1
+rblkctl events -s $scratch/control --initiator d|db1
+rblkctl set -s $scratch/control volume logs limit_i|limit_iops=
+rblkctl set -s $scratch/control target tl|tls=
+rblkctl set -s $scratch/control volume logs read_only=y|yes
+rblkctl set -s $scratch/control initiator web1 write=lo|logs
+rblkctl add -s $scratch/control volume new path=di|disk.img
+rblkctl log-level -s $scratch/control de|debug
+rblk reserve rblk://h/v pree|preempt
+rblk key ins|install
+rblk key show di|disk.img
+rblk detach scra|scratch
+END
+while IFS='|' read -r line wanted; do
+	words=${line//=/ = }
+	read -ra words <<< "${words//:/ : }"
+	offers "$wanted" "${words[@]}"
+done < "$scratch/lines"
+offers 'db1 web1' rblkctl events -s "$scratch/control" --initiator ''
+offers '' rblkctl add -s "$scratch/control" volume l
 offers "${address#*:}/data ${address#*:}/dates" rblk info rblk+tcp : "//${address%:*}" : "${address#*:}/dat"
 offers '' rblk info rblk+tcp : "//${address%:*}" : "${address#*:}"
 offers '' rblk info rblk+tcp : //127.0.0.1:1/d
+
+if command -v zsh > /dev/null; then
+	export target RBLK RBLKCTL scratch
+	mkdir functions
+	cp "$RBLK_COMPLETIONS/_rblk" "$RBLKD_COMPLETIONS/_rblkd" "$RBLKCTL_COMPLETIONS/_rblkctl" functions
+	cat > keys.zsh <<-'END'
+		# Types each line, and waits until the words after it are on the terminal.
+		zmodload zsh/zpty
+		zpty shell 'TERM=dumb zsh -f -i'
+		zpty -w shell 'PS1="ready>"; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -d dump; LISTMAX=0'
+		zpty -w shell 'rblk() { $RBLK "$@" }; rblkctl() { $RBLKCTL "$@" }'
+		zpty -w shell 'cat() { [[ $1 != */rblktab ]] && command cat "$@" || print "# x\n\ndata rblk://h/data\nscratch rblk://h/s" }'
+		zpty -w shell 'echo load"ed"'
+		zpty -r -m shell said '*loaded*' || exit 1
+		check() {
+			zpty -w -n shell "$1"$'\t'
+			echo "$1"
+			zpty -r -m shell said "*$2*" || exit 1
+			zpty -w -n shell $'\C-u'
+		}
+		check 'rblk pi' 'rblk ping '
+		check 'rblk list --at' 'rblk list --attached'
+		check 'rblk ping --kind=rdma-u' '--kind=rdma-unsignalled'
+		check 'rblk list rblk+' 'rblk+tcp://'
+		check "rblk info $target/date" "$target/dates"
+		check 'rblk copy disk' 'disk.img'
+		check 'rblkd --drain' '--drain-time'
+		check 'rblkd --polling=ne' '--polling=never'
+		check 'rblkctl sess' 'rblkctl sessions '
+		check 'rblkctl top --sort=vo' '--sort=volume'
+		check 'rblkd --listen rblk:' '--listen rblk://'
+		while IFS='|' read -r line wanted; do check $line $wanted; done < $scratch/lines
+		zpty -d shell
+		echo all
+	END
+	expect 0 zsh -f keys.zsh
+	out_has all
+else
+	echo "SKIPPED: no zsh"
+fi
 exec 7>&-
 target_stop
 offers '' rblkctl set --socket "$scratch/control" volume dat
-
-if ! command -v zsh > /dev/null; then
-	echo "SKIPPED: no zsh"
-	exit 0
-fi
-target_start --memory data=1M --memory logs=1M
-export target
-mkdir functions
-cp "$RBLK_COMPLETIONS/_rblk" "$RBLKD_COMPLETIONS/_rblkd" "$RBLKCTL_COMPLETIONS/_rblkctl" functions
-cat > keys.zsh <<-'END'
-	# Types each line, and waits until the words after it are on the terminal.
-	zmodload zsh/zpty
-	zpty shell 'TERM=dumb zsh -f -i'
-	zpty -w shell 'PS1="ready>"; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -d dump; LISTMAX=0'
-	zpty -w shell 'rblk() { $RBLK "$@" }'
-	zpty -w shell 'echo load"ed"'
-	zpty -r -m shell said '*loaded*' || exit 1
-	check() {
-		zpty -w -n shell "$1"$'\t'
-		echo "$1"
-		zpty -r -m shell said "*$2*" || exit 1
-		zpty -w -n shell $'\C-u'
-	}
-	check 'rblk pi' 'rblk ping '
-	check 'rblk list --at' 'rblk list --attached'
-	check 'rblk ping --kind=rdma-u' '--kind=rdma-unsignalled'
-	check 'rblk list rblk+' 'rblk+tcp://'
-	check "rblk info $target/lo" "$target/logs"
-	check 'rblk copy disk' 'disk.img'
-	check 'rblkd --drain' '--drain-time'
-	check 'rblkd --polling=ne' '--polling=never'
-	check 'rblkctl sess' 'rblkctl sessions '
-	check 'rblkctl top --sort=vo' '--sort=volume'
-	check 'rblkd --listen rblk:' '--listen rblk://'
-	zpty -d shell
-	echo all
-END
-export RBLK
-expect 0 zsh -f keys.zsh
-target_stop
-out_has all
