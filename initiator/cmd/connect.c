@@ -231,7 +231,7 @@ void cmd_paths_print(const struct cmd_paths *paths, const char *before, int widt
 	}
 }
 
-/* Of a path without a connection there is nothing to say. */
+/* A path without a connection has none of them. */
 static json_t *path_json_of(const struct rblk_path_info *path, bool value)
 {
 	return path->connections ? json_boolean(value) : json_null();

@@ -68,7 +68,7 @@ static void what(struct tgt_problem *problem, const char *format, ...)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
-/* Of one that is served: a failed flush, a deleted file, and a disk that is full or fails. */
+/* A volume that is served has at most these: a failed flush, a deleted file, and a disk that is full or fails. */
 #define VOLUME_PROBLEMS_MAX 3u
 
 static void find_flushes(const struct tgt_view *view, struct tgt_health *health)
