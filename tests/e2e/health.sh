@@ -30,7 +30,7 @@ volume_says() {
 	status --json
 	words=$(jq -r --arg name "$1" '[.problems[] | select(.volume == $name) | .message | ltrimstr("volume \($name): ")] | join("; ")' "$scratch/out")
 	[ -n "$words" ] || return 1
-	"$RBLKCTL" volumes --socket "$socket" | grep "^$1 " | grep -qF -- "  $words" || return 1
+	"$RBLKCTL" volumes --socket "$socket" | grep "^$1 " | grep -F -- "  $words" > /dev/null || return 1
 	"$RBLKCTL" volumes --json --socket "$socket" | jq -e --arg name "$1" --slurpfile status "$scratch/out" \
 		'.volumes[] | select(.volume == $name) | .problems == [$status[0].problems[] | select(.volume == $name)]' > /dev/null
 }
