@@ -18,6 +18,7 @@
 #include "target/control/initiators.h"
 #include "target/control/listener.h"
 #include "target/control/options.h"
+#include "target/control/service_devices.h"
 #include "target/store/identity.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
@@ -33,6 +34,10 @@ static int denied(const struct tgt_volume_config *volume, const char *path, char
 
 static bool may_use(const struct tgt_volume_config *volume, const char *path)
 {
+	if (!tgt_service_devices_allow(path, !volume->read_only)) {
+		errno = EPERM;
+		return false;
+	}
 	return access(path, volume->read_only ? R_OK : R_OK | W_OK) == 0;
 }
 

@@ -78,6 +78,54 @@ wrong 'volume a: /etc/rblk-check.img: Read-only file system'
 volume /etc/rblk-check.img 'read_only = yes'
 right
 
+# Other units of an administrator: what is read-only, and what is not; which devices there are.
+unit() { sed -i "/^\($1\)=/d" "$scratch/units/rblkd.service" && printf '%s\n' "${@:2}" >> "$scratch/units/rblkd.service"; }
+volume /home/rblk-check.img
+unit ProtectHome ProtectHome=read-only
+wrong 'volume a: /home/rblk-check.img: Read-only file system'
+volume /home/rblk-check.img 'read_only = yes'
+right
+unit ProtectHome ProtectHome=no
+volume /srv/a.img
+right
+unit ProtectSystem ProtectSystem=strict
+wrong 'volume a: /srv/a.img: Read-only file system'
+volume /srv/a.img 'read_only = yes'
+right
+# What is the service's stays so: its state.
+truncate -s 1M /var/lib/rblkd/a.img
+chown rblk /var/lib/rblkd/a.img
+volume /var/lib/rblkd/a.img
+right
+volume /srv/a.img
+unit ReadWritePaths 'ReadWritePaths=-/none /srv'
+right
+unit 'ProtectSystem\|ReadWritePaths' ProtectSystem=full
+mknod /srv/disk b 240 77
+chown rblk /srv/disk
+# There is no such disk; but the service would come as far as to see that.
+volume /srv/disk
+wrong 'volume a: /srv/disk: No such device or address'
+refused='volume a: /srv/disk: Operation not permitted; rblkd runs as user rblk: DeviceAllow= in its unit does not have this device'
+unit DeviceAllow 'DeviceAllow=/dev/null rw' 'DeviceAllow=char-* rw'
+wrong "$refused"
+unit DeviceAllow 'DeviceAllow=/dev/null rw' 'DeviceAllow=/srv/disk r'
+wrong "$refused"
+volume /srv/disk 'read_only = yes'
+wrong 'volume a: /srv/disk: No such device or address'
+volume /srv/disk
+unit DeviceAllow 'DeviceAllow=/dev/null rw' 'DeviceAllow=/srv/disk rw'
+wrong 'volume a: /srv/disk: No such device or address'
+unit DeviceAllow 'DeviceAllow=block-no-such-driver rw'
+wrong "$refused"
+unit DeviceAllow
+wrong "$refused"
+unit DevicePolicy DevicePolicy=auto
+wrong 'volume a: /srv/disk: No such device or address'
+unit PrivateDevices PrivateDevices=yes
+wrong "$refused"
+unit PrivateDevices
+
 # A key of root's, an address that is not this machine's, RDMA where there is none.
 "$RBLK" key new /etc/rblk/db1.key > "$scratch/out" 2>&1 || fail "rblk key"
 chown root:root /etc/rblk/db1.key
