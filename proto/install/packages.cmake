@@ -157,7 +157,9 @@ set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /etc /usr/sbin /usr/include /u
 	/usr/share/man /usr/share/man/man1 /usr/share/man/man3 /usr/share/man/man5 /usr/share/man/man7 /usr/share/man/man8
 	/usr/src)
 include(CPack)
+# CPack finds the libraries that packages depend on by "file"; without, it goes on, and they depend on nothing.
 add_custom_target(packages USES_TERMINAL VERBATIM
+	COMMAND sh -c "command -v file > /dev/null || { echo 'packages: file: not found: apt-get install file' >&2; exit 1; }"
 	COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target all
 	COMMAND ${CMAKE_CPACK_COMMAND} -G ${RBLK_PACKAGE_FORMAT}
 	COMMAND ${CMAKE_COMMAND} -E rm -rf ${RBLK_PACKAGE_FOLDER}/_CPack_Packages)
