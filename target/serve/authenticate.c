@@ -12,9 +12,9 @@
 #include "proto/secret/secret.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
-#include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/serve/admin.h"
+#include "target/serve/authorize.h"
 #include "target/serve/event.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
@@ -23,23 +23,6 @@
 static struct tgt_queue *auth_queue(const struct tgt_request *request)
 {
 	return tgt_queue_of(request->io_queue);
-}
-
-static enum rblk_status auth_deny(struct tgt_request *request, const char name[RBLK_NAME_BYTES], uint32_t why)
-{
-	const struct tgt_queue *queue = auth_queue(request);
-
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED,
-							  .initiator = name,
-							  .address = fab_conn_peer(queue->io_queue.conn),
-							  .error = EACCES},
-			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
-			 "session %u queue %u [%s]: authentication as \"%.63s\" failed: %s",
-			 queue->session->number, queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), name,
-			 rblk_denied_text(why));
-	request->io_queue->loop->logins[TGT_LOGIN_DENIED]++;
-	request->result = why;
-	return RBLK_E_DENIED;
 }
 
 /* -- the exchange ------------------------------------------------------------------------------ */
@@ -184,12 +167,12 @@ static enum rblk_status auth_second(struct tgt_request *request, const struct rb
 	auth_proof(queue, &proof);
 	secrets = auth_find(queue, told->proof, &proof, &secret);
 	if (!secrets)
-		return auth_deny(request, exchange->name, RBLK_DENIED_PROOF);
+		return tgt_authorize_deny(request, "authentication as", NULL, exchange->name, RBLK_DENIED_PROOF);
 	rblk_prove(secrets, (unsigned int)secret, &proof, CORE_PROOF_TARGET, own);
 	accepted = auth_accept(queue, secrets, secret, &why);
 	rblk_secrets_put(secrets);
 	if (!accepted)
-		return why ? auth_deny(request, exchange->name, why) : RBLK_E_NO_RESOURCES;
+		return why ? tgt_authorize_deny(request, "authentication as", NULL, exchange->name, why) : RBLK_E_NO_RESOURCES;
 	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
 	queue->proven = true;
 	queue->io_queue.ops = &tgt_admin_io_ops;

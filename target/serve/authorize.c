@@ -12,6 +12,7 @@
 #include "target/base/log.h"
 #include "target/io/request.h"
 #include "target/serve/event.h"
+#include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/sessions.h"
 
@@ -111,17 +112,16 @@ static const struct tgt_volume *admit_lost(const struct tgt_session *session,
 					   const struct tgt_rules *rules,
 					   const struct tgt_origin *origin)
 {
+	const struct tgt_handle *handle;
 	struct admission admission;
 	uint32_t why;
 
 	admission_begin(&admission, session, rules, origin);
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		const struct tgt_handle *handle = session->handles[i];
-		const struct tgt_volume *volume;
+	tgt_session_each_handle(handle, session) {
+		const struct tgt_volume *volume = tgt_handle_volume(handle);
 
-		if (!handle || !handle->access.channel)
+		if (!volume)
 			continue;
-		volume = handle->access.channel->volume;
 		if (admission_right(&admission, volume->config.name, &why) < handle_need(handle))
 			return volume;
 	}
@@ -144,6 +144,26 @@ bool tgt_authorize_login(const struct tgt_origin *origin, const struct tgt_react
 	return may;
 }
 
+enum rblk_status tgt_authorize_deny(struct tgt_request *request, const char *what, const char *volume,
+				    const char *initiator, uint32_t why)
+{
+	const struct tgt_queue *queue = tgt_queue_of(request->io_queue);
+	const char *peer = fab_conn_peer(request->io_queue->conn);
+
+	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED,
+							  .volume = volume,
+							  .initiator = initiator,
+							  .address = peer,
+							  .error = EACCES},
+			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
+			 "session %u queue %u [%s] %s: %s \"%.63s\" denied: %s", queue->session->number,
+			 request->io_queue->index, peer, queue->session->initiator, what, volume ? volume : initiator,
+			 rblk_denied_text(why));
+	request->io_queue->loop->logins[TGT_LOGIN_DENIED]++;
+	request->result = why;
+	return RBLK_E_DENIED;
+}
+
 enum tgt_right tgt_authorize_open(const struct tgt_session *session, struct tgt_request *request,
 			      const char *volume)
 {
@@ -157,16 +177,7 @@ enum tgt_right tgt_authorize_open(const struct tgt_session *session, struct tgt_
 	tgt_rules_put(rules);
 	if (right >= TGT_RIGHT_READ)
 		return right;
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED,
-							  .volume = volume,
-							  .initiator = session->initiator,
-							  .address = session->peer,
-							  .error = EACCES},
-			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
-			 "session %u [%s] %s: OPEN of volume \"%.63s\" denied: %s", session->number,
-			 session->peer, session->initiator, volume, rblk_denied_text(why));
-	request->io_queue->loop->logins[TGT_LOGIN_DENIED]++;
-	request->result = why;
+	tgt_authorize_deny(request, "OPEN of volume", volume, session->initiator, why);
 	return TGT_RIGHT_NONE;
 }
 
@@ -211,18 +222,9 @@ bool tgt_authorize_name(const struct tgt_session *session, struct tgt_request *r
 	else if (tgt_rules_secrets(rules, name))
 		why = RBLK_DENIED_UNPROVEN;
 	tgt_rules_put(rules);
-	if (!why)
-		return true;
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REFUSED,
-							  .initiator = name,
-							  .address = session->peer,
-							  .error = EACCES},
-			 &request->io_queue->loop->log_limit, TGT_LOG_WARNING,
-			 "session %u [%s]: the name %s denied: %s", session->number, session->peer, name,
-			 rblk_denied_text(why));
-	request->io_queue->loop->logins[TGT_LOGIN_DENIED]++;
-	request->result = why;
-	return false;
+	if (why)
+		tgt_authorize_deny(request, "the name", NULL, name, why);
+	return !why;
 }
 
 static void admit_end(struct tgt_session *session, const struct tgt_volume *volume)
@@ -259,16 +261,14 @@ void tgt_authorize_check(struct tgt_handle *handle, enum tgt_right right)
 static void admit_check_all(struct tgt_session *session, const struct tgt_rules *rules)
 {
 	struct admission admission;
+	struct tgt_handle *handle;
 	uint32_t why;
 
 	admission_begin(&admission, session, rules, NULL);
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		struct tgt_handle *handle = session->handles[i];
-
-		if (handle && handle->restricted && handle->access.channel && !handle->closing)
+	tgt_session_each_handle(handle, session)
+		if (handle->restricted && handle->access.channel && !handle->closing)
 			tgt_authorize_check(handle,
-					admission_right(&admission, handle->access.channel->volume->config.name, &why));
-	}
+					    admission_right(&admission, tgt_handle_volume(handle)->config.name, &why));
 }
 
 void tgt_authorize_changed(struct tgt_reactor *reactor)

@@ -44,10 +44,10 @@ void tgt_event_forget(struct tgt_handle *handle)
 
 static bool event_of_handle(struct tgt_session *session, enum rblk_event *code, uint32_t *id)
 {
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		struct tgt_handle *handle = session->handles[i];
+	struct tgt_handle *handle;
 
-		if (!handle || (!handle->event_removed && !handle->event_changed))
+	tgt_session_each_handle(handle, session) {
+		if (!handle->event_removed && !handle->event_changed)
 			continue;
 		*code = handle->event_removed ? RBLK_EVENT_VOLUME_REMOVED
 					      : RBLK_EVENT_VOLUME_CHANGED;
@@ -99,6 +99,7 @@ void tgt_event_restart(struct tgt_session *session)
 {
 	struct tgt_events *events = &session->events;
 	bool unseen = events->outstanding;
+	struct tgt_handle *handle;
 
 	events->number = 0;
 	events->outstanding = false;
@@ -108,13 +109,9 @@ void tgt_event_restart(struct tgt_session *session)
 		events->draining = true;
 	} else if (unseen) {
 		/* No event for a handle that is closed by now. */
-		for (uint32_t i = 0; i < session->handle_slots; i++) {
-			struct tgt_handle *handle = session->handles[i];
-
-			if (handle && handle->id == events->handle && !handle->closing)
-				tgt_event_volume(handle,
-						 events->code == RBLK_EVENT_VOLUME_REMOVED);
-		}
+		tgt_session_each_handle(handle, session)
+			if (handle->id == events->handle && !handle->closing)
+				tgt_event_volume(handle, events->code == RBLK_EVENT_VOLUME_REMOVED);
 	}
 	tgt_event_kick(session);
 }

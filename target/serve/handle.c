@@ -73,18 +73,19 @@ void tgt_handle_channel_put(struct tgt_reactor *reactor, struct tgt_channel *cha
 /* The account of the session's memory for the volume, which all its handles of it share. NULL: no memory. */
 static struct tgt_portion *portion_get(struct tgt_session *session, const struct tgt_channel *channel)
 {
-	struct tgt_portion *portion = NULL;
+	const struct tgt_handle *handle;
+	struct tgt_portion *portion;
 
-	for (uint32_t i = 0; i < session->handle_slots && !portion; i++)
-		if (session->handles[i] && session->handles[i]->access.channel == channel)
-			portion = session->handles[i]->access.portion;
-	if (!portion) {
-		portion = malloc(sizeof(*portion));
-		if (!portion)
-			return NULL;
+	tgt_session_each_handle(handle, session)
+		if (handle->access.channel == channel) {
+			handle->access.portion->handles++;
+			return handle->access.portion;
+		}
+	portion = malloc(sizeof(*portion));
+	if (portion) {
 		tgt_portion_init(portion, &session->share);
+		portion->handles = 1;
 	}
-	portion->handles++;
 	return portion;
 }
 
@@ -205,13 +206,50 @@ static enum rblk_status open_check(const struct tgt_volume *volume, uint32_t fla
 	return RBLK_OK;
 }
 
-static void handle_publish(struct tgt_session *session, struct tgt_handle *handle)
+/* The volume of one that is new, by a channel of this reactor. Takes over the reference. False: no memory. */
+static bool handle_attach(struct tgt_handle *handle, struct tgt_volume *volume)
 {
+	struct tgt_reactor *reactor = handle->session->reactor;
+	struct tgt_access *access = &handle->access;
+
+	access->channel = tgt_handle_channel_get(reactor, volume);
+	if (!access->channel)
+		return false;
+	access->portion = portion_get(handle->session, access->channel);
+	if (access->portion)
+		return true;
+	tgt_handle_channel_put(reactor, access->channel);
+	return false;
+}
+
+/* As `new` says. Takes over the reference to `volume`, NULL: it was removed. NULL: no memory, or its store cannot be used. */
+static struct tgt_handle *handle_create(const struct tgt_handle *new, struct tgt_volume *volume)
+{
+	struct tgt_session *session = new->session;
+	struct tgt_handle *handle = handle_room(session, new->id) ? malloc(sizeof(*handle)) : NULL;
+
+	if (!handle) {
+		if (volume)
+			tgt_volume_put(volume);
+		return NULL;
+	}
+	*handle = *new;
+	if (volume && !handle_attach(handle, volume)) {
+		free(handle);
+		return NULL;
+	}
+	if (volume)
+		tgt_stats_open(handle);
 	pthread_mutex_lock(&session->lock);
 	session->handles[RBLK_HANDLE_SLOT(handle->id)] = handle;
 	pthread_mutex_unlock(&session->lock);
 	session->handles_open++;
 	session->opened = true;
+	if (volume) {
+		tgt_rights_opened(handle);
+		tgt_limits_opened(handle);
+	}
+	return handle;
 }
 
 bool tgt_handle_vacate(struct tgt_session *session, uint32_t id)
@@ -230,8 +268,7 @@ bool tgt_handle_vacate(struct tgt_session *session, uint32_t id)
 static enum rblk_status handle_again(struct tgt_handle *handle, struct tgt_volume *volume, bool read_only,
 				     bool restricted)
 {
-	const struct tgt_channel *channel = handle->access.channel;
-	bool same = channel && channel->volume == volume;
+	bool same = tgt_handle_volume(handle) == volume;
 
 	tgt_volume_put(volume);
 	if (!same)
@@ -250,8 +287,9 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 {
 	/* Opening a read-only volume for writing is not an error: a flag of the report tells. */
 	bool read_only = flags & RBLK_OPEN_READ_ONLY || volume->config.read_only || volume->store->info.read_only;
+	const struct tgt_handle new = {.session = session, .id = id, .restricted = restricted,
+				       .access = {.read_only = read_only, .idle = handle_idle}};
 	enum rblk_status status = open_check(volume, flags);
-	struct tgt_handle *handle;
 
 	if (status) {
 		tgt_volume_put(volume);
@@ -260,35 +298,8 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 	*out = tgt_handle_at(session, id);
 	if (*out)
 		return handle_again(*out, volume, read_only, restricted);
-	handle = handle_room(session, id) ? calloc(1, sizeof(*handle)) : NULL;
-	if (!handle) {
-		tgt_volume_put(volume);
-		return RBLK_E_NO_RESOURCES;
-	}
-	handle->session = session;
-	handle->id = id;
-	handle->access.read_only = read_only;
-	handle->restricted = restricted;
-	handle->access.idle = handle_idle;
-	handle->access.channel = tgt_handle_channel_get(session->reactor, volume);
-	if (!handle->access.channel) {
-		free(handle);
-		return RBLK_E_NO_RESOURCES;
-	}
-	/* open.c has waited for one that is OPENING. */
-	if (handle->access.channel->state == TGT_CHANNEL_READY)
-		handle->access.portion = portion_get(session, handle->access.channel);
-	if (!handle->access.portion) {
-		tgt_handle_channel_put(session->reactor, handle->access.channel);
-		free(handle);
-		return RBLK_E_NO_RESOURCES;
-	}
-	tgt_stats_open(handle);
-	handle_publish(session, handle);
-	tgt_rights_opened(handle);
-	tgt_limits_opened(handle);
-	*out = handle;
-	return RBLK_OK;
+	*out = handle_create(&new, volume);
+	return *out ? RBLK_OK : RBLK_E_NO_RESOURCES;
 }
 
 /* -- remote sessions --------------------------------------------------------------------------- */
@@ -354,8 +365,8 @@ static bool home_find(struct tgt_session *remote, struct tgt_handle *to, struct 
 	*volume = NULL;
 	pthread_mutex_lock(&home->lock);
 	handle = tgt_handle_find(home, to->id);
-	if (handle && handle->access.channel && !atomic_load(&handle->access.channel->volume->removed))
-		*volume = tgt_volume_ref(handle->access.channel->volume);
+	if (handle && tgt_handle_volume(handle) && !atomic_load(&tgt_handle_volume(handle)->removed))
+		*volume = tgt_volume_ref(tgt_handle_volume(handle));
 	if (handle) {
 		to->access.read_only = handle->access.read_only;
 		to->restricted = handle->restricted;
@@ -379,32 +390,14 @@ static struct tgt_handle *remote_open(struct tgt_session *remote, uint32_t id,
 	if (!home_find(remote, &found, &volume))
 		return NULL;
 	/* Its slot may still have an older handle, whose last commands have not ended. */
-	*status = tgt_handle_at(remote, id) ? RBLK_E_BUSY : RBLK_E_NO_RESOURCES;
-	handle = *status != RBLK_E_BUSY && handle_room(remote, id) ? malloc(sizeof(*handle)) : NULL;
-	if (!handle) {
+	if (tgt_handle_at(remote, id)) {
 		if (volume)
 			tgt_volume_put(volume);
+		*status = RBLK_E_BUSY;
 		return NULL;
 	}
-	*handle = found;
-	if (volume) {
-		handle->access.channel = tgt_handle_channel_get(remote->reactor, volume);
-		if (handle->access.channel)
-			handle->access.portion = portion_get(remote, handle->access.channel);
-		if (!handle->access.portion) {
-			if (handle->access.channel)
-				tgt_handle_channel_put(remote->reactor, handle->access.channel);
-			free(handle);
-			return NULL;
-		}
-		tgt_stats_open(handle);
-	}
-	handle_publish(remote, handle);
-	if (handle->access.channel) {
-		tgt_rights_opened(handle);
-		tgt_limits_opened(handle);
-	}
-	*status = RBLK_OK;
+	handle = handle_create(&found, volume);
+	*status = handle ? RBLK_OK : RBLK_E_NO_RESOURCES;
 	return handle;
 }
 
@@ -441,27 +434,30 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 
 unsigned int tgt_handles_kept(const struct tgt_session *session)
 {
+	const struct tgt_handle *handle;
 	unsigned int count = 0;
 
-	for (uint32_t i = 0; i < session->handle_slots; i++)
-		count += session->handles[i] && !session->handles[i]->closing;
+	tgt_session_each_handle(handle, session)
+		count += !handle->closing;
 	return count;
 }
 
 void tgt_handle_close_idle(struct tgt_session *session)
 {
+	struct tgt_handle *handle;
+
 	if (!tgt_session_only_lingers(session))
 		return;
-	for (uint32_t i = 0; i < session->handle_slots; i++)
-		if (session->handles[i])
-			handle_check_end(session->handles[i]);
+	tgt_session_each_handle(handle, session)
+		handle_check_end(handle);
 }
 
 void tgt_handle_close_all(struct tgt_session *session)
 {
-	for (uint32_t i = 0; i < session->handle_slots; i++)
-		if (session->handles[i])
-			handle_free(session->handles[i]);
+	struct tgt_handle *handle;
+
+	tgt_session_each_handle(handle, session)
+		handle_free(handle);
 	free(session->handles);
 	session->handles = NULL;
 	session->handle_slots = 0;
@@ -471,12 +467,11 @@ void tgt_handle_close_all(struct tgt_session *session)
 
 bool tgt_handle_session_uses(const struct tgt_session *session, const struct tgt_volume *volume)
 {
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		const struct tgt_handle *handle = session->handles[i];
+	const struct tgt_handle *handle;
 
-		if (handle && handle->access.channel && handle->access.channel->volume == volume)
+	tgt_session_each_handle(handle, session)
+		if (tgt_handle_volume(handle) == volume)
 			return true;
-	}
 	return false;
 }
 
@@ -501,15 +496,13 @@ static void handle_volume_event(struct tgt_reactor *reactor, struct tgt_volume *
 				bool removed)
 {
 	struct tgt_session *session;
+	struct tgt_handle *handle;
 
 	if (removed)
 		users_log(reactor, volume);
 	TAILQ_FOREACH(session, &reactor->sessions, link) {
-		for (uint32_t i = 0; i < session->handle_slots; i++) {
-			struct tgt_handle *handle = session->handles[i];
-
-			if (!handle || !handle->access.channel ||
-			    handle->access.channel->volume != volume)
+		tgt_session_each_handle(handle, session) {
+			if (tgt_handle_volume(handle) != volume)
 				continue;
 			if (!session->home)
 				tgt_event_volume(handle, removed);

@@ -102,11 +102,11 @@ void tgt_limits_closed(struct tgt_handle *handle)
 static void session_limit_all(struct tgt_session *session, const struct tgt_rules *rules)
 {
 	struct tgt_limit *limit = session_limit(session, rules);
+	struct tgt_handle *handle;
 
 	session_weigh(session, rules);
-	for (uint32_t i = 0; i < session->handle_slots; i++)
-		if (session->handles[i])
-			handle_limit(session->handles[i], rules, limit);
+	tgt_session_each_handle(handle, session)
+		handle_limit(handle, rules, limit);
 }
 
 void tgt_limits_named(struct tgt_session *session)

@@ -142,7 +142,7 @@ static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_ope
 		return RBLK_E_BUSY;
 	if (!open->channel)
 		open->channel = tgt_handle_channel_get(reactor, tgt_volume_ref(open->volume));
-	if (!open->channel)
+	if (!open->channel || open->channel->state == TGT_CHANNEL_FAILED)
 		return RBLK_E_NO_RESOURCES;
 	return open->channel->state == TGT_CHANNEL_OPENING ? RBLK_E_BUSY : RBLK_OK;
 }

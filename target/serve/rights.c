@@ -72,13 +72,12 @@ static void rights_update(struct tgt_handle *handle, const struct rights *rights
 /* Looks the rights up once: a session may have the volume open a thousand times. */
 static void rights_update_session(struct tgt_session *session, struct tgt_channel *channel, bool aborts)
 {
+	struct tgt_handle *handle;
 	struct rights rights;
 	bool known = false;
 
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		struct tgt_handle *handle = session->handles[i];
-
-		if (!handle || handle->access.channel != channel)
+	tgt_session_each_handle(handle, session) {
+		if (handle->access.channel != channel)
 			continue;
 		if (!known)
 			rights = rights_of(session, channel);
@@ -102,12 +101,6 @@ void tgt_rights_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	tgt_reservations_saw(&volume->reservations, &channel->subscriber, change);
 }
 
-/* The channel of the session's n-th handle, or NULL. */
-static struct tgt_channel *channel_of(const struct tgt_session *session, uint32_t n)
-{
-	return session->handles[n] ? session->handles[n]->access.channel : NULL;
-}
-
 /*
  * Rights that the old name lost are applied before the session has the new name; otherwise a
  * PREEMPT that waits for its writes would miss them. Then commands that the new name may not send
@@ -115,9 +108,11 @@ static struct tgt_channel *channel_of(const struct tgt_session *session, uint32_
  */
 void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES])
 {
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		struct tgt_channel *channel = channel_of(session, i);
+	struct tgt_channel *channel;
+	struct tgt_handle *handle;
 
+	tgt_session_each_handle(handle, session) {
+		channel = handle->access.channel;
 		if (channel && !tgt_reservations_seen(&channel->volume->reservations, &channel->subscriber))
 			tgt_rights_changed(session->reactor, channel->volume);
 	}
@@ -126,14 +121,11 @@ void tgt_rights_name(struct tgt_session *session, const char initiator[RBLK_NAME
 	memcpy(session->initiator, initiator, sizeof(session->initiator));
 	session->named = true;
 	pthread_mutex_unlock(&session->lock);
-	for (uint32_t i = 0; i < session->handle_slots; i++) {
-		const struct tgt_channel *channel = channel_of(session, i);
+	tgt_session_each_handle(handle, session)
+		if (handle->access.channel) {
+			const struct rights rights = rights_of(session, handle->access.channel);
 
-		if (channel) {
-			const struct rights rights = rights_of(session, channel);
-
-			rights_update(session->handles[i], &rights, false);
+			rights_update(handle, &rights, false);
 		}
-	}
 	tgt_limits_named(session);
 }

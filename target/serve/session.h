@@ -140,6 +140,25 @@ static inline bool tgt_session_only_lingers(const struct tgt_session *session)
 	return (session->ending || session->home) && !tgt_session_is_connected(session);
 }
 
+/* NULL: it was removed, and no command that uses it is left. */
+static inline struct tgt_volume *tgt_handle_volume(const struct tgt_handle *handle)
+{
+	return handle->access.channel ? handle->access.channel->volume : NULL;
+}
+
+/* The session's next handle, from *slot on, or NULL. */
+static inline struct tgt_handle *tgt_session_next_handle(const struct tgt_session *session, uint32_t *slot)
+{
+	while (*slot < session->handle_slots)
+		if (session->handles[(*slot)++])
+			return session->handles[*slot - 1];
+	return NULL;
+}
+
+/* The body may free the handle that it is given. */
+#define tgt_session_each_handle(handle, session) \
+	for (uint32_t slot_ = 0; ((handle) = tgt_session_next_handle(session, &slot_));)
+
 /* Who the session is to the rules. Valid as long as the session has this name. */
 static inline struct tgt_who tgt_session_who(const struct tgt_session *session)
 {

@@ -17,18 +17,14 @@
 /* "a, b"; cut where there are too many. */
 static void session_volumes(const struct tgt_session *session, char words[VOLUMES_BYTES])
 {
+	const struct tgt_handle *handle;
 	size_t length = 0;
 
 	snprintf(words, VOLUMES_BYTES, "none");
-	for (uint32_t i = 0; i < session->handle_slots && length < VOLUMES_BYTES; i++) {
-		const struct tgt_handle *handle = session->handles[i];
-
-		if (!handle || !handle->access.channel)
-			continue;
-		length += (size_t)snprintf(words + length, VOLUMES_BYTES - length, "%s%s",
-					   length ? ", " : "",
-					   handle->access.channel->volume->config.name);
-	}
+	tgt_session_each_handle(handle, session)
+		if (handle->access.channel && length < VOLUMES_BYTES)
+			length += (size_t)snprintf(words + length, VOLUMES_BYTES - length, "%s%s", length ? ", " : "",
+						   tgt_handle_volume(handle)->config.name);
 }
 
 static void session_log(const struct tgt_session *session)

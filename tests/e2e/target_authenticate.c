@@ -248,7 +248,7 @@ static void wrong_proofs_get_nothing(void **state)
 	assert_denied(&raw, identify(&raw, "db1"), RBLK_DENIED_UNPROVEN);
 	assert_false(raw_open(&raw, "one"));
 	raw_close(&raw);
-	e2e_daemon_log_wait(&server, "authentication as \"db1\" failed: the target has another secret", 1);
+	e2e_daemon_log_wait(&server, "authentication as \"db1\" denied: the target has another secret", 1);
 }
 
 static void replayed_proofs_get_nothing(void **state)

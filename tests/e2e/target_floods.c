@@ -308,7 +308,7 @@ static void wrong_proofs(void **state)
 {
 	(void)state;
 	flooded(prove, 8);
-	e2e_daemon_log_wait(&server, "authentication as \"db1\" failed", 1);
+	e2e_daemon_log_wait(&server, "authentication as \"db1\" denied", 1);
 }
 
 static void handshakes(void **state)
