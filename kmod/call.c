@@ -10,6 +10,7 @@
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
+#include "proto/core/trace.h"
 #include "proto/wire/wire_names.h"
 
 /* Whoever waits for the end of a command; on its stack, and queue->lock's until `finished`. */
@@ -262,6 +263,7 @@ int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *
 {
 	struct rblk_call *call;
 
+	rblk_trace_call(queue, sc);
 	return rblk_call_post(queue, sc, timeout_ms, NULL, &call);
 }
 

@@ -173,7 +173,9 @@ static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_com
 		return -EINTR;
 	if (queue < 0)
 		return -ENOLINK;
+	rblk_trace_reserve(session->queues[queue], sc);
 	error = rblk_call_run(session->queues[queue], sc);
+	rblk_trace_reserved(session->queues[queue], sc, error);
 	if (error && !sc->status && error != -EBUSY) {
 		rblk_waiting_owe_reserve(session, queue);
 		*lost = true;

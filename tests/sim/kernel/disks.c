@@ -294,9 +294,6 @@ static bool is_strangers(const struct rblk_queue *queue)
 	return sim_stranger != UINT_MAX && (ntohl(address->sin_addr.s_addr) & 0xff) == sim_stranger + 1;
 }
 
-int __real_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
-			  unsigned int timeout_ms);
-
 /* Whoever calls again may meet the next connection, whose target has not proven itself: now and then somebody does. */
 static void call_early(struct rblk_queue *queue)
 {
@@ -304,27 +301,18 @@ static void call_early(struct rblk_queue *queue)
 
 	if (queue->incarnation % 4 || queue->down || queue->proven)
 		return;
-	if (__real_rblk_call_send(queue, &early, 0) != -ENOTCONN)
+	if (rblk_call_send(queue, &early, 0) != -ENOTCONN)
 		sim_fail("the kernel: a command is sent before the target has proven itself (section 6.3)");
 	sim_reached("module", "a command comes before the target has proven itself", NULL);
 }
 
-int __wrap_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
-			  unsigned int timeout_ms);
-int __wrap_rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *sc,
-			  unsigned int timeout_ms)
+void sim_seen_call(struct rblk_queue *queue, const struct rblk_session_command *sc)
 {
+	sim_reached("point", "call", NULL);
 	if (sc->opcode == RBLK_OP_AUTHENTICATE)
 		call_early(queue);
 	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
 		rblk_queue_lost(queue, "killed by its user");
-	return __real_rblk_call_send(queue, sc, timeout_ms);
-}
-
-int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc);
-int __wrap_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc)
-{
-	return sim_reserve_run(queue, sc);
 }
 
 void sim_seen_opened(const struct rblk_queue *queue, const struct rblk_wire_volume *volume)

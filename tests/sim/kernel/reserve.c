@@ -25,6 +25,9 @@ static struct ioctl {
 	bool answered;
 	u16 status;
 	struct sim_disk_lost lost; /* the last attempt */
+	struct sim_disk_lost now;  /* if the one that is under way is lost */
+	struct sent *sent;	   /* likewise */
+	u64 number;		   /* F8; 0: a reader */
 	const struct rblk_disk *disk;
 } ioctls[CALLERS_MAX];
 
@@ -70,6 +73,35 @@ static struct ioctl *ioctl_begin(const struct rblk_disk *disk)
 	return ioctl;
 }
 
+/* Is the fence owed of what was lost so? */
+static bool is_owed(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
+{
+	const struct core_session *core = &disk->session->core;
+	const struct core_lost *owed = &core->queue[lost->queue].lost;
+
+	return lost->lost && !memcmp(lost->session_id, disk->session->session_id, sizeof(lost->session_id)) &&
+	       core->epoch == lost->epoch && owed->waits && !owed->fenced && owed->incarnation >= lost->incarnation &&
+	       !sim_volume_is_fenced(disk, lost);
+}
+
+/* F8: a number that was lost keeps its place while the target may still carry it out. */
+static void check_number(const struct rblk_disk *disk, u64 number, const struct sim_disk_lost *lost)
+{
+	const struct rblk_session *session = disk->session;
+
+	if (number && is_owed(disk, lost) && !core_session_over(&session->core) &&
+	    !(session->operations & 1ull << number % RBLK_OPERATIONS_MAX))
+		sim_fail("the kernel: the number of a RESERVE that was lost is free, and a fence is owed for it (F8)");
+}
+
+/* Likewise, of those whose programs were killed. */
+static void check_numbers(const struct rblk_disk *disk)
+{
+	for (unsigned int i = 0; i < SENT_MAX; i++)
+		if (sents[i].left)
+			check_number(disk, sents[i].number, &sents[i].lost);
+}
+
 static struct sim_disk_answer ioctl_end(struct ioctl *ioctl, int error)
 {
 	struct sim_disk_answer answer = {
@@ -80,21 +112,26 @@ static struct sim_disk_answer ioctl_end(struct ioctl *ioctl, int error)
 		sim_fail("the kernel: an ioctl returns %d, and the answer was %u", error, answer.status);
 	if (answer.answered && (answer.status == RBLK_E_RESERVED) != (error == PR_STS_RESERVATION_CONFLICT))
 		sim_fail("the kernel: an ioctl returns %d, and the answer was %u", error, answer.status);
+	if (!answer.answered)
+		check_number(ioctl->disk, ioctl->number, &ioctl->lost);
+	check_numbers(ioctl->disk);
 	ioctl->context = NULL;
 	return answer;
 }
 
 /* -- on its way ------------------------------------------------------------------------------------- */
 
-/* Is the fence owed of what was lost so? */
-static bool is_owed(const struct rblk_disk *disk, const struct sim_disk_lost *lost)
+/* Those of other programs, by any disk of its volume: the fence is known of one that was lost. */
+static void check_others(const struct ioctl *own)
 {
-	const struct core_session *core = &disk->session->core;
-	const struct core_lost *owed = &core->queue[lost->queue].lost;
+	for (unsigned int i = 0; i < CALLERS_MAX; i++) {
+		const struct ioctl *other = &ioctls[i];
 
-	return lost->lost && !memcmp(lost->session_id, disk->session->session_id, sizeof(lost->session_id)) &&
-	       core->epoch == lost->epoch && owed->waits && !owed->fenced && owed->incarnation >= lost->incarnation &&
-	       !sim_volume_is_fenced(disk, lost);
+		if (other == own || !other->context || !other->number ||
+		    memcmp(other->disk->uuid, own->disk->uuid, sizeof(own->disk->uuid)) || !is_owed(own->disk, &other->lost))
+			continue;
+		sim_fail("the kernel: RESERVE is sent, and a fence is owed for another program's (F5)");
+	}
 }
 
 /* Those whose program was killed: each has ended, and the fence is known of one that was lost. */
@@ -130,8 +167,10 @@ static void attempt_check(const struct ioctl *ioctl, const struct rblk_queue *qu
 		return;
 	if (is_owed(ioctl->disk, &ioctl->lost))
 		sim_fail("the kernel: RESERVE is sent again, and a fence is owed for it (F5)");
-	if (sc->opcode == RBLK_OP_RESERVE)
-		check_left(ioctl->disk);
+	if (sc->opcode != RBLK_OP_RESERVE)
+		return;
+	check_others(ioctl);
+	check_left(ioctl->disk);
 }
 
 /* Its program waits for it. NULL: a reader, or too many were left. */
@@ -205,27 +244,29 @@ static void lose_left(const struct rblk_disk *disk)
 		rblk_queue_lost(disk->session->queues[sent->lost.queue], "killed by its user");
 }
 
-int __real_rblk_call_run(struct rblk_queue *queue, struct rblk_session_command *sc);
-
-int sim_reserve_run(struct rblk_queue *queue, struct rblk_session_command *sc)
+void sim_seen_reserve(const struct rblk_queue *queue, const struct rblk_session_command *sc)
 {
 	struct ioctl *ioctl = ioctl_of(sim_context());
-	struct sim_disk_lost lost = { .lost = true, .queue = queue->index, .epoch = queue->epoch,
-				      .incarnation = queue->incarnation };
-	struct sent *sent;
-	int error;
 
+	sim_reached("point", "reserve", NULL);
 	attempt_check(ioctl, queue, sc);
-	sent = sent_begin(ioctl->disk, queue, sc);
-	error = __real_rblk_call_run(queue, sc);
-	sent_end(sent, sc, error);
+	ioctl->sent = sent_begin(ioctl->disk, queue, sc);
+	ioctl->number = sc->opcode == RBLK_OP_RESERVE ? sc->argument : 0;
+	ioctl->now = (struct sim_disk_lost){ .lost = true, .queue = queue->index, .epoch = queue->epoch,
+					     .incarnation = queue->incarnation };
+	memcpy(ioctl->now.session_id, queue->session->session_id, sizeof(ioctl->now.session_id));
+}
+
+void sim_seen_reserved(const struct rblk_queue *queue, const struct rblk_session_command *sc, int error)
+{
+	struct ioctl *ioctl = ioctl_of(sim_context());
+
+	sim_reached("point", "reserved", NULL);
+	sent_end(ioctl->sent, sc, error);
 	ioctl->answered = !error || sc->status;
 	ioctl->status = sc->status;
-	if (ioctl->answered || error == -EBUSY)
-		return error;
-	memcpy(lost.session_id, queue->session->session_id, sizeof(lost.session_id));
-	ioctl->lost = lost;
-	return error;
+	if (!ioctl->answered && error != -EBUSY)
+		ioctl->lost = ioctl->now;
 }
 
 /* -- the ioctls ----------------------------------------------------------------------------------------- */
