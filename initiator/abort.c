@@ -13,8 +13,8 @@
 #include <errno.h>
 
 /*
- * The command's own completion says whether it was dropped. What the target does not have any more was answered before,
- * on the same connection: that answer does not come.
+ * The command's own completion says whether it was dropped. A command that the target does not have any more was
+ * answered before, on the same connection: that answer does not come.
  */
 static void abort_done(void *arg, const struct rblk_result *result)
 {

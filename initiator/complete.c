@@ -2,7 +2,7 @@
 /*
  * Owns the receiving side: completions of the fabric become answers of commands, answers become
  * callbacks. Receives are posted again before any callback runs, so that a command started there
- * finds its credit covered. What the target sends is checked before it is used; an answer that does
+ * finds its credit covered. Every message of the target is checked before it is used; an answer that does
  * not match what was sent ends the session.
  */
 #include "initiator/queue.h"

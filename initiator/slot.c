@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns a queue as an object: its memory, its state, and its slots with the lists that they are on. What fills them is io.c's and
- * control.c's; command.c sends them, complete.c receives their answers, connect.c connects the queue.
+ * Owns a queue as an object: its memory, its state, and its slots with the lists that they are on. io.c and control.c
+ * fill them; command.c sends them, complete.c receives their answers, connect.c connects the queue.
  */
 #include "initiator/queue.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk copy: a file into a volume, a volume into a file, a volume into another. What makes it safe
- * is the end: the destination is flushed, and the target's checksum of every chunk is compared with
+ * rblk copy: a file into a volume, a volume into a file, a volume into another. The end makes it
+ * safe: the destination is flushed, and the target's checksum of every chunk is compared with
  * that of the data that went through here. Only then does the command succeed.
  */
 #include "initiator/cmd/copy.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The target's own CHECKSUM of every chunk against the CRC of what went through this process.
- * Chunk by chunk, so that a difference has a place; the CRC of the whole is combined from them. Of a
+ * Chunk by chunk, so that a difference has a place; the CRC of the whole is combined from them. For a
  * hole, the target is asked first where it reads as zeroes; only the rest has to be read there, in
  * long pieces, which are asked for again chunk by chunk where one differs or the target refuses its length.
  */

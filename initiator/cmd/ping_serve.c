@@ -2,7 +2,7 @@
 /*
  * The end of a ping over the fabric alone that answers (`rblk ping --serve`). It owns its peers: at most PEERS_MAX, each with one
  * page and two messages of memory, whatever they send. A peer that breaks the protocol of ping.h, or is silent for
- * --timeout, loses its connection; the others go on. What a peer writes to its page is never looked at.
+ * --timeout, loses its connection; the others go on. Nobody looks at what a peer writes to its page.
  */
 #include "initiator/cmd/ping.h"
 

@@ -41,7 +41,7 @@ static bool page_read(int fd, struct ini_page *page)
 	return true;
 }
 
-/* Is the program there that made it? It holds a lock. What cannot be known is no reason to remove a page. */
+/* Is the program there that made it? It holds a lock. If nobody can know, the page stays. */
 static bool page_alive(int fd)
 {
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
@@ -168,7 +168,7 @@ int top_pages_look(const char *path, struct top_look *look)
 
 /* -- the usual folders ------------------------------------------------------------------------- */
 
-/* Root's: those of all users. What one of them has made of their folder does not spoil the rest. */
+/* Root's: those of all users. A user's folder that is not as it should be does not spoil the rest. */
 static void users_look(const char *root, struct top_look *look)
 {
 	char path[PATH_MAX];

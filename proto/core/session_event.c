@@ -22,7 +22,10 @@ static void drop_fences(struct core_session *session, u16 via)
 	}
 }
 
-/* A connection that was LIVE is lost. What was to be done for commands that it lost before is to be done for all of them. */
+/*
+ * A connection that was LIVE is lost. The session does for all that it has lost what it still had to do for earlier
+ * losses.
+ */
 static void lose(struct core_session *session, u16 index, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];

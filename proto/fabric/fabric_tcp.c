@@ -97,8 +97,8 @@ static void source_run(struct tcp_fab *fab, struct tcp_source *source, uint8_t w
 
 /*
  * Work of these kinds, once for each source that is on the list now. Running one may free it or
- * others: nothing is touched afterwards. What comes onto the list meanwhile waits for the next
- * pass, so that this ends.
+ * others: nothing is touched afterwards. A source that comes onto the list meanwhile waits for
+ * the next pass, so that this ends.
  */
 static void fab_pass(struct tcp_fab *fab, uint8_t kinds)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Listening sockets of fabric_tcp, and connection requests from the socket's accept4() to the event
- * that gives them out. What peers can take before they are accepted is bounded here: how many
+ * that gives them out. This bounds what peers can take before they are accepted: how many
  * hellos may be incomplete, for how long, and what happens when descriptors run out.
  * fabric_tcp_cm.c accepts a request, which makes it a connection.
  */

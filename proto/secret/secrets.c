@@ -94,7 +94,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One line without its end. What is wrong with it, or NULL; never says what it contains. */
+/* One line without its end. Returns NULL, or words for what is wrong with it, which never say what it contains. */
 static const char *line_parse(const char *line, size_t length, u8 secret[RBLK_SECRET_BYTES])
 {
 	const size_t prefix = strlen(RBLK_SECRET_PREFIX);

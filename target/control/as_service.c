@@ -61,7 +61,10 @@ static bool unit_ask(char values[PROPERTIES][VALUE_BYTES])
 
 /* -- the file system --------------------------------------------------------------------------- */
 
-/* In place of the folder, one that is empty; closed: nobody may enter it. What is bound into it by the unit is not hidden. */
+/*
+ * In place of the folder, one that is empty; closed: nobody may enter it. Folders that the unit binds into it are not
+ * hidden.
+ */
 static int folder_hide(const char *folder, bool closed, const char *binds)
 {
 	if (access(folder, F_OK) || strstr(binds, folder))

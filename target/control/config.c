@@ -124,7 +124,10 @@ static int volume_complete(const struct tgt_volume_config *volume, char *error)
 			 volume->name, volume->store, reason);
 }
 
-/* F6 in the configuration: two volumes on one path would lock each other out, or worse. Of one UUID they would be one. */
+/*
+ * F6 in the configuration: two volumes on one path would lock each other out, or worse. With one UUID they would be
+ * one.
+ */
 static int volumes_differ(const struct tgt_config *config, char *error)
 {
 	unsigned int i, j;

@@ -81,9 +81,9 @@ struct daemon {
 /* -- start ------------------------------------------------------------------------------------ */
 
 /*
- * How many of `all` may be missing at the start: what is missing does not keep the rest from being served. Of what the
- * command line names one has to be there, because somebody reads the error; a service with a configuration file goes on
- * trying.
+ * How many of `all` may be missing at the start: what is missing does not keep the rest from being served. One of those
+ * that the command line names has to be there, because somebody reads the error; a service with a configuration file
+ * goes on trying.
  */
 static unsigned int may_lack(const struct daemon *daemon, unsigned int all)
 {

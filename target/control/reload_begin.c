@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The volumes that a start serves, and those that are missing then. What becomes of them later is reload.c's. Declared in
- * reload.h.
+ * The volumes that a start serves, and those that are missing then; reload.c has what becomes of them later. Declared
+ * in reload.h.
  */
 #include "target/control/reload.h"
 
@@ -13,7 +13,7 @@
 #include "target/control/config.h"
 #include "target/store/volume.h"
 
-/* Adds a volume at the start. What earlier volumes have waited for their locks counts as its wait, too. */
+/* Adds a volume at the start. The time that earlier volumes have waited for their locks counts as its wait, too. */
 static int begin_add(const struct tgt_reload *reload, struct tgt_volume_config config, uint64_t begun_ns, char *error)
 {
 	uint64_t waited_ms = (env_now_ns() - begun_ns) / 1000000u;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How a command ends: it is answered, or its connection is lost. One that waits has told where by request->leave, so ABORT,
- * a reservation, a limit in time and the end of its connection all end it the same way; one that has begun runs on, and
- * what its store still has when the connection is lost is an orphan of the volume (F5). What it holds is given back when its
- * answer has left. F8: the session's reply cache is asked before an operation begins, and told here how it ended.
+ * How a command ends: it is answered, or its connection is lost. One that waits has told where by request->leave, so
+ * ABORT, a reservation, a limit in time and the end of its connection all end it the same way; one that has begun runs
+ * on, and what its store still has when the connection is lost is an orphan of the volume (F5). A request gives back
+ * what it holds when its answer has left. F8: the session's reply cache is asked before an operation begins, and told
+ * here how it ended.
  */
 #include "target/io/request.h"
 

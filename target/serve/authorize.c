@@ -50,7 +50,7 @@ static enum tgt_right handle_need(const struct tgt_handle *handle)
 
 /* -- what a session may do --------------------------------------------------------------------- */
 
-/* Does the slot count? Of a session without connections, those that it had. */
+/* Does the slot count? While the session has no connection, those count that it had. */
 static bool slot_counts(const struct tgt_session *session, const struct tgt_queue_slot *slot)
 {
 	if (tgt_session_is_connected(session))

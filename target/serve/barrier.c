@@ -11,8 +11,8 @@
 #include "target/serve/reactor_impl.h"
 
 /*
- * A reactor that is busy always has something. What had come when it was asked is long taken after so many
- * turns: each visits every connection that has something.
+ * A reactor that is busy always has something. After so many turns it has long taken what had come when it was asked:
+ * each turn visits every connection that has something.
  */
 #define BARRIER_TURNS_MAX 64u
 

@@ -34,8 +34,10 @@ tgt_reactor_run tgt_reactor_drain;
  * the caller's. */
 bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease);
-/* For `rblkctl clear`: clear the volume's registrations and reservation, as a RESERVE by one of its registrants would. What becomes
- * of it is logged. The reference is the call's. False: no memory. */
+/*
+ * For `rblkctl clear`: clear the volume's registrations and reservation, as a RESERVE by one of its registrants would.
+ * The outcome is logged. The reference is the call's. False: no memory.
+ */
 bool tgt_reactor_clear(struct tgt_reactor *reactor, struct tgt_volume *volume);
 /* For `rblkctl kick`: end the session of that number, if it is at home here. False: no memory. */
 bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session);

@@ -27,7 +27,7 @@ void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *out)
 	*out = key;
 }
 
-/* FNV-1a. Of a key: the name by which reactors, each with its own record of the host, call it. */
+/* FNV-1a. For a key it is the name by which reactors, each with its own record of the host, call it. */
 static uint64_t number_of(const void *data, size_t size)
 {
 	const uint8_t *bytes = data;

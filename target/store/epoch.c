@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The beginning and the end of epoch.h. What changes the epoch in between is sync.c's. */
+/* The beginning and the end of epoch.h. sync.c changes the epoch in between. */
 #include "target/store/epoch.h"
 
 #include <errno.h>

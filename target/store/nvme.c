@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The store on an NVMe namespace by passthrough: each operation is one command of the NVM command set, or several in turn,
- * that io_uring hands to the driver past the block layer. FLUSH is the device's Flush, FUA its own bit. What the block layer
- * does for others is done here: larger transfers are split, and commands repeated that the device or the driver gave back
- * for now. Opening, locking and limits are nvme_path.c's.
+ * The store on an NVMe namespace by passthrough: each operation is one command of the NVM command set, or several in
+ * turn, that io_uring hands to the driver past the block layer. FLUSH is the device's Flush, FUA its own bit. This file
+ * does what the block layer does for others: larger transfers are split, and commands repeated that the device or the
+ * driver gave back for now. Opening, locking and limits are nvme_path.c's.
  */
 #include "target/store/store.h"
 

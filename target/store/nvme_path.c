@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opening of nvme_path.h. What the kernel has found out is taken from the block device, its limits included (they follow
- * from MDTS, and know of devices that promise more than they do); what the block layer hides is asked of the device.
+ * Opening of nvme_path.h. The block device says what the kernel has found out, its limits included (they follow
+ * from MDTS, and know of devices that promise more than they do); the device is asked for what the block layer hides.
  */
 #include "target/store/nvme_path.h"
 
@@ -184,8 +184,8 @@ static int check_node(int fd, const char *name, dev_t device, char *error)
 }
 
 /*
- * The block device first, exclusively: whoever has mounted it, or part of it, keeps it. What others have read through the
- * page cache, or not written yet, would differ from what passthrough does.
+ * The block device first, exclusively: whoever has mounted it, or part of it, keeps it. Data that others have read
+ * through the page cache, or not written yet, would differ from what passthrough does.
  */
 static int open_block(const struct tgt_volume_config *config, struct tgt_nvme_path *path, struct tgt_store_info *info,
 		      char *error)

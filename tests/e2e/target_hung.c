@@ -219,7 +219,7 @@ static void a_session_that_ends_closes_its_other_volumes(void **state)
 		f.good = rblk_volume_open(f.session, "good", 0);
 		assert_non_null(f.good);
 	} while (rblk_fsync(f.good));
-	/* It is not over: its disk hangs. What is shown may be a view of a moment ago, of any before the kick. */
+	/* It is not over: its disk hangs. The view that is shown may be a moment old, from before the kick. */
 	for (unsigned int tries = 0; run("RBLKCTL", ENDING); tries++) {
 		assert_true(tries < 100);
 		assert_true(rblk_wait(f.session, 20) >= 0);

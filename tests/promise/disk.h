@@ -40,7 +40,7 @@ struct promise_disk_ops {
 	int (*flush)(struct promise_disk *disk, promise_done done, void *arg);
 	/* A second at most. A negative errno: nothing will work any more, all was told. */
 	int (*wait)(struct promise_disk *disk);
-	/* Blocking. What does not exist, such as the end of a file, reads as zeroes. */
+	/* Blocking. Bytes that do not exist, such as those behind the end of a file, read as zeroes. */
 	int (*read)(struct promise_disk *disk, void *data, uint32_t bytes, uint64_t offset);
 	/* A flush has failed and was told: writing goes on. False: it must not. */
 	bool (*acknowledge)(struct promise_disk *disk);

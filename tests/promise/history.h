@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a journal permits a block to hold. A write lasts from its line W to its end: the line that
- * says how it ended, or, where that is unknown, the next life's O. Of two writes to a block the one
- * that began after the other's end is the later one; others may take effect in either order.
+ * says how it ended, or, where that is unknown, the next life's O. If one of two writes to
+ * a block began after the other's end, it is the later one; others may take effect in either order.
  *
  * A write is durable when it was acknowledged with FUA, or was acknowledged before a flush began
  * that succeeded. A flush that failed voids the promise of all writes that were acknowledged and

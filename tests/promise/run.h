@@ -25,7 +25,7 @@ struct promise_run {
 };
 enum promise_exit promise_run(const struct promise_run *run);
 
-/* Of each journal; strict: history.h. What is broken is told on stdout, a line each, and counted in
+/* Of each journal; strict: history.h. Each broken promise is a line on stdout, and counted in
  * *broken. */
 struct promise_check {
 	const char *const *journals;

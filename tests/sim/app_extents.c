@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The application's questions where data is (EXTENTS), of any range, one at a time. What is called
- * zero is held against the model.
+ * The application's questions where data is (EXTENTS), of any range, one at a time. The model checks
+ * what is called zero.
  */
 #include <string.h>
 #include "initiator/reopen_volumes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An application's commands: chosen, begun, and called back. What they may have done is told to the model.
+ * An application's commands: chosen, begun, and called back. The model is told what they may have done.
  */
 #include "tests/sim/app_impl.h"
 

@@ -526,8 +526,8 @@ static void wqe_stray(struct sim_conn *conn, struct sim_wqe *wqe)
 }
 
 /*
- * Everything that is posted comes back. What was on its way may still arrive, up to any point: a
- * requester cannot know.
+ * Everything that is posted comes back. A message that was on its way may still arrive, up to any point:
+ * a requester cannot know.
  */
 void sim_wire_flush(struct sim_conn *conn)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * target/store/failed_sync_file.h in the memory of the simulated machine: a failed-sync file is its disk's, and lives
- * until the machine boots again, or its folder is gone. What a killed process still does has no effect on it. Linked
+ * until the machine boots again, or its folder is gone. A process that was killed has no effect on it any more. Linked
  * instead of target/store/failed_sync_file.c.
  */
 #include "target/store/failed_sync_file.h"

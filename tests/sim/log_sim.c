@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * target/base/log.h into the trace. Linked instead of target/base/log.c. What a target calls an internal
- * error is a failure here.
+ * target/base/log.h into the trace. Linked instead of target/base/log.c. A line that a target calls an
+ * internal error is a failure here.
  */
 #include "target/base/log.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * mmap(2) and munmap(2) of the code under test, which maps memory for every session and every
- * process that starts: the linker leads the calls here. What is unmapped is kept, zeroed, and given
- * out again, because system calls and page faults took a quarter of the simulator's time. What was
- * written to it meanwhile is mostly found then. Sanitizers get the real calls, which find reads as
+ * process that starts: the linker leads the calls here. Unmapped memory is kept, zeroed, and given
+ * out again, because system calls and page faults took a quarter of the simulator's time. A write
+ * to it meanwhile is mostly found then. Sanitizers get the real calls, which find reads as
  * well.
  */
 #include <errno.h>

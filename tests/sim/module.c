@@ -151,7 +151,7 @@ static bool disks_failed(const struct sim_module *module)
 	return false;
 }
 
-/* Until a request has ended, at most so long. Who has polled requests looks for them. */
+/* Until a request has ended, at most so long. It polls, if polled requests are under way. */
 static void module_wait(struct sim_module *module, uint64_t limit_ns)
 {
 	bool polls = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The requests of a machine with the module: chosen, begun, ended. What they may have done is told to the
- * model, and what the module says of losses (F7) is checked.
+ * The requests of a machine with the module: chosen, begun, ended. The model is told what they may
+ * have done, and what the module says of losses (F7) is checked.
  */
 #include "tests/sim/module.h"
 

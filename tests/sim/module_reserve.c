@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Programs on the machine with the module that reserve its disks by ioctl, one for each disk,
- * beside its I/O: kmod/reservation.c's calls, which wait out a lost connection. What they ask for,
- * and what the answers must be, is reserver.h's. Started by module.c, in worlds that have
+ * beside its I/O: kmod/reservation.c's calls, which wait out a lost connection. reserver.h has what they
+ * ask for, and what the answers must be. Started by module.c, in worlds that have
  * reservations.
  */
 #include "tests/sim/module.h"

@@ -2,8 +2,8 @@
 /*
  * What target/store/pool.c gives out and takes back (seen.h): memory that nobody
  * has is zeroed, as it was when it was mapped, and whatever has changed it when it is given out
- * again is a device or a store that was not waited for. What a posted work request uses is not given
- * back.
+ * again is a device or a store that was not waited for. Memory that a posted work request uses is not
+ * given back.
  */
 #include "tests/sim/seen.h"
 

@@ -226,7 +226,7 @@ void sim_raw_haunt(struct sim_raw_initiator *raw, struct sim_wire_connection *co
 
 /* -- raw_compare.c ----------------------------------------------------------------------------- */
 
-/* The request is over; done: with success. What does the volume hold now? */
+/* The request is over; done: with success. Tells the model what the volume holds now. */
 void sim_raw_learn(const struct sim_raw_request *request, bool done);
 void sim_raw_forget(struct sim_raw_initiator *raw);
 /* Expect what is known of its range. False: too little is. */

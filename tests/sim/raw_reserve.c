@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The raw initiator's RESERVEs and RESERVATIONS, one at a time: sent again behind the fence when their
- * connection was lost, with the number that they had (F8). What they ask for is reserver.h's.
+ * connection was lost, with the number that they had (F8). reserver.h has what they ask for.
  * Called by raw_initiator.c in each turn; in worlds that have reservations.
  */
 #include "tests/sim/raw_initiator.h"

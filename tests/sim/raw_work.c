@@ -2,7 +2,7 @@
 /*
  * The raw initiator's block commands. One is begun once, for the model, and sent as often as it takes:
  * again when it was answered that nothing was done, and again behind the fence when its connection
- * was lost. What may have been done by an attempt that was lost is never said not to have been.
+ * was lost. Nothing that a lost attempt may have done is ever said not to have been done.
  */
 #include "tests/sim/raw_initiator.h"
 

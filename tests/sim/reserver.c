@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The choices and the checks of reserver.h. What a volume's reservation is, reservation.c knows.
+ * The choices and the checks of reserver.h. reservation.c knows what a volume's reservation is.
  */
 #include "tests/sim/reserver.h"
 

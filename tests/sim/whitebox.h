@@ -12,8 +12,8 @@
 #include "tests/sim/host.h"
 
 /*
- * Section 8: an OPEN for writing of the host's volume has succeeded. What connections that ended
- * before it was sent have left there is over: storage I/O, and READs into memory.
+ * Section 8: an OPEN for writing of the host's volume has succeeded. Connections that ended before it was sent
+ * have nothing left there: no storage I/O, and no READs into memory.
  */
 void sim_whitebox_opened(const struct sim_host *host, unsigned int volume,
 			 const struct sim_opening *opening);
@@ -24,8 +24,8 @@ void sim_whitebox_opened(const struct sim_host *host, unsigned int volume,
  */
 void sim_whitebox_reserved(const struct sim_host *host, unsigned int volume, bool reads);
 /*
- * Section 6.2: a RESERVE is answered, or RESERVATIONS. What is in force is what a restart of the target finds; surely: and a
- * crash of its machine.
+ * Section 6.2: a RESERVE is answered, or RESERVATIONS. A restart of the target finds what is in force; surely: so does
+ * a restart after a crash of its machine.
  */
 void sim_whitebox_kept(const struct sim_host *host, unsigned int volume, bool surely);
 /*

@@ -2,8 +2,8 @@
 /*
  * One connection of an initiator at the level of the wire: an incarnation of a queue. Sends what it
  * is given, gives back what is answered, and says at its end what was not. No policy: which
- * incarnations there are and what is sent again is raw_initiator.c's. What the target says is checked as
- * the specification has it; whatever breaks a rule ends the seed.
+ * incarnations there are and what is sent again is raw_initiator.c's. Everything that the target says is checked
+ * as the specification has it; whatever breaks a rule ends the seed.
  */
 #ifndef RBLK_TESTS_SIM_WIRE_CONNECTION_H
 #define RBLK_TESTS_SIM_WIRE_CONNECTION_H
@@ -102,7 +102,7 @@ struct sim_wire_connection {
 /* Connect with connection->login. */
 void sim_wire_connection_connect(struct sim_wire_connection *connection, const struct sockaddr *addr,
 				 uint32_t timeout_ms);
-/* Hang up, or vanish without a word. What was not answered comes back when it has drained. */
+/* Hang up, or vanish without a word. Unanswered commands come back when it has drained. */
 void sim_wire_connection_close(struct sim_wire_connection *connection, bool silently);
 /* Room for one more order, in the message under construction or a new one? */
 bool sim_wire_connection_room(const struct sim_wire_connection *connection, const struct sim_order *order);

@@ -2,8 +2,8 @@
 /*
  * Worlds whose histories tests/model is asked about: as little as a model speaks of. One target,
  * one disk, one application with librblk, which writes the same block again and again, one command
- * at a time. What a model does not know of does not happen: errors of the disk, short transfers, a
- * target that lacks memory or drains.
+ * at a time. Nothing happens that a model does not know of: errors of the disk, short transfers,
+ * a target that lacks memory or drains.
  */
 #include "tests/sim/world_impl.h"
 

@@ -206,8 +206,8 @@ static void test_all_have_closed(void **state)
 
 /*
  * One has learnt of the loss when the other hears of a write that was done before: it is lost, also
- * if there was nothing else to lose, and if one of the new generation is known already. What was
- * written since is still owed.
+ * if there was nothing else to lose, and if one of the new generation is known already. Writes
+ * since then are still owed.
  */
 static void test_answer_of_an_older_generation(void **state)
 {

@@ -450,7 +450,10 @@ static void on_end(struct request *rq, blk_status_t status)
 	};
 
 	sim_paths_check_end(&io->command, status);
-	/* F7: attached without a cache, it writes through what its volume has got since. What has no FLUSH is memory. */
+	/*
+	 * F7: attached without a cache, it writes through what its volume has got since. A volume without FLUSH is
+	 * memory.
+	 */
 	if (result.done && io->owes && !rblk_disk_of(rq)->gendisk->queue->write_cache &&
 	    rblk_disk_of(rq)->volume_flags & RBLK_VOLUME_FLUSH)
 		sim_fail("the kernel: a write needs a FLUSH, and none will come (F7)");

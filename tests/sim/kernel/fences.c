@@ -75,9 +75,9 @@ bool sim_disk_owes_fence(const struct rblk_disk *disk, const struct sim_disk_los
 }
 
 /*
- * Whoever ends with this error has waited, or could not. What was lost in an older epoch is fenced by the acceptance
- * of this one, before which nothing can be sent. The queue may have been lost again since: `incarnation` is the one by
- * which the request was sent.
+ * A request that ends with this error has waited, or could not. The acceptance of this epoch has fenced what was lost
+ * in an older one, and nothing can be sent before it. The queue may have been lost again since: `incarnation` is the
+ * one by which the request was sent.
  */
 struct sim_disk_lost sim_lost_with(const struct rblk_io *io, u32 incarnation)
 {
