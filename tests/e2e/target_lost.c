@@ -120,6 +120,24 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	e2e_file_remove(&file);
 }
 
+/* The daemon, which ends here, knows that a sync has failed: FLUSH fails until the volume is closed. after: its cache epoch. */
+static void expect_loss_until_closed(struct e2e_daemon *daemon, uint8_t after[16])
+{
+	struct client client;
+
+	e2e_daemon_log_wait(daemon, "volume disk: a sync has failed earlier", 1);
+	client_open(&client, daemon);
+	memcpy(after, epoch(&client), 16);
+	assert_int_equal(flush(&client), -EIO);
+	assert_int_equal(rblk_volume_close(client.volume), 0);
+	client.volume = rblk_volume_open(client.session, NULL, 0);
+	assert_non_null(client.volume);
+	assert_int_equal(flush(&client), 0);
+	assert_memory_equal(epoch(&client), after, 16);
+	rblk_session_close(client.session);
+	assert_int_equal(e2e_daemon_stop(daemon), 0);
+}
+
 /* A restart does not clear the loss: FLUSH still fails, and the cache epoch differs. */
 static void a_failed_flush_survives_the_daemon(void **state)
 {
@@ -139,18 +157,8 @@ static void a_failed_flush_survives_the_daemon(void **state)
 	rblk_session_close(client.session);
 
 	e2e_daemon_start(&daemon, file.volume, "--cache", "buffered", NULL);
-	e2e_daemon_log_wait(&daemon, "volume disk: a sync has failed earlier", 1);
-	client_open(&client, &daemon);
-	memcpy(after, epoch(&client), 16);
+	expect_loss_until_closed(&daemon, after);
 	assert_memory_not_equal(before, after, 16);
-	assert_int_equal(flush(&client), -EIO);
-	assert_int_equal(rblk_volume_close(client.volume), 0);
-	client.volume = rblk_volume_open(client.session, NULL, 0);
-	assert_non_null(client.volume);
-	assert_int_equal(flush(&client), 0);
-	assert_memory_equal(epoch(&client), after, 16);
-	rblk_session_close(client.session);
-	assert_int_equal(e2e_daemon_stop(&daemon), 0);
 
 	/* All have closed the volume: FLUSH works again, and the cache epoch tells those that
 	 * were away. */
@@ -181,17 +189,7 @@ static void a_failed_flush_survives_an_end_in_good_order(void **state)
 	rblk_session_close(client.session);
 
 	e2e_daemon_start(&daemon, file.volume, NULL);
-	e2e_daemon_log_wait(&daemon, "volume disk: a sync has failed earlier", 1);
-	client_open(&client, &daemon);
-	memcpy(after, epoch(&client), 16);
-	assert_int_equal(flush(&client), -EIO);
-	assert_int_equal(rblk_volume_close(client.volume), 0);
-	client.volume = rblk_volume_open(client.session, NULL, 0);
-	assert_non_null(client.volume);
-	assert_int_equal(flush(&client), 0);
-	assert_memory_equal(epoch(&client), after, 16);
-	rblk_session_close(client.session);
-	assert_int_equal(e2e_daemon_stop(&daemon), 0);
+	expect_loss_until_closed(&daemon, after);
 	e2e_file_remove(&file);
 }
 
