@@ -86,6 +86,7 @@ static void rblk_reservation_put_queue(struct rblk_session *session, int queue)
 {
 	unsigned long flags;
 
+	rblk_trace_put_queue(session, queue);
 	spin_lock_irqsave(&session->core_lock, flags);
 	__clear_bit(queue, &session->reserving);
 	spin_unlock_irqrestore(&session->core_lock, flags);

@@ -44,7 +44,7 @@
 /*
  * the module: a request asked for a tag that a queue lends; is about to go to the queue; a command counts as sent; a session's
  * own command that nobody waits for is about to be; RESERVE or RESERVATIONS is about to be; its caller goes on, with that error;
- * a RESERVE that was left is answered or lost; a FENCE is answered; an OPEN has succeeded; why a connection is lost, in a function
+ * its queue may carry the next one; a RESERVE that was left is answered or lost; a FENCE is answered; an OPEN has succeeded; why a connection is lost, in a function
  * that takes a format
  */
 #define rblk_trace_borrow(queue, io, got) ((void)0)
@@ -53,6 +53,7 @@
 #define rblk_trace_call(queue, sc) ((void)0)
 #define rblk_trace_reserve(queue, sc) ((void)0)
 #define rblk_trace_reserved(queue, sc, error) ((void)0)
+#define rblk_trace_put_queue(session, queue) ((void)0)
 #define rblk_trace_left_reserve(call) ((void)0)
 #define rblk_trace_fence_answered(command) ((void)0)
 #define rblk_trace_opened(queue, volume) ((void)0)

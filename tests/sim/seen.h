@@ -94,12 +94,14 @@ struct rblk_queue;
 struct rblk_command;
 struct rblk_call;
 struct rblk_session_command;
+struct rblk_session;
 void sim_seen_borrow(const struct rblk_queue *queue, struct rblk_io *io, bool got);
 void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue);
 void sim_seen_send(struct rblk_command *command);
 void sim_seen_call(struct rblk_queue *queue, const struct rblk_session_command *sc);
 void sim_seen_reserve(const struct rblk_queue *queue, const struct rblk_session_command *sc);
 void sim_seen_reserved(const struct rblk_queue *queue, const struct rblk_session_command *sc, int error);
+void sim_seen_put_queue(const struct rblk_session *session, unsigned int queue);
 void sim_seen_left_reserve(const struct rblk_call *call);
 void sim_seen_fence_answered(const struct rblk_command *command);
 struct rblk_wire_volume;
@@ -111,6 +113,7 @@ void sim_seen_queue_lost(const char *format, __builtin_va_list args);
 #define rblk_trace_call sim_seen_call
 #define rblk_trace_reserve sim_seen_reserve
 #define rblk_trace_reserved sim_seen_reserved
+#define rblk_trace_put_queue sim_seen_put_queue
 #define rblk_trace_left_reserve sim_seen_left_reserve
 #define rblk_trace_fence_answered sim_seen_fence_answered
 #define rblk_trace_opened sim_seen_opened

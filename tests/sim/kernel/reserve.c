@@ -219,6 +219,31 @@ void sim_seen_left_reserve(const struct rblk_call *call)
 	sent->lost.incarnation = queue->incarnation;
 }
 
+/* F5: from now on the next RESERVE may be sent; the session knows that it owes the fence of one that was lost. */
+static void check_owed(const struct rblk_session *session, const u8 uuid[16], unsigned int queue,
+		       const struct sim_disk_lost *lost)
+{
+	const struct rblk_disk *disk;
+
+	if (lost->queue != queue || core_session_over(&session->core))
+		return;
+	list_for_each_entry(disk, &session->disks, peer)
+		if (!memcmp(disk->uuid, uuid, sizeof(disk->uuid)) && is_owed(disk, lost) &&
+		    !(session->unfenced & 1ul << queue))
+			sim_fail("the kernel: the queue of a RESERVE that was lost is given back before its fence is owed (F5)");
+}
+
+void sim_seen_put_queue(const struct rblk_session *session, unsigned int queue)
+{
+	sim_reached("point", "put_queue", NULL);
+	for (unsigned int i = 0; i < CALLERS_MAX; i++)
+		if (ioctls[i].context && ioctls[i].number)
+			check_owed(session, ioctls[i].disk->uuid, queue, &ioctls[i].lost);
+	for (unsigned int i = 0; i < SENT_MAX; i++)
+		if (sents[i].left)
+			check_owed(session, sents[i].uuid, queue, &sents[i].lost);
+}
+
 /* One of the disk's volume, whose program was killed, is outstanding; or NULL. */
 static const struct sent *sent_left(const struct rblk_disk *disk)
 {
