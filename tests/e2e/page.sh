@@ -23,6 +23,12 @@ page_target() {
 		path = $scratch/worn
 		cache = buffered
 		fault = fail=flush:1
+		[initiator vault]
+		secret = $scratch/vault.target
+		write = ram
+		[initiator *]
+		address = 0.0.0.0/0
+		write = *
 	END
 	target_start --config "$scratch/rblkd.conf" --http "$1" --session-time 1h --control-socket "$scratch/control" --memory ram=16M --memory "$long=1M"
 	url=$(sed -n 's/.*http: \(http:.*\)\/$/\1/p' "$scratch/target.log")
@@ -30,6 +36,8 @@ page_target() {
 }
 truncate -s 4M "$scratch/disk" "$scratch/worn"
 head -c 1000448 /dev/urandom > "$scratch/file"
+"$RBLK" key new "$scratch/vault.key" > /dev/null
+cp "$scratch/vault.key" "$scratch/vault.target"
 page_target 0
 get() { curl -sS --max-time 60 "$url$1"; }
 code() { curl -s -o /dev/null -w '%{http_code}' --max-time 60 "$@"; }
@@ -147,6 +155,8 @@ scene() {
 # row TABLE NAME: an expression for the row that begins with NAME. cell TABLE NAME HEADING: for its cell of that column.
 row() { printf '[...document.querySelectorAll("#%s tbody tr")].find(row => row.cells[0].textContent === "%s")' "$1" "$2"; }
 cell() { printf '%s?.cells[[...document.querySelectorAll("#%s thead th")].findIndex(th => th.textContent === "%s")]' "$(row "$1" "$2")" "$1" "$3"; }
+# secured NAME: an expression for what an auditor asks of an initiator's connections.
+secured() { printf '["Transport", "TLS", "Proven", "Digest"].map(heading => %s?.cells[[...document.querySelectorAll("#initiators thead th")].findIndex(th => th.textContent === heading)].textContent).join(" ")' "$(row initiators "$1")"; }
 # The names of the rows, in their order.
 order() { printf '[...document.querySelectorAll("#%s tbody tr")].map(row => row.cells[0].textContent).join()' "$1"; }
 # event WORDS...: an expression: there is an event with all of these.
@@ -183,11 +193,18 @@ else
 	while "$RBLK" copy --name runner "$scratch/file" "$target/ram"; do :; done > "$scratch/fio" 2>&1 &
 	work=$!
 fi
+# Another one, of which each connection is secured; together: whether each is.
+mkfifo "$scratch/vault"
+"$RBLK" copy --name vault --key "$scratch/vault.key" --tls always --digest - "$target/ram" < "$scratch/vault" > "$scratch/vault.out" 2>&1 &
+vault=$!
+exec 6> "$scratch/vault"
 # A row's numbers, what is written over the curves, and the curves.
 shows "the workload's volume" "parseFloat($(cell volumes ram IOPS).textContent) > 0 && /[1-9]/.test($(cell volumes ram 'MB/s written').textContent)"
 shows "the initiator" "parseFloat($(cell initiators runner IOPS).textContent) > 0 && /^[0-9.]+ (µs|ms|s)$/.test($(cell initiators runner p99).textContent) &&
-	/[1-9]/.test($(cell initiators runner MB/s).textContent) && $(cell initiators runner Proven).textContent === 'no' && $(cell initiators runner TLS).textContent === 'no' &&
+	/[1-9]/.test($(cell initiators runner MB/s).textContent) && $(secured runner) === 'TCP no no no' &&
 	/^[0-9]+ s$/.test($(cell initiators runner Age).textContent) && $(cell initiators runner Volumes).textContent === 'ram' && $(cell initiators runner Address).textContent === '127.0.0.1'"
+shows "one that is secured" "$(secured vault) === 'TCP yes yes yes' && /^[0-9]+ s$/.test($(cell initiators vault Age).textContent)"
+shows "paths that differ" '[transport(2, 2), transport(1, 3), transport(0, 0), part(1, 3), part(0, 0)].join() === "RDMA,1 RDMA, 2 TCP,-,1 of 3,-"'
 for n in 1 2 3; do
 	figure="#curves figure:nth-of-type($n)"
 	shows "the curve $n" "document.querySelector('$figure path.two').getAttribute('d').split(/[ML]/).length > 2 && /[1-9]/.test(document.querySelector('$figure .two b').textContent)"
@@ -197,7 +214,13 @@ for n in 1 2 3; do
 done
 shows "units" '/MB\/s$/.test(document.querySelector("#curves figure:nth-of-type(2) text:last-of-type, #curves figure:nth-of-type(2) text").textContent)'
 shows "its name" "$(event session_named 'initiator runner')"
+shows "the zone of all curves" "document.querySelector('#curves h2').textContent.startsWith('Five minutes (UTC) of the whole target')"
 scene serving
+# On a desk no column of a short name's row is out of sight.
+shows "all columns" "innerWidth >= 1000 && [...document.querySelectorAll('.wide')].every(wide => wide.scrollWidth <= wide.clientWidth)"
+exec 6>&-
+wait $vault || fail "the secured copy: $(cat "$scratch/vault.out")"
+shows "it has gone" "$(row initiators vault) === undefined"
 
 # A cursor reads values, by keys and by a pointer.
 key() {
