@@ -314,6 +314,18 @@ static void reactor_sleep(struct tgt_reactor *reactor)
 				reactor->index, strerror(-err));
 }
 
+/* Only this thread writes, so that no turn has to lock the bus. */
+static void reactor_add_busy(struct tgt_reactor *reactor, uint64_t ns)
+{
+	atomic_store_explicit(&reactor->busy_ns, atomic_load_explicit(&reactor->busy_ns, memory_order_relaxed) + ns,
+			      memory_order_relaxed);
+}
+
+uint64_t tgt_reactor_busy_ns(const struct tgt_reactor *reactor)
+{
+	return atomic_load_explicit(&reactor->busy_ns, memory_order_relaxed);
+}
+
 static void *reactor_thread(void *argument)
 {
 	struct tgt_reactor *reactor = argument;
@@ -323,7 +335,7 @@ static void *reactor_thread(void *argument)
 
 		/* A turn is as long as until the next one, and only idle ones are followed by sleep. */
 		if (reactor->was_busy)
-			reactor->busy_ns += reactor->loop.now_ns - reactor->turn_began_ns;
+			reactor_add_busy(reactor, reactor->loop.now_ns - reactor->turn_began_ns);
 		reactor->turn_began_ns = reactor->loop.now_ns;
 		reactor->was_busy = work;
 		if (core_spin_turn(&reactor->spin, reactor->loop.now_ns, work))

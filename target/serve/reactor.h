@@ -32,5 +32,7 @@ uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor);
 
 /* It has drained (tgt_reactor_drain): the thread ends, and destroy joins it. Any thread. */
 bool tgt_reactor_drained(const struct tgt_reactor *reactor);
+/* How long it has been in turns that found work. Any thread; the reactor need not be asked, and sleeps on. */
+uint64_t tgt_reactor_busy_ns(const struct tgt_reactor *reactor);
 
 #endif

@@ -101,7 +101,7 @@ struct tgt_reactor {
 
 	/* Counted for snapshot.c. */
 	uint64_t fences;
-	uint64_t busy_ns;	/* in turns that found work, until: */
+	_Atomic uint64_t busy_ns; /* in turns that found work, until: */
 	uint64_t turn_began_ns; /* the last one */
 	bool was_busy;		/* and whether it found work */
 	struct tgt_stats_table stats_table;

@@ -250,22 +250,45 @@ static void find_silent(const struct tgt_view *view, struct tgt_health *health)
 			     "reactor %u: does not answer, its sessions stand still", i);
 }
 
+int tgt_busy_timeout_ms(const struct tgt_busy *busy, uint64_t now_ns)
+{
+	uint64_t due_ns;
+
+	if (!busy->count)
+		return 0;
+	due_ns = busy->looks[(busy->count - 1) % TGT_BUSY_LOOKS].at_ns + TGT_BUSY_LOOK_NS;
+	return due_ns > now_ns ? (int)((due_ns - now_ns + 999999) / 1000000) : 0;
+}
+
+void tgt_busy_add(struct tgt_busy *busy, const struct tgt_busy_look *look)
+{
+	busy->looks[busy->count++ % TGT_BUSY_LOOKS] = *look;
+}
+
+/* From the youngest look that is old enough to the last one. 0: it is too early. */
+static double busy_share(const struct tgt_busy *busy, unsigned int reactor)
+{
+	const struct tgt_busy_look *last, *before;
+
+	for (unsigned int back = 2; back <= busy->count && back <= TGT_BUSY_LOOKS; back++) {
+		last = &busy->looks[(busy->count - 1) % TGT_BUSY_LOOKS];
+		before = &busy->looks[(busy->count - back) % TGT_BUSY_LOOKS];
+		if (last->at_ns - before->at_ns >= TGT_PROBLEM_BUSY_NS)
+			return (double)(last->busy_ns[reactor] - before->busy_ns[reactor]) /
+			       (double)(last->at_ns - before->at_ns);
+	}
+	return 0;
+}
+
 static void find_busy(const struct tgt_view *view, const struct tgt_busy *busy,
 		      struct tgt_health *health)
 {
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_snapshot *snapshot = view->snapshots[i];
-		uint64_t before_ns = busy->older.taken_ns[i];
-		double share;
+		double share = busy_share(busy, i);
 
-		if (!snapshot || !before_ns || snapshot->taken_ns < before_ns + TGT_PROBLEM_BUSY_NS)
-			continue;
-		share = (double)(snapshot->busy_ns - busy->older.busy_ns[i]) /
-			(double)(snapshot->taken_ns - before_ns);
 		if (share > TGT_PROBLEM_BUSY)
 			what(problem_add(health, TGT_PROBLEM_REACTOR_BUSY, NULL, ""),
-			     "reactor %u: at its limit, busy for %.0f%% of its time", i,
-			     share * 100);
+			     "reactor %u: at its limit, busy for %.0f%% of the last ten seconds", i, share * 100);
 	}
 }
 
@@ -283,22 +306,6 @@ static void find_reload(const struct tgt_changer *changer, struct tgt_health *he
 	what(problem, "configuration: the reload at %s failed", tgt_time_words(last.time_ns, time));
 	if (problem)
 		snprintf(problem->reason, sizeof(problem->reason), ": %s", last.words);
-}
-
-void tgt_busy_look(struct tgt_busy *busy, const struct tgt_view *view)
-{
-	for (unsigned int i = 0; i < view->reactor_count; i++) {
-		const struct tgt_snapshot *snapshot = view->snapshots[i];
-		bool first = !busy->newer.taken_ns[i];
-
-		if (!snapshot ||
-		    (!first && snapshot->taken_ns < busy->newer.taken_ns[i] + TGT_PROBLEM_BUSY_NS))
-			continue;
-		busy->older.taken_ns[i] = first ? snapshot->taken_ns : busy->newer.taken_ns[i];
-		busy->older.busy_ns[i] = first ? snapshot->busy_ns : busy->newer.busy_ns[i];
-		busy->newer.taken_ns[i] = snapshot->taken_ns;
-		busy->newer.busy_ns[i] = snapshot->busy_ns;
-	}
 }
 
 /* -- all --------------------------------------------------------------------------------------- */

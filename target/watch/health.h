@@ -34,20 +34,27 @@ enum tgt_problem_kind {
 #define TGT_PROBLEM_GONE_NS 5000000000ull
 /* More refused logins than these in that time. */
 #define TGT_PROBLEM_LOGINS 10u
-/* A reactor that works for more than this part of its time, over so long at least. */
+/* A reactor that has worked for more than this part of the last seconds. */
 #define TGT_PROBLEM_BUSY 0.95
 #define TGT_PROBLEM_BUSY_NS 10000000000ull
 
-/* How long reactors had worked at two times, the newer one at least TGT_PROBLEM_BUSY_NS after the
- * older. {0}: nobody has looked. */
+/* How often its thread looks how long reactors have worked, whether or not anybody asks. */
+#define TGT_BUSY_LOOK_NS 2000000000ull
+/* More than TGT_PROBLEM_BUSY_NS have. */
+#define TGT_BUSY_LOOKS 7u
+
+/* The last looks. {0}: there was none. */
 struct tgt_busy {
-	struct tgt_busy_sample {
-		uint64_t taken_ns[TGT_REACTORS_MAX], busy_ns[TGT_REACTORS_MAX];
-	} older, newer;
+	struct tgt_busy_look {
+		uint64_t at_ns, busy_ns[TGT_REACTORS_MAX];
+	} looks[TGT_BUSY_LOOKS];
+	uint64_t count; /* so far; the ring's place of the next one */
 };
 
-/* After each new view. */
-void tgt_busy_look(struct tgt_busy *busy, const struct tgt_view *view);
+/* Until the next look is due, by env_now_ns(). */
+int tgt_busy_timeout_ms(const struct tgt_busy *busy, uint64_t now_ns);
+/* At least TGT_BUSY_LOOK_NS after the last one. */
+void tgt_busy_add(struct tgt_busy *busy, const struct tgt_busy_look *look);
 
 struct tgt_problem {
 	enum tgt_problem_kind kind;

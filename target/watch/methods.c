@@ -28,7 +28,6 @@ const struct tgt_view *tgt_methods_view(struct tgt_methods *methods)
 	if (tgt_view_take(&methods->source, &methods->view))
 		return NULL;
 	methods->view_ns = env_now_ns();
-	tgt_busy_look(&methods->busy, &methods->view);
 	return &methods->view;
 }
 

@@ -20,7 +20,7 @@ struct tgt_methods {
 	double started_s; /* the same since the epoch, by the clock of that time: it may be set since */
 	uint64_t view_ns; /* when the view was taken; 0: there is none */
 	struct tgt_view view;
-	struct tgt_busy busy; /* since earlier views */
+	struct tgt_busy busy; /* of the last seconds, whether or not there are views */
 	struct tgt_history *history; /* for the page; NULL: none is kept */
 	_Atomic bool draining; /* control thread sets */
 };

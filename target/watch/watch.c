@@ -15,6 +15,7 @@
 #include "target/base/daemon_event.h"
 #include "target/base/log.h"
 #include "target/base/unserved.h"
+#include "target/serve/reactor.h"
 #include "target/watch/clients.h"
 #include "target/watch/control_socket.h"
 #include "target/watch/http.h"
@@ -97,13 +98,26 @@ static void watch_retry_http(struct tgt_watch *watch)
 		tgt_unserved_add(watch->methods.source.unserved, TGT_UNSERVED_ADDRESS, name, error);
 }
 
+/* Also while nobody asks: who asks then is told of the last seconds, not of those to come. */
+static void watch_look(struct tgt_watch *watch, uint64_t now_ns)
+{
+	const struct tgt_watch_source *source = &watch->methods.source;
+	struct tgt_busy_look look = {.at_ns = now_ns};
+
+	if (tgt_busy_timeout_ms(&watch->methods.busy, now_ns))
+		return;
+	for (unsigned int i = 0; i < source->reactor_count; i++)
+		look.busy_ns[i] = tgt_reactor_busy_ns(source->reactors[i]);
+	tgt_busy_add(&watch->methods.busy, &look);
+}
+
 /* For the page, also while nobody looks at it. */
-static void watch_sample(struct tgt_watch *watch)
+static void watch_sample(struct tgt_watch *watch, uint64_t now_ns)
 {
 	struct tgt_history *history = watch->methods.history;
 	const struct tgt_view *view;
 
-	if (tgt_history_timeout_ms(history, env_now_ns()))
+	if (tgt_history_timeout_ms(history, now_ns))
 		return;
 	view = tgt_methods_view(&watch->methods);
 	if (view)
@@ -134,7 +148,9 @@ static int watch_timeout_ms(const struct tgt_watch *watch, bool accepts)
 {
 	int timeout_ms = tgt_clients_timeout_ms(&watch->clients);
 	int http_ms = tgt_http_timeout_ms(watch->http);
-	int sample_ms = tgt_history_timeout_ms(watch->methods.history, env_now_ns());
+	uint64_t now_ns = env_now_ns();
+	int sample_ms = tgt_history_timeout_ms(watch->methods.history, now_ns);
+	int look_ms = tgt_busy_timeout_ms(&watch->methods.busy, now_ns);
 
 	if (((watch->wants_socket && watch->control.fd < 0) || (watch->http_address[0] && !watch->http)) &&
 	    (timeout_ms < 0 || timeout_ms > RETRY_MS))
@@ -145,6 +161,8 @@ static int watch_timeout_ms(const struct tgt_watch *watch, bool accepts)
 		timeout_ms = http_ms;
 	if (sample_ms >= 0 && (timeout_ms < 0 || sample_ms < timeout_ms))
 		timeout_ms = sample_ms;
+	if (timeout_ms < 0 || look_ms < timeout_ms)
+		timeout_ms = look_ms;
 	if (watch->journal_waits && (timeout_ms < 0 || timeout_ms > JOURNAL_MS))
 		timeout_ms = JOURNAL_MS;
 	return timeout_ms;
@@ -156,17 +174,20 @@ static void *watch_thread(void *argument)
 	const struct tgt_changer *changer = watch->methods.changer;
 	struct pollfd polled[5 + TGT_CLIENTS_MAX];
 	unsigned int clients;
+	uint64_t now_ns;
 	eventfd_t count;
 	bool accepts;
 
 	for (;;) {
+		now_ns = env_now_ns();
 		watch->journal_waits = !tgt_journal_step(&watch->journal);
 		if (watch->wants_socket && watch->control.fd < 0)
 			watch_take_place(watch);
 		watch_retry_http(watch);
-		watch_sample(watch);
+		watch_look(watch, now_ns);
+		watch_sample(watch, now_ns);
 		polled[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
-		accepts = env_now_ns() >= watch->accept_ns;
+		accepts = now_ns >= watch->accept_ns;
 		polled[1] = (struct pollfd){.fd = accepts ? watch->control.fd : -1, .events = POLLIN};
 		polled[2] = (struct pollfd){.fd = changer ? changer->fd : -1, .events = POLLIN};
 		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};

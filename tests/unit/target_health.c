@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: what tests with a daemon cannot have at will is a problem in time: a reactor that is
- * silent, or busy nearly all the time, over ten seconds at least, however often somebody looks; and
+ * silent, or was busy nearly all the time of the last ten seconds; and
  * more problems than are listed are counted. Method: views that are made here.
  */
 #include <stdio.h>
@@ -23,34 +23,56 @@ static unsigned int count_of(const struct tgt_view *view, const struct tgt_busy 
 	return health.counts[kind];
 }
 
+/* Looks at each time that is due, for so many seconds, in which reactor 0 works half of its time, and reactor 1 that part. */
+static void reactors_work(struct tgt_busy *busy, struct tgt_busy_look *now, unsigned int seconds, double part)
+{
+	for (unsigned int s = 0; s < seconds; s++) {
+		now->at_ns += S;
+		now->busy_ns[0] += S / 2;
+		now->busy_ns[1] += (uint64_t)(part * (double)S);
+		if (!tgt_busy_timeout_ms(busy, now->at_ns))
+			tgt_busy_add(busy, now);
+	}
+}
+
 static void a_reactor_is_busy(void **state)
 {
-	struct tgt_snapshot idle = {.reactor = 0}, busy = {.reactor = 1};
-	struct tgt_view view = {.snapshots = {&idle, &busy}, .reactor_count = 2};
-	struct tgt_busy looks = {0};
+	struct tgt_view view = {.reactor_count = 2};
+	struct tgt_busy_look now = {.at_ns = 3600 * S};
+	struct tgt_snapshot snapshot = {0};
+	struct tgt_busy busy = {0};
 	char *words;
 
 	(void)state;
-	/* It was idle for an hour, then works all the time. */
-	idle.taken_ns = busy.taken_ns = 3600 * S;
-	for (unsigned int s = 0; s < 30; s++) {
-		tgt_busy_look(&looks, &view);
-		assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_REACTOR_BUSY),
-				 s >= 10 ? 1 : 0);
-		idle.taken_ns = busy.taken_ns += S;
-		idle.busy_ns += S / 2;
-		busy.busy_ns += S;
-	}
+	view.snapshots[0] = view.snapshots[1] = &snapshot;
+	assert_int_equal(tgt_busy_timeout_ms(&busy, now.at_ns), 0);
+	tgt_busy_add(&busy, &now);
+	assert_int_equal(tgt_busy_timeout_ms(&busy, now.at_ns), 2000);
+	assert_int_equal(tgt_busy_timeout_ms(&busy, now.at_ns + 1), 2000);
+	/* It works all the time, but nobody knows for how long it will. */
+	reactors_work(&busy, &now, 9, 1);
+	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 0);
+	reactors_work(&busy, &now, 1, 1);
+	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 1);
 	words = tgt_health_words(&health, true);
-	assert_string_equal(words, "1 problem: reactor 1: at its limit, busy for 100% of its time");
+	assert_string_equal(words, "1 problem: reactor 1: at its limit, busy for 100% of the last ten seconds");
 	free(words);
 	assert_int_equal(health.failures, 0);
-	/* And is idle again: it is seen when ten seconds are over. */
-	for (unsigned int s = 0; s < 30; s++) {
-		tgt_busy_look(&looks, &view);
-		idle.taken_ns = busy.taken_ns += S;
-	}
-	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_REACTOR_BUSY), 0);
+	/* Only the last ten seconds count, however long it has been idle or busy before. */
+	reactors_work(&busy, &now, 2, 0);
+	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 0);
+	reactors_work(&busy, &now, 3600, 0);
+	reactors_work(&busy, &now, 8, 1);
+	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 0);
+	reactors_work(&busy, &now, 2, 1);
+	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 1);
+	reactors_work(&busy, &now, 30, 0.97);
+	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 1);
+	words = tgt_health_words(&health, true);
+	assert_string_equal(words, "1 problem: reactor 1: at its limit, busy for 97% of the last ten seconds");
+	free(words);
+	reactors_work(&busy, &now, 30, 0.94);
+	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 0);
 	tgt_health_fini(&health);
 }
 
@@ -62,7 +84,6 @@ static void a_reactor_is_silent(void **state)
 	char *words;
 
 	(void)state;
-	tgt_busy_look(&looks, &view);
 	assert_int_equal(count_of(&view, &looks, TGT_PROBLEM_REACTOR_SILENT), 1);
 	assert_int_equal(health.failures, 1);
 	words = tgt_health_words(&health, false);
