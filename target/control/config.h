@@ -13,7 +13,10 @@ void tgt_config_init(struct tgt_config *config);
 void tgt_config_fini(struct tgt_config *config);
 /* Adds what the INI file says. error: "rblkd.conf:12: ...". */
 int tgt_config_load(struct tgt_config *config, const char *path, char *error);
-/* The same of a text; `path` is for messages ("": rblkctl has made it). */
+/*
+ * The same of a text. Messages have `path` ("": "rblkctl", which has made it) and the line; or, if the text was `edited` and its
+ * lines are not those of the file at `path`, the section.
+ */
 int tgt_config_load_text(struct tgt_config *config, const char *path, const char *text, bool edited, char *error);
 /*
  * Adds a volume with all its settings at their defaults. `source` is where it stands, for messages.

@@ -10,7 +10,7 @@
 
 #define FOLLOW_S 1
 
-/* Like events, of which the first was no longer before, are one line. */
+/* Like events are one line, if each is no longer than this after the one before. */
 #define GROUP_S 600
 
 /* -- which are shown --------------------------------------------------------------------------- */

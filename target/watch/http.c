@@ -217,7 +217,10 @@ static unsigned int http_clients_count(struct http_clients *clients, const uint8
 	return count;
 }
 
-/* More than `most` of this network, or of all (NULL): the oldest ends that has not asked, which may be the new one. */
+/*
+ * More than `most` of this network, or of all (NULL), the new one included: the oldest ends whose request has no whole head. That is
+ * the new one if all others have asked.
+ */
 static void http_clients_bound(struct tgt_http *http, const uint8_t *network, unsigned int most)
 {
 	struct http_client *asking, *answered;
@@ -241,8 +244,7 @@ static void http_client_begin(struct tgt_http *http, struct MHD_Connection *conn
 	http_client_join(client, &http->asking, TGT_HTTP_HEAD_S);
 	*state = client;
 	http_clients_bound(http, client->network, TGT_HTTP_CLIENTS_OF_ADDRESS);
-	/* Libmicrohttpd accepts nobody while it has all: one place is kept free. */
-	http_clients_bound(http, NULL, TGT_HTTP_CLIENTS_MAX - 1);
+	http_clients_bound(http, NULL, TGT_HTTP_CLIENTS_MAX);
 }
 
 static void http_client_changed(void *context, struct MHD_Connection *connection, void **state,
@@ -336,7 +338,8 @@ static int http_listen(struct tgt_http *http, const union http_address *address)
 	errno = 0;
 	http->daemon =
 		MHD_start_daemon(flags, 0, NULL, NULL, http_request, http, MHD_OPTION_SOCK_ADDR,
-				 &address->any, MHD_OPTION_CONNECTION_LIMIT, TGT_HTTP_CLIENTS_MAX,
+				 /* Libmicrohttpd accepts nobody while it has all: one place is for who makes another one go. */
+				 &address->any, MHD_OPTION_CONNECTION_LIMIT, TGT_HTTP_CLIENTS_MAX + 1,
 				 MHD_OPTION_CONNECTION_TIMEOUT, TGT_HTTP_ANSWER_S,
 				 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CLIENT_MEMORY_BYTES,
 				 MHD_OPTION_NOTIFY_CONNECTION, http_client_changed, http,

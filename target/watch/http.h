@@ -9,7 +9,10 @@
 
 #include "target/watch/methods.h"
 
-/* Connections in all, and of one address or /64 of IPv6. For one more, the oldest ends whose request has no whole head. */
+/*
+ * Connections in all, and of one address or /64 of IPv6. For one more, the oldest ends whose request has no whole head; if there
+ * is none, the new one does.
+ */
 #define TGT_HTTP_CLIENTS_MAX 32u
 #define TGT_HTTP_CLIENTS_OF_ADDRESS 16u
 /* A connection is for one request, whose head comes within this time, */
