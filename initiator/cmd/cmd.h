@@ -105,8 +105,6 @@ void cmd_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define CMD_TEXT_BYTES 64
 /* text: CMD_TEXT_BYTES; returns it. "1b4e28ba-2fa1-11d2-883f-0016d3cca427". */
 const char *cmd_format_uuid(const uint8_t uuid[16], char *text);
-/* "1:05", "2:00:07". */
-const char *cmd_format_seconds(uint64_t seconds, char *text);
 
 /* proto/screen/table.h with cells as arguments. */
 struct cmd_table;

@@ -198,7 +198,7 @@ const char *cmd_paths_format_age(const struct cmd_paths *paths, char *text)
 {
 	uint64_t ms = paths_age_ms(paths);
 
-	return ms == UINT64_MAX ? "-" : cmd_format_seconds(ms / 1000, text);
+	return ms == UINT64_MAX ? "-" : units_format_span(ms * 1000000, text);
 }
 
 json_t *cmd_paths_json_age(const struct cmd_paths *paths)
@@ -225,7 +225,7 @@ void cmd_paths_print(const struct cmd_paths *paths, const char *before, int widt
 			       path->connections == 1 ? "" : "s", path->tls ? "TLS" : rdma ? "RDMA" : "TCP",
 			       rdma && path->device[0] ? " through " : "", rdma ? path->device : "",
 			       path->proven ? "proven" : "not proven", path->digest ? "digest" : "no digest",
-			       cmd_format_seconds(path->connected_ms / 1000, age));
+			       units_format_span(path->connected_ms * 1000000, age));
 		else
 			printf("down%s%s\n", path->words[0] ? ": " : "", path->words);
 	}

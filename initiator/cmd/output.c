@@ -2,7 +2,6 @@
 /* Owns what verbs print alike: for people, and as JSON. */
 #include "initiator/cmd/cmd.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -61,18 +60,6 @@ const char *cmd_format_uuid(const uint8_t uuid[16], char *text)
 		length +=
 			(size_t)snprintf(text + length, CMD_TEXT_BYTES - length, "%s%02x",
 					 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-	return text;
-}
-
-const char *cmd_format_seconds(uint64_t seconds, char *text)
-{
-	uint64_t minutes = seconds / 60;
-
-	if (minutes >= 60)
-		snprintf(text, CMD_TEXT_BYTES, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, minutes / 60,
-			 minutes % 60, seconds % 60);
-	else
-		snprintf(text, CMD_TEXT_BYTES, "%" PRIu64 ":%02" PRIu64, minutes, seconds % 60);
 	return text;
 }
 

@@ -90,16 +90,17 @@ void progress_line(const struct progress *progress, uint64_t done, uint64_t now_
 	bool known = progress->total != PROGRESS_UNKNOWN && progress->total;
 	double seconds = (double)(now_ns - progress->start_ns) / 1e9;
 	double per_second = seconds > 0 ? (double)done / seconds : 0;
-	double share;
+	double share, left_s;
 
 	/* The last column stays free: some terminals begin a new line when it is written. */
 	columns = columns > PROGRESS_LINE_BYTES ? PROGRESS_LINE_BYTES - 1 : columns - 1;
 	if (known && done > progress->total)
 		done = progress->total;
 	share = known ? (double)done / (double)progress->total : 0;
-	if (known && per_second > 0)
-		cmd_format_seconds((uint64_t)((double)(progress->total - done) / per_second + 0.5),
-				   left);
+	if (known && per_second > 0) {
+		left_s = (double)(progress->total - done) / per_second + 0.5;
+		units_format_span(left_s < 1e9 ? (uint64_t)(left_s * 1e9) : UINT64_MAX, left);
+	}
 	text[0] = '\0';
 	if (!progress_part(text, columns, "%s", progress->what))
 		return;
@@ -109,7 +110,7 @@ void progress_line(const struct progress *progress, uint64_t done, uint64_t now_
 		return;
 	if (progress->moved_ns && now_ns - progress->moved_ns >= PROGRESS_STILL_NS) {
 		progress_part(text, columns, "  nothing for %s",
-			      cmd_format_seconds((now_ns - progress->moved_ns) / 1000000000u, left));
+			      units_format_span(now_ns - progress->moved_ns, left));
 		return;
 	}
 	if (!progress_part(text, columns, "  %s/s", units_format_bytes((uint64_t)per_second, rate)))

@@ -156,6 +156,21 @@ const char *units_format_us(double us, char *text)
 	return text;
 }
 
+const char *units_format_span(uint64_t ns, char *text)
+{
+	uint64_t s = ns / 1000000000u;
+
+	if (s < 120)
+		snprintf(text, UNITS_TEXT_BYTES, "%" PRIu64 " s", s);
+	else if (s < 2 * 3600)
+		snprintf(text, UNITS_TEXT_BYTES, "%" PRIu64 " min", s / 60);
+	else if (s < 2 * 86400)
+		snprintf(text, UNITS_TEXT_BYTES, "%" PRIu64 " h", s / 3600);
+	else
+		snprintf(text, UNITS_TEXT_BYTES, "%" PRIu64 " d", s / 86400);
+	return text;
+}
+
 const char *units_format_count(double count, char *text)
 {
 	if (count >= 1e7)

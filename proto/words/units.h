@@ -36,5 +36,10 @@ const char *units_text(enum units_kind kind, uint64_t value, char *text);
 const char *units_format_bytes(uint64_t bytes, char *text); /* "1.5 GiB"; exact multiples without a fraction */
 const char *units_format_us(double us, char *text);	     /* "340us", "2.1ms", "52.3s" */
 const char *units_format_count(double count, char *text);    /* "12.3k" */
+/*
+ * How long something has lasted, or is to last, for everything that is not a measurement of I/O: "43 s", "59 min", "3 h", "12 d",
+ * cut off. The target's page has the same.
+ */
+const char *units_format_span(uint64_t ns, char *text);
 
 #endif

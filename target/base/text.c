@@ -2,8 +2,6 @@
 /* Times for people. */
 #include "target/base/text.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
 #define DAY_NS 86400000000000ull
@@ -27,18 +25,5 @@ const char *tgt_time_words(uint64_t time_ns, char words[TGT_TIME_BYTES])
 		 now_ns >= time_ns && now_ns - time_ns < DAY_NS ? "%H:%M:%S UTC"
 								: "%Y-%m-%d %H:%M:%S UTC",
 		 &utc);
-	return words;
-}
-
-const char *tgt_span_words(uint64_t ns, char words[TGT_TIME_BYTES])
-{
-	uint64_t s = ns / 1000000000u;
-
-	if (s < 120)
-		snprintf(words, TGT_TIME_BYTES, "%" PRIu64 " s", s);
-	else if (s < 7200)
-		snprintf(words, TGT_TIME_BYTES, "%" PRIu64 " min", s / 60);
-	else
-		snprintf(words, TGT_TIME_BYTES, "%" PRIu64 " h", s / 3600);
 	return words;
 }

@@ -93,7 +93,6 @@ json_t *ctl_ask(const struct ctl_values *values, const char *method, json_t *par
 /* -- print.c ----------------------------------------------------------------------------------- */
 
 #define CTL_TEXT_BYTES UNITS_TEXT_BYTES
-const char *ctl_format_age(uint64_t ns, char *text);
 /* A peer's name never moves the cursor. */
 void ctl_print_clean(const char *text);
 uint64_t ctl_integer(const json_t *object, const char *key);

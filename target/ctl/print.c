@@ -2,23 +2,9 @@
 /* Numbers for people, and what answers have. */
 #include "target/ctl/ctl.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *ctl_format_age(uint64_t ns, char *text)
-{
-	uint64_t s = ns / 1000000000;
-
-	if (s >= 86400)
-		snprintf(text, CTL_TEXT_BYTES, "%" PRIu64 "d %" PRIu64 ":%02" PRIu64, s / 86400,
-			 s / 3600 % 24, s / 60 % 60);
-	else
-		snprintf(text, CTL_TEXT_BYTES, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600,
-			 s / 60 % 60, s % 60);
-	return text;
-}
 
 void ctl_print_clean(const char *text)
 {

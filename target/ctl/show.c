@@ -66,7 +66,7 @@ static void status_print(const json_t *result)
 	ctl_print_clean(ctl_string(result, "health"));
 	printf("\nrblkd %s (process %" PRIu64 "): %s for %s\n", ctl_string(result, "version"),
 	       ctl_integer(result, "pid"), ctl_string(result, "state"),
-	       ctl_format_age(ctl_integer(result, "uptime_ns"), age));
+	       units_format_span(ctl_integer(result, "uptime_ns"), age));
 	json_array_foreach(json_object_get(result, "addresses"), i, address)
 		printf("%s%s", i ? ", " : "addresses: ", json_string_value(address));
 	printf("\nvolumes: %" PRIu64 "; sessions: %" PRIu64 "; connections: %" PRIu64
@@ -121,13 +121,14 @@ static void over_words(const json_t *session, char text[OVER_BYTES])
 	uint64_t all = ctl_integer(session, "connections");
 	uint64_t of[] = {ctl_integer(session, "rdma_connections"), ctl_integer(session, "encrypted_connections"), 0};
 	static const char *const names[] = {"RDMA", "TLS", "TCP"};
+	char left[CTL_TEXT_BYTES];
 	size_t length = 0;
 
 	of[2] = all > of[0] + of[1] ? all - of[0] - of[1] : 0;
 	snprintf(text, OVER_BYTES, json_is_true(json_object_get(session, "ending")) ? "ending" : "-");
 	if (json_is_integer(json_object_get(session, "waits_ns")))
-		snprintf(text, OVER_BYTES, "waiting for its client, %" PRIu64 " s left",
-			 ctl_integer(session, "waits_ns") / 1000000000);
+		snprintf(text, OVER_BYTES, "waiting for its client, %s left",
+			 units_format_span(ctl_integer(session, "waits_ns"), left));
 	for (size_t i = 0; i < 3; i++) {
 		if (of[i] && of[i] == all)
 			snprintf(text, OVER_BYTES, "%s", names[i]);
@@ -168,7 +169,7 @@ static void sessions_print(const json_t *result)
 			      CELLS(number, ctl_string(session, "initiator"),
 				    json_is_true(json_object_get(session, "proven")) ? "yes" : "no",
 				    ctl_string(session, "peer"), connections, over, digest_word(session),
-				    ctl_format_age(ctl_integer(session, "age_ns"), age), outstanding,
+				    units_format_span(ctl_integer(session, "age_ns"), age), outstanding,
 				    units_format_count((double)ctl_integer(session, "commands"), commands),
 				    units_format_bytes(ctl_integer(session, "data_bytes"), memory),
 				    volumes));

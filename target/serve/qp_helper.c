@@ -3,6 +3,7 @@
 #include "target/serve/qp_helper.h"
 
 #include <stdlib.h>
+#include "proto/words/units.h"
 #include "target/serve/reactor_impl.h"
 
 #define NS_PER_S 1000000000ull
@@ -55,10 +56,11 @@ bool tgt_qp_helper_take(struct fab_job *work, void *user)
 void tgt_qp_helper_check(struct tgt_reactor *reactor)
 {
 	uint64_t late_ns = reactor->loop.now_ns - reactor->qp_helper_since_ns;
+	char late[UNITS_TEXT_BYTES];
 
 	if (reactor->qp_helper_jobs && late_ns >= LATE_NS)
 		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_ERROR,
-				"reactor %u: a driver has taken %llu s to make or destroy a queue pair: logins and the ends "
+				"reactor %u: a driver has taken %s to make or destroy a queue pair: logins and the ends "
 				"of connections wait for it",
-				reactor->index, (unsigned long long)(late_ns / NS_PER_S));
+				reactor->index, units_format_span(late_ns, late));
 }

@@ -14,8 +14,8 @@
 #include "proto/core/env.h"
 #include "proto/wire/wire_names.h"
 #include "proto/words/units.h"
-#include "target/base/daemon_event.h"
 #include "target/base/text.h"
+#include "target/base/daemon_event.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/lease.h"
@@ -180,7 +180,7 @@ static const char *session_how(const struct tgt_session *session, char how[HOW_B
  */
 static const char *session_said(const struct tgt_session *session, const char *how, char said[SAID_BYTES])
 {
-	char written[UNITS_TEXT_BYTES], read[UNITS_TEXT_BYTES], age[TGT_TIME_BYTES];
+	char written[UNITS_TEXT_BYTES], read[UNITS_TEXT_BYTES], age[UNITS_TEXT_BYTES];
 	const char *name = session->initiator[0] ? session->initiator : "(no name)";
 
 	if (!session->opened) {
@@ -191,7 +191,7 @@ static const char *session_said(const struct tgt_session *session, const char *h
 	snprintf(said, SAID_BYTES, "%s %s: wrote %s, read %s in %s (session %u, %s)", name, how,
 		 units_format_bytes(session->totals.bytes_written, written),
 		 units_format_bytes(session->totals.bytes_read, read),
-		 tgt_span_words(session->reactor->loop.now_ns - session->begun_ns, age), session->number, session->peer);
+		 units_format_span(session->reactor->loop.now_ns - session->begun_ns, age), session->number, session->peer);
 	return said;
 }
 
@@ -297,13 +297,15 @@ void tgt_session_drain(struct tgt_session *session, const char *reason)
 /* A program that ends closes its volumes first (librblk, rblk.ko: when the last disk is detached). */
 static void session_log_lost(struct tgt_session *session, unsigned int volumes)
 {
+	char awaited[UNITS_TEXT_BYTES];
+
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
 							  .initiator = session->initiator,
 							  .address = session->peer},
 			 &session->reactor->loop.chat_limit, TGT_LOG_WARNING,
-			 "session %u [%s] %s: has lost its client, with %u volume%s open: waits %u s for it", session->number,
+			 "session %u [%s] %s: has lost its client, with %u volume%s open: waits %s for it", session->number,
 			 session->peer, session->initiator, volumes, TGT_S(volumes),
-			 (session->reactor->config.session_ms + 999) / 1000);
+			 units_format_span(session->reactor->config.session_ms * 1000000ull, awaited));
 }
 
 /* At the home: a connection has ended. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/words/units.h"
 #include "target/base/daemon_event.h"
 #include "target/base/text.h"
 #include "target/watch/rpc.h"
@@ -211,7 +212,7 @@ static void find_devices(struct tgt_health *health)
 
 static void find_clients(const struct tgt_view *view, struct tgt_health *health)
 {
-	char left[TGT_TIME_BYTES];
+	char left[UNITS_TEXT_BYTES];
 
 	for (unsigned int i = 0; i < view->session_count; i++) {
 		const struct tgt_snapshot_session *session = &view->sessions[i];
@@ -222,7 +223,7 @@ static void find_clients(const struct tgt_view *view, struct tgt_health *health)
 					 session->initiator),
 			     "initiator %s: its connections are lost, its session waits for it %s "
 			     "more",
-			     session->initiator, tgt_span_words(session->awaits_ns, left));
+			     session->initiator, units_format_span(session->awaits_ns, left));
 	}
 }
 

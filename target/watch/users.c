@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "target/base/error.h"
-#include "target/base/text.h"
+#include "proto/words/units.h"
 
 static bool is_open(struct tgt_registry *registry, const char *name)
 {
@@ -23,7 +23,7 @@ bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, 
 {
 	unsigned int count = 0, first = 0;
 	const struct tgt_snapshot_session *session;
-	char left[TGT_TIME_BYTES];
+	char left[UNITS_TEXT_BYTES];
 	struct tgt_view view;
 
 	if (!is_open(source->registry, volume))
@@ -37,7 +37,7 @@ bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, 
 	session = tgt_view_session(&view, first);
 	if (count && session && session->awaits_ns)
 		snprintf(words, TGT_ERROR_BYTES, "session %u [%s] %s has it open, and waits for its client, %s left",
-			 session->number, session->peer, session->initiator, tgt_span_words(session->awaits_ns, left));
+			 session->number, session->peer, session->initiator, units_format_span(session->awaits_ns, left));
 	else if (count && session)
 		snprintf(words, TGT_ERROR_BYTES, "session %u [%s] %s has it open", session->number,
 			 session->peer, session->initiator);

@@ -74,7 +74,7 @@ shown() { "$RBLKCTL" sessions --json --socket "$scratch/control" 2> /dev/null | 
 	all(.paths[]; .proven and .encrypted and (.rdma | not)))] != []' > /dev/null; }
 wait_for "the session, proven and encrypted" shown
 expect 0 "$RBLKCTL" sessions --socket "$scratch/control"
-grep -qE ' db1 +yes +10\.78\.0\.2:[0-9]+ +[1-9][0-9]* +TLS +no +0:0[0-9]:[0-9]+ ' out || fail "the row of the session"
+grep -qE ' db1 +yes +10\.78\.0\.2:[0-9]+ +[1-9][0-9]* +TLS +no +[0-9]+ s ' out || fail "the row of the session"
 cat file >&8
 exec 8>&-
 wait $copy || fail "the copy: $(cat copied.early)"

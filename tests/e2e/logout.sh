@@ -54,12 +54,12 @@ exec 7>&-
 waits() { ctl sessions --json | jq -e '.sessions | length == 1 and .[0].connections == 0 and .[0].waits_ns > 0 and .[0].waits_ns <= 600e9' > "$scratch/json"; }
 wait_for "the session that waits" waits
 expect 0 "$RBLKCTL" sessions --socket "$socket"
-grep -qE ' db1 .* waiting for its client, [0-9]+ s left ' "$scratch/out" || fail "the row of the session that waits"
+grep -qE ' db1 .* waiting for its client, ([0-9]+ s|[0-9] min) left ' "$scratch/out" || fail "the row of the session that waits"
 expect 1 "$RBLKCTL" remove volume ram --socket "$socket"
 err_has 'db1 has it open, and waits for its client, '
 expect 0 "$RBLKCTL" events --socket "$socket" --json
 json_is 'any(.events[]; .event == "connection_lost" and .level == "warning" and .initiator == "db1" and
-	(.message | contains("has lost its client, with 1 volume open: waits 600 s for it")))'
+	(.message | contains("has lost its client, with 1 volume open: waits 10 min for it")))'
 expect 0 "$RBLKCTL" kick db1 --socket "$socket"
 gone "the session that is kicked"
 log_has 'db1: ended: kicked by rblkctl: '

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Text as the command writes it: reasons, times, identities; percentiles. Method: tables of inputs and outputs.
+ * Text as the command writes it: reasons, identities; percentiles. Method: tables of inputs and outputs.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -14,14 +14,6 @@ static void reasons_are_words(void **state)
 	assert_string_equal(cmd_reason(-ENODEV), "the volume was removed or changed");
 	/* Not only a target returns this error, so its text is the system's. */
 	assert_string_equal(cmd_reason(-ENOSPC), strerror(ENOSPC));
-}
-
-static void seconds_are_written(void **state)
-{
-	char text[CMD_TEXT_BYTES];
-
-	assert_string_equal(cmd_format_seconds(65, text), "1:05");
-	assert_string_equal(cmd_format_seconds(7207, text), "2:00:07");
 }
 
 static void uuid_is_written(void **state)
@@ -56,7 +48,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reasons_are_words),
-		cmocka_unit_test(seconds_are_written),
 		cmocka_unit_test(uuid_is_written),
 		cmocka_unit_test(percentiles),
 	};

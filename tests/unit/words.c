@@ -136,6 +136,13 @@ static void texts_are_read_again(void **state)
 
 static void figures_are_written(void **state)
 {
+	static const struct {
+		uint64_t s;
+		const char *text;
+	} spans[] = {
+		{0, "0 s"}, {119, "119 s"}, {120, "2 min"}, {3599, "59 min"}, {7199, "119 min"}, {7200, "2 h"},
+		{172799, "47 h"}, {172800, "2 d"}, {86400 * 400, "400 d"},
+	};
 	char text[UNITS_TEXT_BYTES];
 
 	assert_string_equal(units_format_bytes(0, text), "0 B");
@@ -150,6 +157,8 @@ static void figures_are_written(void **state)
 	assert_string_equal(units_format_count(9999, text), "9999");
 	assert_string_equal(units_format_count(12300, text), "12.3k");
 	assert_string_equal(units_format_count(12.3e6, text), "12.3M");
+	for (size_t i = 0; i < UNIT_LENGTH(spans); i++)
+		assert_string_equal(units_format_span(spans[i].s * 1000000000ull + 999999999, text), spans[i].text);
 }
 
 static const char *nearest(const char *word)
