@@ -97,7 +97,13 @@ static void find_deleted(const struct tgt_view *view, struct tgt_health *health)
 		if (!volume->deleted)
 			continue;
 		problem = problem_add(health, TGT_PROBLEM_VOLUME_DELETED, "volume", volume->name);
-		what(problem, "volume %s: its file was deleted or replaced: its data is lost when rblkd stops", volume->name);
+		if (volume->replaced)
+			what(problem,
+			     "volume %s: its file was replaced: rblkctl reload serves the new one, and ends the old one and its data",
+			     volume->name);
+		else
+			what(problem, "volume %s: its file was deleted: its data is lost when rblkd stops, copy it away before",
+			     volume->name);
 		if (problem)
 			snprintf(problem->reason, sizeof(problem->reason), " (%s)", volume->path ? volume->path : "");
 	}

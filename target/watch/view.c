@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "proto/core/env.h"
 #include "target/serve/stats_table.h"
 #include "target/watch/ask.h"
@@ -177,6 +178,8 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 	entry->read_only = volume->config.read_only || volume->store->info.read_only;
 	entry->buffered = volume->store->info.buffered;
 	entry->deleted = ops->is_deleted && ops->is_deleted(volume->store);
+	/* Only then: the file that is there is another one, and a file server that does not answer has not said so much. */
+	entry->replaced = entry->deleted && access(volume->config.path, F_OK) == 0;
 	entry->flush_failed_ns = atomic_load(&volume->trouble.lost_ns);
 	for (unsigned int kind = 0; kind < TGT_IO_KINDS; kind++)
 		entry->failures[kind] = atomic_load(&volume->trouble.errors[kind]);

@@ -113,12 +113,21 @@ wait_for "the volume" mended
 problem volume_missing error 0 || fail "the volume is there"
 # It is served as ever without a name, and would be gone with the daemon.
 rm "$scratch/gone.img"
-deleted() { says 3 "^2 problems: volume logs: its file was deleted or replaced: its data is lost when rblkd stops \\($scratch/gone\.img\\); "; }
+deleted() { says 3 "^2 problems: volume logs: its file was deleted: its data is lost when rblkd stops, copy it away before \\($scratch/gone\.img\\); "; }
 wait_for "a deleted file" deleted
 problem volume_deleted error 1 || fail "a deleted file"
 volume_says logs || fail "rblkctl volumes of a deleted file"
 healthz 503 'volume logs: its file was deleted' || fail "healthz"
 grep -qF "$scratch" "$scratch/body" && fail "paths are not for everyone"
+# With another file in its place, a reload is what helps.
+truncate -s 2M "$scratch/gone.img"
+replaced() { says 3 "^2 problems: volume logs: its file was replaced: rblkctl reload serves the new one, and ends the old one and its data \\($scratch/gone\.img\\); "; }
+wait_for "a replaced file" replaced
+problem volume_deleted error 1 || fail "a replaced file"
+expect 0 "$RBLKCTL" reload --socket "$socket"
+mended || fail "the new file is served: $(cat "$scratch/first")"
+expect 0 "$RBLKCTL" volumes --json --socket "$socket"
+json_is 'any(.volumes[]; .volume == "logs" and .bytes == 2097152)'
 target_stop
 
 # -- a client that was killed -------------------------------------------------------------------------
