@@ -36,6 +36,7 @@ struct tgt_history {
 	uint64_t due_ns, view_ns; /* the next sample; the last one's view */
 	struct counters total;	  /* of the view */
 	uint64_t samples;	  /* so far; the ring's place of the next one */
+	bool lacks, lacked;	  /* something had no series for want of memory: in this sample, in the last one */
 	uint64_t times_s[TGT_HISTORY_SAMPLES];
 	double ends_us[CORE_BUCKETS];
 	struct series *series[SERIES_MAX]; /* by kind, then name */
@@ -148,14 +149,20 @@ static void sample_add(struct tgt_history *history, enum tgt_history_kind kind, 
 	struct series *series = series_find(history, kind, name);
 	struct counters done = *now;
 	double buckets[CORE_BUCKETS], p50, p99;
+	bool known = true;
 	float *values;
 
-	if (!series)
+	if (!series) {
+		/* It may be what lacked, and have counted for long. */
+		known = !history->lacked;
 		series = series_begin(history, kind, name);
-	if (!series)
+	}
+	if (!series) {
+		history->lacks = true;
 		return;
+	}
 	values = series->values[history->samples % TGT_HISTORY_SAMPLES];
-	if (counters_since(&done, &series->last)) {
+	if (known && counters_since(&done, &series->last)) {
 		for (unsigned int i = 0; i < COUNTERS; i++)
 			values[i] = (float)((double)done.counts[i] * 1e9 / (double)(now_ns - series->last_ns));
 		for (unsigned int i = 0; i < CORE_BUCKETS; i++)
@@ -177,6 +184,8 @@ static void sample_begin(struct tgt_history *history)
 
 	history->times_s[place] = tgt_time_now_ns() / 1000000000u;
 	memset(&history->total, 0, sizeof(history->total));
+	history->lacked = history->lacks;
+	history->lacks = false;
 	for (unsigned int i = 0; i < history->count; i++) {
 		history->series[i]->seen = false;
 		for (unsigned int value = 0; value < VALUES; value++)

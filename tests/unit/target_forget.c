@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
+#include "target/store/failed_sync_file.h"
 #include "target/store/sync.h"
 
 static int fake_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
@@ -120,11 +121,36 @@ static void what_the_target_ends_is_not_closed(void **state)
 	}
 }
 
+/* The failed-sync file has the time of the first failure, be it a former process's, until all is forgotten. */
+static void the_first_failure_keeps_its_time(void **state)
+{
+	static struct tgt_failed_sync_file file;
+	struct tgt_channel *channel;
+	uint64_t first_ns;
+
+	volume.trouble.file = &file;
+	assert_int_equal(tgt_volume_attach(&volume, NULL, &channel), 0);
+	flush_fails(channel);
+	first_ns = atomic_load(&file.lost_ns);
+	assert_true(first_ns && first_ns == atomic_load(&volume.trouble.lost_ns));
+	flush_fails(channel);
+	assert_true(atomic_load(&file.lost_ns) == first_ns && atomic_load(&volume.trouble.lost_ns) == first_ns);
+	tgt_volume_detach(&volume, channel);
+	assert_true(!atomic_load(&file.lost_ns) && !atomic_load(&volume.trouble.lost_ns));
+	atomic_store(&file.lost_ns, 77);
+	assert_int_equal(tgt_volume_attach(&volume, NULL, &channel), 0);
+	flush_fails(channel);
+	assert_true(atomic_load(&file.lost_ns) == 77);
+	tgt_volume_detach(&volume, channel);
+	volume.trouble.file = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_later_failure_is_not_forgotten),
 		cmocka_unit_test(what_the_target_ends_is_not_closed),
+		cmocka_unit_test(the_first_failure_keeps_its_time),
 	};
 
 	return cmocka_run_group_tests_name("target forget", tests, NULL, NULL);

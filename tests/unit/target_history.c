@@ -13,6 +13,15 @@
 static struct tgt_view_volume volumes[2];
 static struct tgt_view_initiator initiators[2];
 static struct tgt_view view;
+static bool callocs_fail;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+	return callocs_fail ? NULL : __real_calloc(count, bytes);
+}
+
 static struct tgt_history *history;
 
 static int setup(void **state)
@@ -149,6 +158,27 @@ static void what_is_not_known_is_not_told(void **state)
 		"a-name-that-is-longer-than-any-volume-has-it-as-nobody-checks-what-is-asked-for"));
 }
 
+/* What has no memory has no curve, and later one without what it had done before. */
+static void without_memory_there_are_no_curves(void **state)
+{
+	(void)state;
+	callocs_fail = true;
+	assert_null(tgt_history_create(S));
+	work(&volumes[0].counts, 200, 96);
+	look();
+	callocs_fail = false;
+	assert_true(rate(TGT_HISTORY_VOLUME, "data", "reads_per_s") == -1);
+	assert_null(tgt_history_curves(history, TGT_HISTORY_VOLUME, "data"));
+	work(&volumes[0].counts, 20, 96);
+	look();
+	assert_true(rate(TGT_HISTORY_VOLUME, "data", "reads_per_s") == -1);
+	assert_true(rate(TGT_HISTORY_TOTAL, "", "reads_per_s") == -1);
+	work(&volumes[0].counts, 20, 96);
+	look();
+	assert_true(rate(TGT_HISTORY_VOLUME, "data", "reads_per_s") == 10);
+	assert_true(rate(TGT_HISTORY_TOTAL, "", "reads_per_s") == 10);
+}
+
 static void five_minutes_are_kept(void **state)
 {
 	json_t *curves, *reads;
@@ -175,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(rates_are_a_seconds, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_not_known_is_not_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_memory_there_are_no_curves, setup, teardown),
 		cmocka_unit_test_setup_teardown(five_minutes_are_kept, setup, teardown),
 	};
 

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "proto/fabric/fabric_impl.h"
+#include "target/base/daemon_event.h"
 #include "target/base/error.h"
 #include "target/base/unserved.h"
 #include "target/control/address.h"
@@ -39,6 +40,8 @@ static struct login {
 	struct fab_request request;
 	struct rblk_wire_login wire;
 	bool due, no_lease, no_mail;
+	int failure; /* in its place: no connection was taken, negative errno */
+	unsigned int denied, malformed; /* counted by the reactor */
 	unsigned int rejected;
 	struct rblk_wire_reject reject;
 	struct tgt_lease lease;
@@ -58,6 +61,14 @@ bool __wrap_tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *r
 	return !login.no_mail;
 }
 
+bool __wrap_tgt_reactor_call(struct tgt_reactor *to, tgt_reactor_run *run, struct tgt_volume *volume);
+bool __wrap_tgt_reactor_call(struct tgt_reactor *to, tgt_reactor_run *run, struct tgt_volume *volume)
+{
+	login.denied += run == tgt_reactor_login_denied;
+	login.malformed += run == tgt_reactor_login_malformed;
+	return true;
+}
+
 static void fake_reject(struct fab_request *request, const void *private_data, uint8_t bytes)
 {
 	assert_int_equal(bytes, sizeof(login.reject));
@@ -67,6 +78,11 @@ static void fake_reject(struct fab_request *request, const void *private_data, u
 
 static bool login_event(struct fab_event *event)
 {
+	if (login.failure) {
+		*event = (struct fab_event){.type = FAB_EVENT_FAILED, .status = login.failure};
+		login.failure = 0;
+		return true;
+	}
 	if (!login.due)
 		return false;
 	login.due = false;
@@ -381,6 +397,34 @@ static void a_login_without_memory_is_refused_with_words(void **state)
 	tgt_listener_destroy(listener);
 }
 
+/* Want of anything is "full", and nobody's fault: no login that was refused. All else is. */
+static void who_was_not_taken_is_told_apart(void **state)
+{
+	static const struct {
+		int failure;
+		unsigned int denied, malformed;
+	} rows[] = {{-EMFILE, 0, 0}, {-ENFILE, 0, 0}, {-ENOBUFS, 0, 0}, {-ENOMEM, 0, 0}, {-EKEYREJECTED, 1, 0}, {-EPROTO, 0, 1}};
+	struct tgt_listener *listener;
+	char error[TGT_ERROR_BYTES];
+
+	assert_int_equal(listen_on("sim://:99", &listener, error), 0);
+	for (size_t i = 0; i < UNIT_LENGTH(rows); i++) {
+		bool full = !rows[i].denied && !rows[i].malformed;
+		enum tgt_daemon_event_kind kind = full ? TGT_DAEMON_EVENT_FULL : TGT_DAEMON_EVENT_REFUSED;
+		uint64_t number = tgt_daemon_events_last();
+		struct tgt_daemon_event event;
+
+		login = (struct login){.failure = rows[i].failure};
+		tgt_listener_step(listener);
+		assert_int_equal(login.denied, rows[i].denied);
+		assert_int_equal(login.malformed, rows[i].malformed);
+		assert_int_equal(tgt_daemon_events_after(number, &event, 1), 1);
+		assert_int_equal(event.kind, kind);
+		assert_int_equal(event.error, -rows[i].failure);
+	}
+	tgt_listener_destroy(listener);
+}
+
 /* Steps until the n-th address is there. */
 static void step_until(struct tgt_listener *listener, unsigned int n)
 {
@@ -490,6 +534,7 @@ int main(void)
 		cmocka_unit_test_setup(a_device_that_comes_back_is_listened_on, setup),
 		cmocka_unit_test_setup(a_name_is_resolved_once, setup),
 		cmocka_unit_test_setup(a_login_without_memory_is_refused_with_words, setup),
+		cmocka_unit_test_setup(who_was_not_taken_is_told_apart, setup),
 		cmocka_unit_test_setup(all_addresses_of_a_name_are_listened_on, setup),
 		cmocka_unit_test_setup(what_is_missing_is_tried_again, setup),
 		cmocka_unit_test_setup(each_name_has_its_own_reason, setup),
