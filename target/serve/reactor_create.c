@@ -131,8 +131,8 @@ static int reactor_create_memory(struct tgt_reactor *reactor, char *error)
 				 reactor->index, bytes, strerror(-err));
 	if (reactor->ring && reactor->memory.buffer_first < 0)
 		tgt_log(TGT_LOG_WARNING,
-			"reactor %u: cannot register fixed buffers with the ring, disks will be "
-			"slower: %s (memlock limit?)",
+			"reactor %u: serves without fixed buffers, disks are a little slower: %s (raise the memlock limit: ulimit "
+			"-l, or LimitMEMLOCK= in the unit)",
 			reactor->index, strerror(-reactor->memory.buffer_first));
 	loop->memory = &reactor->memory;
 	loop->pool = tgt_pool_create(reactor->memory.base, pool, config->max_io_bytes);
