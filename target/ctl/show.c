@@ -267,6 +267,17 @@ int ctl_log_level(const struct ctl_values *values, char **operands, int count)
 	return ctl_show(values, ctl_ask(values, "log-level", params), level_print);
 }
 
+/* At once: what follows may take as long as that. */
+static void drain_print(const json_t *result)
+{
+	uint64_t sessions = ctl_integer(result, "sessions");
+	char most[CTL_TEXT_BYTES];
+
+	printf("draining: %" PRIu64 " session%s told that the target is shutting down, up to %s for commands in flight\n", sessions,
+	       sessions == 1 ? " is" : "s are", units_text(UNITS_TIME_MS, ctl_integer(result, "drain_ns") / 1000000, most));
+	fflush(stdout);
+}
+
 int ctl_drain(const struct ctl_values *values, char **operands, int count)
 {
 	struct ctl_connection *connection = ctl_connect(values->socket);
@@ -277,6 +288,8 @@ int ctl_drain(const struct ctl_values *values, char **operands, int count)
 	if (!connection)
 		return CTL_FAILED;
 	result = ctl_call(connection, "drain", NULL);
+	if (result && !values->json)
+		drain_print(result);
 	if (result)
 		ctl_wait_end(connection);
 	ctl_disconnect(connection);
@@ -286,5 +299,6 @@ int ctl_drain(const struct ctl_values *values, char **operands, int count)
 	if (values->json)
 		return ctl_json_print(result);
 	json_decref(result);
+	printf("stopped: all volumes are closed\n");
 	return CTL_OK;
 }

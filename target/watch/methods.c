@@ -191,6 +191,8 @@ static json_t *method_kick(struct tgt_rpc_call *call)
 static json_t *method_drain(struct tgt_rpc_call *call)
 {
 	struct tgt_methods *methods = call->context;
+	const struct tgt_view *view = tgt_methods_view(methods);
+	const struct tgt_config *config = methods->source.config;
 
 	/* A second SIGTERM would end it at once. */
 	if (!atomic_exchange(&methods->draining, true)) {
@@ -198,7 +200,9 @@ static json_t *method_drain(struct tgt_rpc_call *call)
 			(unsigned int)call->caller->uid, (int)call->caller->pid);
 		kill(getpid(), SIGTERM);
 	}
-	return json_pack("{s:s}", "state", "draining");
+	/* The caller tells a person what ends, and how long that may take. */
+	return json_pack("{s:s, s:i, s:I}", "state", "draining", "sessions", view ? (int)view->session_count : 0, "drain_ns",
+			 config ? (json_int_t)config->drain_ms * 1000000 : 0);
 }
 
 const struct tgt_rpc_method tgt_methods[] = {

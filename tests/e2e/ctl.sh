@@ -195,6 +195,8 @@ wait_for "the second daemon" second_says 'ready: '
 second_says "control_socket: $socket: another rblkd has it: rblkctl does not reach this daemon" || fail "no such line"
 asked '.volumes[0].volume == "disk"' volumes
 expect 0 "$RBLKCTL" drain --socket "$socket"
+[ "$(cat "$scratch/out")" = "draining: 0 sessions are told that the target is shutting down, up to 30s for commands in flight
+stopped: all volumes are closed" ] || fail "what a drain says: $(cat "$scratch/out")"
 wait $target_pid || fail "rblkd: status $?"
 target_pid=
 wait_for "the socket" second_says 'can be used now'
