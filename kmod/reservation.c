@@ -270,50 +270,41 @@ static int rblk_pr_register(struct block_device *bdev, u64 old_key, u64 new_key,
 	return rblk_reserve(disk, &r);
 }
 
-static int rblk_pr_reserve(struct block_device *bdev, u64 key, enum pr_type type, u32 flags)
+static int rblk_reserve_by_key(struct block_device *bdev, u8 action, u64 key, u8 type,
+			       u64 other_key, u8 flags)
 {
 	const struct rblk_wire_reservation r = {
 		.key = rblk_to_le64(key),
-		.action = RBLK_RESERVE_ACQUIRE,
+		.other_key = rblk_to_le64(other_key),
+		.action = action,
 		.type = type,
+		.flags = flags,
 	};
 
-	return flags ? -EOPNOTSUPP : rblk_reserve(rblk_reservation_disk(bdev), &r);
+	return rblk_reserve(rblk_reservation_disk(bdev), &r);
+}
+
+static int rblk_pr_reserve(struct block_device *bdev, u64 key, enum pr_type type, u32 flags)
+{
+	return flags ? -EOPNOTSUPP :
+		       rblk_reserve_by_key(bdev, RBLK_RESERVE_ACQUIRE, key, type, 0, 0);
 }
 
 static int rblk_pr_release(struct block_device *bdev, u64 key, enum pr_type type)
 {
-	const struct rblk_wire_reservation r = {
-		.key = rblk_to_le64(key),
-		.action = RBLK_RESERVE_RELEASE,
-		.type = type,
-	};
-
-	return rblk_reserve(rblk_reservation_disk(bdev), &r);
+	return rblk_reserve_by_key(bdev, RBLK_RESERVE_RELEASE, key, type, 0, 0);
 }
 
 static int rblk_pr_preempt(struct block_device *bdev, u64 own_key, u64 other_key, enum pr_type type,
 			   bool abort)
 {
-	const struct rblk_wire_reservation r = {
-		.key = rblk_to_le64(own_key),
-		.other_key = rblk_to_le64(other_key),
-		.action = RBLK_RESERVE_PREEMPT,
-		.type = type,
-		.flags = abort ? RBLK_RESERVE_ABORT : 0,
-	};
-
-	return rblk_reserve(rblk_reservation_disk(bdev), &r);
+	return rblk_reserve_by_key(bdev, RBLK_RESERVE_PREEMPT, own_key, type, other_key,
+				   abort ? RBLK_RESERVE_ABORT : 0);
 }
 
 static int rblk_pr_clear(struct block_device *bdev, u64 key)
 {
-	const struct rblk_wire_reservation r = {
-		.key = rblk_to_le64(key),
-		.action = RBLK_RESERVE_CLEAR,
-	};
-
-	return rblk_reserve(rblk_reservation_disk(bdev), &r);
+	return rblk_reserve_by_key(bdev, RBLK_RESERVE_CLEAR, key, 0, 0, 0);
 }
 
 /* -- reading -- */
