@@ -23,32 +23,16 @@ static int rblk_detach_claim(struct rblk_disk *disk, bool force, char *text)
 	int error = 0;
 
 	mutex_lock(&disk->opens_lock);
-	if (disk->detaching || !disk->added) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: being attached or detached already",
-			  disk->index);
-		error = -EBUSY;
-	} else if (disk->openers && !force) {
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: in use: open %u times (mounted?)",
-			  disk->index, disk->openers);
-		error = -EBUSY;
-	} else {
+	if (disk->detaching || !disk->added)
+		error = rblk_refuse(text, -EBUSY, "rblk%d: being attached or detached already",
+				    disk->index);
+	else if (disk->openers && !force)
+		error = rblk_refuse(text, -EBUSY, "rblk%d: in use: open %u times (mounted?)",
+				    disk->index, disk->openers);
+	else
 		disk->detaching = true;
-	}
 	mutex_unlock(&disk->opens_lock);
 	return error;
-}
-
-/* The queues that have commands of the disk's, as a bitmap. */
-static unsigned long rblk_detach_busy(struct rblk_disk *disk)
-{
-	struct rblk_session *session = disk->session;
-	unsigned long busy = 0;
-	unsigned int i;
-
-	for (i = 0; i < session->queue_count; i++)
-		if (rblk_queue_serves(session->queues[i], disk))
-			__set_bit(i, &busy);
-	return busy;
 }
 
 /* How long the target has to answer or drop what it has of a disk that is detached by force. */
@@ -71,7 +55,7 @@ static void rblk_detach_cut(struct rblk_disk *disk, const char *why)
 		return;
 	}
 	rblk_disk_fail(disk, why);
-	while ((busy = rblk_detach_busy(disk)) && time_before(jiffies, end)) {
+	while ((busy = rblk_disk_queues(disk)) && time_before(jiffies, end)) {
 		for_each_set_bit(i, &busy, session->queue_count)
 			rblk_overdue_drop(session->queues[i], disk);
 		msleep(RBLK_DETACH_LOOK_MS);
@@ -116,10 +100,8 @@ static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 					msecs_to_jiffies(session->options.connect_ms) :
 					MAX_SCHEDULE_TIMEOUT;
 
-	if (wait_event_killable_timeout(session->wait, rblk_drive_settled(session), timeout) < 0) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_session_peer(session));
-		return -EINTR;
-	}
+	if (wait_event_killable_timeout(session->wait, rblk_drive_settled(session), timeout) < 0)
+		return rblk_refuse(text, -EINTR, "%s: killed", rblk_session_peer(session));
 	if (rblk_session_live(session))
 		return 0;
 	if (!rblk_tell_reason(session, text))
@@ -142,16 +124,14 @@ static int rblk_attach_await_fence(struct rblk_disk *disk, char *text)
 	rblk_waiting_owe(disk);
 	if (wait_event_killable_timeout(session->wait,
 					!READ_ONCE(disk->unfenced) || READ_ONCE(session->ended),
-					msecs_to_jiffies(limit_ms)) < 0) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%s: killed", rblk_session_peer(session));
-		return -EINTR;
-	}
+					msecs_to_jiffies(limit_ms)) < 0)
+		return rblk_refuse(text, -EINTR, "%s: killed", rblk_session_peer(session));
 	if (!READ_ONCE(disk->unfenced) || READ_ONCE(session->ended))
 		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES,
-		  "%s/%s: the target has not ended in " RBLK_TIME " what was lost of a disk that is detached",
-		  rblk_session_peer(session), disk->options.volume, RBLK_TIME_OF(limit_ms));
-	return -EBUSY;
+	return rblk_refuse(text, -EBUSY,
+			   "%s/%s: the target has not ended in " RBLK_TIME " what was lost of a disk that is detached",
+			   rblk_session_peer(session), disk->options.volume,
+			   RBLK_TIME_OF(limit_ms));
 }
 
 static int rblk_attach_open(struct rblk_disk *disk, char *text)
@@ -174,10 +154,9 @@ static int rblk_attach_check_volatile(const struct rblk_disk *disk, char *text)
 	    disk->volume_flags & (RBLK_VOLUME_FLUSH | RBLK_VOLUME_READ_ONLY) ||
 	    !(disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE))
 		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES,
-		  "%s/%s: cannot be flushed, and is lost with the target: attach it as volatile, or not at all",
-		  rblk_session_peer(disk->session), disk->options.volume);
-	return -EOPNOTSUPP;
+	return rblk_refuse(text, -EOPNOTSUPP,
+			   "%s/%s: cannot be flushed, and is lost with the target: attach it as volatile, or not at all",
+			   rblk_session_peer(disk->session), disk->options.volume);
 }
 
 static int rblk_attach_make_disk(struct rblk_disk *disk, char *text)
@@ -193,25 +172,20 @@ static int rblk_attach_make_disk(struct rblk_disk *disk, char *text)
 	return error;
 }
 
-static void rblk_attach_recheck(struct rblk_disk *disk)
-{
-	spin_lock_irq(&disk->session->core_lock);
-	rblk_volume_recheck(disk);
-	spin_unlock_irq(&disk->session->core_lock);
-}
-
 /* The disk becomes visible. */
 static int rblk_attach_add_disk(struct rblk_disk *disk, char *text)
 {
 	int error = rblk_disk_add(disk);
 
 	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: adding the disk: error %d", disk->index,
-			  error);
+		return rblk_refuse(text, error, "rblk%d: adding the disk: error %d", disk->index,
+				   error);
 	/* An event that came before it was added was only confirmed. */
-	else if (READ_ONCE(disk->changed))
-		rblk_attach_recheck(disk);
-	return error;
+	spin_lock_irq(&disk->session->core_lock);
+	if (disk->changed)
+		rblk_volume_recheck(disk);
+	spin_unlock_irq(&disk->session->core_lock);
+	return 0;
 }
 
 /*
@@ -264,7 +238,7 @@ static struct rblk_disk *rblk_attach_begin(const struct rblk_options *options)
 		rblk_disk_unregister(disk);
 		return ERR_CAST(session);
 	}
-	rblk_disk_get(disk); /* the attach's, besides the registry's */
+	kref_get(&disk->refs); /* the attach's, besides the registry's */
 	rblk_disk_join(disk, session);
 	return disk;
 }
@@ -274,14 +248,12 @@ int rblk_disk_attach(const struct rblk_options *options, char *text)
 	struct rblk_disk *disk = rblk_attach_begin(options);
 	int error;
 
-	if (IS_ERR(disk)) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %s",
-			  PTR_ERR(disk) == -ENOSPC   ? "too many disks"
-			  : PTR_ERR(disk) == -EEXIST ? "another disk has this name"
-			  : PTR_ERR(disk) == -ENOMEM ? "out of memory"
-						     : "this kernel has no HMAC-SHA256");
-		return PTR_ERR(disk);
-	}
+	if (IS_ERR(disk))
+		return rblk_refuse(text, PTR_ERR(disk), "attach: %s",
+				   PTR_ERR(disk) == -ENOSPC   ? "too many disks"
+				   : PTR_ERR(disk) == -EEXIST ? "another disk has this name"
+				   : PTR_ERR(disk) == -ENOMEM ? "out of memory"
+							      : "this kernel has no HMAC-SHA256");
 	error = rblk_attach_build(disk, text);
 	if (!error)
 		error = rblk_attach_add_disk(disk, text);
@@ -307,14 +279,14 @@ out:
 static struct rblk_disk *rblk_detach_find(const char *name)
 {
 	char own[16];
-	int index;
+	unsigned int index;
 
 	if (!strncmp(name, "/dev/", 5))
 		name += 5;
-	if (sscanf(name, "rblk%d", &index) != 1)
+	if (sscanf(name, "rblk%u", &index) != 1)
 		return NULL;
-	snprintf(own, sizeof(own), "rblk%d", index);
-	return strcmp(own, name) ? NULL : rblk_disk_find(index);
+	snprintf(own, sizeof(own), "rblk%u", index);
+	return strcmp(own, name) ? NULL : rblk_disk_find(index, index);
 }
 
 int rblk_disk_detach(const char *name, bool force, char *text)
@@ -322,10 +294,8 @@ int rblk_disk_detach(const char *name, bool force, char *text)
 	struct rblk_disk *disk = rblk_detach_find(name);
 	int error;
 
-	if (!disk) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%.64s: no such device", name);
-		return -ENODEV;
-	}
+	if (!disk)
+		return rblk_refuse(text, -ENODEV, "%.64s: no such device", name);
 	error = rblk_detach_claim(disk, force, text);
 	if (!error) {
 		scnprintf(text, RBLK_TEXT_BYTES, "rblk%d", disk->index);
@@ -340,7 +310,7 @@ void rblk_disk_detach_all(void)
 	struct rblk_disk *disk;
 	char text[RBLK_TEXT_BYTES];
 
-	while ((disk = rblk_disk_find_any())) {
+	while ((disk = rblk_disk_find(0, ULONG_MAX))) {
 		if (!rblk_detach_claim(disk, true, text))
 			rblk_detach_run(disk, false, "");
 		else

@@ -33,7 +33,7 @@ static void rblk_auth_answered(struct rblk_session *session, const struct rblk_c
 	if (command->error)
 		return;
 	p->status = command->status;
-	p->denied = command->status == RBLK_E_DENIED ? command->detail : RBLK_DENIED_UNSAID;
+	p->denied = command->detail;
 	if (!p->status)
 		memcpy(&p->report, rblk_call_report(call), sizeof(p->report));
 	rblk_queue_connect_next(command->queue, RBLK_CONNECT_ANSWER);

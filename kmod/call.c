@@ -29,7 +29,7 @@ static void rblk_call_tell(const struct rblk_call *call, struct rblk_call_waiter
 	waiter->error = command->error;
 	if (!command->error) {
 		sc->status = command->status;
-		sc->denied = sc->status == RBLK_E_DENIED ? command->detail : RBLK_DENIED_UNSAID;
+		sc->denied = command->detail;
 		waiter->error = rblk_status_errno(command->status);
 	}
 	if (!waiter->error && sc->report_bytes)
@@ -177,7 +177,8 @@ static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned i
 {
 	if (opcode == RBLK_OP_ABORT)
 		rblk_queue_lost(queue,
-				"no answer to a command in " RBLK_TIME ", nor to its ABORT in " RBLK_TIME,
+				"no answer to a command in " RBLK_TIME ", nor to its ABORT in "
+				RBLK_TIME,
 				RBLK_TIME_OF(queue->session->options.command_ms),
 				RBLK_TIME_OF(timeout_ms));
 	else
@@ -185,9 +186,9 @@ static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned i
 				RBLK_TIME_OF(timeout_ms));
 }
 
-unsigned long rblk_call_late(struct rblk_queue *queue, bool *asks)
+void rblk_call_late(struct rblk_queue *queue, bool *asks)
 {
-	unsigned long flags, next = MAX_JIFFY_OFFSET;
+	unsigned long flags;
 	unsigned int i, timeout_ms = 0;
 	u8 opcode = 0;
 
@@ -200,7 +201,7 @@ unsigned long rblk_call_late(struct rblk_queue *queue, bool *asks)
 			*asks = true;
 		}
 		if (time_before(jiffies, call->end)) {
-			next = min(next, call->end - jiffies);
+			rblk_drive_in(queue->session, call->end - jiffies);
 			continue;
 		}
 		timeout_ms = call->timeout_ms;
@@ -209,7 +210,6 @@ unsigned long rblk_call_late(struct rblk_queue *queue, bool *asks)
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (timeout_ms)
 		rblk_call_unanswered(queue, opcode, timeout_ms);
-	return next;
 }
 
 /*

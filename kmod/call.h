@@ -77,9 +77,9 @@ int rblk_call_send(struct rblk_queue *queue, const struct rblk_session_command *
 /*
  * Looks for one that is not answered in time. *asks, if one without a time has lasted for
  * command_ms: KEEPALIVE is due, as with a keepalive_ms of 0 nobody else finds out that the target
- * is gone. Again after so many jiffies.
+ * is gone. By drive_work.
  */
-unsigned long rblk_call_late(struct rblk_queue *queue, bool *asks);
+void rblk_call_late(struct rblk_queue *queue, bool *asks);
 
 /*
  * The same, and wait for its end: the report, if any, is copied to `report`. Sleeps, killably. 0 or

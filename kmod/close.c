@@ -38,48 +38,44 @@ static void rblk_close_answered(struct rblk_session *session, const struct rblk_
 	spin_lock_irqsave(&session->core_lock, flags);
 	if (command->error || command->status == RBLK_E_BUSY ||
 	    command->status == RBLK_E_NO_RESOURCES)
-		session->close_at = jiffies + msecs_to_jiffies(RBLK_CLOSE_REFUSED_MS);
+		session->close_due.at = jiffies + msecs_to_jiffies(RBLK_CLOSE_REFUSED_MS);
 	else if (session->close_slot)
 		__clear_bit(session->close_slot, session->close_slots);
 	session->close_sent = false;
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-unsigned long rblk_close_send(struct rblk_session *session)
+void rblk_close_send(struct rblk_session *session)
 {
 	struct rblk_session_command sc = {
 		.opcode = RBLK_OP_CLOSE,
 		.left = rblk_close_answered,
 	};
-	unsigned long wait = MAX_JIFFY_OFFSET, slot;
+	unsigned long slot;
 
 	spin_lock_irq(&session->core_lock);
 	slot = find_first_bit(session->close_slots, RBLK_HANDLES_MAX);
 	if (slot < RBLK_HANDLES_MAX && !session->close_sent &&
-	    session->core.state == CORE_SESSION_LIVE) {
-		if (time_before(jiffies, session->close_at))
-			wait = session->close_at - jiffies;
-		else
-			sc.volume = slot;
-	}
-	if (sc.volume) {
-		session->close_slot = sc.volume;
+	    session->core.state == CORE_SESSION_LIVE &&
+	    rblk_drive_is_due(session, &session->close_due)) {
+		sc.volume = slot;
+		session->close_slot = slot;
 		session->close_sent = true;
 	}
 	spin_unlock_irq(&session->core_lock);
 	if (!sc.volume || !rblk_call_send(session->queues[0], &sc, 0))
-		return wait;
+		return;
 	spin_lock_irq(&session->core_lock);
 	session->close_sent = false;
 	spin_unlock_irq(&session->core_lock);
-	return msecs_to_jiffies(RBLK_CLOSE_AGAIN_MS) + 1;
+	rblk_drive_in(session, msecs_to_jiffies(RBLK_CLOSE_AGAIN_MS) + 1);
 }
 
 void rblk_close_add(struct rblk_session *session, u32 handle)
 {
 	spin_lock_irq(&session->core_lock);
 	rblk_close_mark(session, handle, true);
-	session->close_at = jiffies;
+	session->close_due = (struct rblk_due){ true, jiffies };
 	spin_unlock_irq(&session->core_lock);
 	rblk_drive_kick(session);
 }

@@ -18,10 +18,8 @@ struct rblk_session;
 void rblk_close_mark(struct rblk_session *session, u32 handle, bool close);
 /* It is to be closed soon. Process context, interrupts on; does not sleep. */
 void rblk_close_add(struct rblk_session *session, u32 handle);
-/*
- * Sends one CLOSE, if one is due and none is under way. By drive_work, again after so many jiffies.
- */
-unsigned long rblk_close_send(struct rblk_session *session);
+/* Sends one CLOSE, if one is due and none is under way. By drive_work. */
+void rblk_close_send(struct rblk_session *session);
 /*
  * Sleeps until the disk's handle is closed, for command_ms at most; after that CLOSE is still sent,
  * when the session is live again.

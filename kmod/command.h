@@ -50,7 +50,8 @@ struct rblk_command {
 
 	/* the answer */
 	u16 status;
-	u16 detail; /* RBLK_E_DENIED: enum rblk_denied; of ABORT: enum rblk_abort_result; else 0 */
+	/* RBLK_E_DENIED: enum rblk_denied; of ABORT: enum rblk_abort_result; else 0: unsaid */
+	u16 detail;
 	int error; /* instead of a status: the connection was lost */
 	u32 queued_us, stored_us;
 	u32 digest; /* of a read that asked for it and succeeded */

@@ -15,7 +15,6 @@
 #include <linux/inet.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
-#include <linux/parser.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
@@ -24,6 +23,7 @@
 #include "kmod/disk.h"
 #include "kmod/key.h"
 #include "kmod/module.h"
+#include "kmod/tell.h"
 #include "proto/wire/wire_check.h"
 
 /*
@@ -37,264 +37,181 @@ struct rblk_control {
 	char text[RBLK_TEXT_BYTES + 1];
 };
 
-enum rblk_key {
-	KEY_ADDRESS, KEY_PORT, KEY_VOLUME, KEY_QUEUES, KEY_CREDITS, KEY_INITIATOR,
-	KEY_POLL_QUEUES, KEY_CONNECT_MS, KEY_COMMAND_MS, KEY_GIVE_UP_MS, KEY_READ_ONLY,
-	KEY_RECONNECT_MS, KEY_FAIL_FAST_MS, KEY_VOLATILE, KEY_OWN_SESSION, KEY_KEY, KEY_DIGEST,
-	KEY_SOURCE, KEY_TOS, KEY_ACK_TIMEOUT, KEY_NAME, KEY_URI, KEY_ERROR
-};
-
-static const match_table_t rblk_keys = {
-	{ KEY_ADDRESS, "address=%s" },	     { KEY_PORT, "port=%s" },
-	{ KEY_VOLUME, "volume=%s" },	     { KEY_QUEUES, "queues=%s" },
-	{ KEY_CREDITS, "credits=%s" },	     { KEY_INITIATOR, "initiator=%s" },
-	{ KEY_CONNECT_MS, "connect_ms=%s" }, { KEY_COMMAND_MS, "command_ms=%s" },
-	{ KEY_GIVE_UP_MS, "give_up_ms=%s" }, { KEY_READ_ONLY, "read_only" },
-	{ KEY_POLL_QUEUES, "poll_queues=%s" },   { KEY_VOLATILE, "volatile" },
-	{ KEY_RECONNECT_MS, "reconnect_ms=%s" }, { KEY_FAIL_FAST_MS, "fail_fast_ms=%s" },
-	{ KEY_OWN_SESSION, "own_session" },   { KEY_KEY, "key=%s" },
-	{ KEY_DIGEST, "digest" },	     { KEY_SOURCE, "source=%s" },
-	{ KEY_TOS, "tos=%s" },		     { KEY_ACK_TIMEOUT, "ack_timeout=%s" },
-	{ KEY_NAME, "name=%s" },	     { KEY_URI, "uri=%s" },
-	{ KEY_ERROR, NULL },
-};
-
-/* Where each number goes, and what it may be. */
-static const struct {
-	size_t offset;
-	unsigned int min, max;
-} rblk_numbers[] = {
-	[KEY_QUEUES] = { offsetof(struct rblk_session_options, queues), 1, RBLK_QUEUES_MAX },
-	[KEY_POLL_QUEUES] = { offsetof(struct rblk_session_options, poll_queues), 0,
-			     RBLK_QUEUES_MAX - 1 },
-	[KEY_CREDITS] = { offsetof(struct rblk_session_options, credits), RBLK_CREDITS_MIN,
-			 RBLK_CREDITS_MAX },
-	[KEY_CONNECT_MS] = { offsetof(struct rblk_session_options, connect_ms),
-			    RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
-	[KEY_COMMAND_MS] = { offsetof(struct rblk_session_options, command_ms),
-			    RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
-	[KEY_RECONNECT_MS] = { offsetof(struct rblk_session_options, reconnect_ms),
-			      RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX },
-	[KEY_FAIL_FAST_MS] = { offsetof(struct rblk_session_options, fail_fast_ms), 0,
-			      RBLK_ATTACH_GIVE_UP_MS_MAX },
-	[KEY_GIVE_UP_MS] = { offsetof(struct rblk_session_options, give_up_ms), 0,
-			    RBLK_ATTACH_GIVE_UP_MS_MAX },
-	[KEY_TOS] = { offsetof(struct rblk_session_options, tos), 0, RBLK_ATTACH_TOS_MAX },
-	[KEY_ACK_TIMEOUT] = { offsetof(struct rblk_session_options, ack_timeout), 0,
-			     RBLK_ATTACH_ACK_TIMEOUT_MAX },
-};
-
-static int rblk_control_number(struct rblk_session_options *o, enum rblk_key key,
-			       unsigned int value, const char *word, char *text)
-{
-	if (value < rblk_numbers[key].min || value > rblk_numbers[key].max) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: must be from %u to %u", word,
-			  rblk_numbers[key].min, rblk_numbers[key].max);
-		return -ERANGE;
-	}
-	*(unsigned int *)((u8 *)o + rblk_numbers[key].offset) = value;
-	return 0;
-}
-
-static int rblk_control_name(char name[RBLK_NAME_BYTES], const char *value, const char *word,
-			     char *text)
-{
-	memset(name, 0, RBLK_NAME_BYTES);
-	if (strlen(value) >= RBLK_NAME_BYTES) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s: longer than %u characters", word,
-			  RBLK_NAME_BYTES - 1);
-		return -ENAMETOOLONG;
-	}
-	strscpy(name, value, RBLK_NAME_BYTES);
-	if (rblk_name_valid(name))
-		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s: letters, digits and ._:+- only", word);
-	return -EINVAL;
-}
-
-/* The value must be printable. It has no blanks, since it is a word of the line. */
-static int rblk_control_print(char *to, size_t bytes, const substring_t *value, const char *word,
-			      char *text)
-{
-	const char *c;
-
-	if (match_strlcpy(to, value, bytes) >= bytes) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: longer than %zu characters",
-			  word, bytes - 1);
-		return -ENAMETOOLONG;
-	}
-	for (c = to; *c > ' ' && *c < 0x7f; c++)
-		;
-	if (*to && !*c)
-		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "attach: %.*s=: empty, or not printable",
-		  (int)strcspn(word, "="), word);
-	return -EINVAL;
-}
-
 /*
- * Words of an attach line that belong together: addresses, and the port and the source of each, or
- * one for all.
+ * An attach line, read: its options, and the words that belong together: addresses, and the port
+ * and the source of each, or of all.
  */
-struct rblk_control_portals {
+struct rblk_line {
+	struct rblk_options options;
 	char addresses[CORE_PORTALS_MAX * 64];
 	char ports[CORE_PORTALS_MAX * 8];
 	char sources[CORE_PORTALS_MAX * 64];
 };
 
-static int rblk_control_port(const char *port, char *text)
+/* A word of an attach line, and where its value goes. */
+struct rblk_word {
+	const char *name; /* with its "="; a flag has none */
+	int (*take)(const struct rblk_word *w, void *to, const char *word, char *text);
+	size_t offset, bytes;
+	unsigned int min, max;
+};
+
+static int rblk_word_flag(const struct rblk_word *w, void *to, const char *word, char *text)
+{
+	*(bool *)to = true;
+	return 0;
+}
+
+static int rblk_word_number(const struct rblk_word *w, void *to, const char *word, char *text)
 {
 	unsigned int number;
 
-	if (kstrtouint(port, 10, &number)) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: port=%.64s: not a number", port);
-		return -EINVAL;
-	}
-	if (number >= 1 && number <= U16_MAX)
-		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "attach: port=%.64s: must be from 1 to 65535", port);
-	return -ERANGE;
+	if (kstrtouint(word + strlen(w->name), 10, &number))
+		return rblk_refuse(text, -EINVAL, "attach: %.64s: not a number", word);
+	if (number < w->min || number > w->max)
+		return rblk_refuse(text, -ERANGE, "attach: %.64s: must be from %u to %u", word,
+				   w->min, w->max);
+	*(unsigned int *)to = number;
+	return 0;
+}
+
+/* The value must be printable. It has no blanks, since it is a word of the line. */
+static int rblk_word_text(const struct rblk_word *w, void *to, const char *word, char *text)
+{
+	const char *value = word + strlen(w->name), *c = value;
+
+	if (strlen(value) >= w->bytes)
+		return rblk_refuse(text, -ENAMETOOLONG, "attach: %.80s...: longer than %zu characters",
+				   word, w->bytes - 1);
+	while (*c > ' ' && *c < 0x7f)
+		c++;
+	if (!*value || *c)
+		return rblk_refuse(text, -EINVAL, "attach: %s: empty, or not printable", w->name);
+	memset(to, 0, w->bytes);
+	memcpy(to, value, strlen(value));
+	return 0;
+}
+
+static int rblk_word_name(const struct rblk_word *w, void *to, const char *word, char *text)
+{
+	int error = rblk_word_text(w, to, word, text);
+
+	if (error || rblk_name_valid(to))
+		return error;
+	return rblk_refuse(text, -EINVAL, "attach: %.80s: letters, digits and ._:+- only", word);
+}
+
+#define RBLK_WORD(name, take, field, ...) \
+	{ name, take, offsetof(struct rblk_line, field), sizeof_field(struct rblk_line, field), \
+	  ##__VA_ARGS__ }
+
+static const struct rblk_word rblk_words[] = {
+	RBLK_WORD("address=", rblk_word_text, addresses),
+	RBLK_WORD("port=", rblk_word_text, ports),
+	RBLK_WORD("source=", rblk_word_text, sources),
+	RBLK_WORD("volume=", rblk_word_name, options.disk.volume),
+	RBLK_WORD("name=", rblk_word_name, options.disk.name),
+	RBLK_WORD("uri=", rblk_word_text, options.disk.uri),
+	RBLK_WORD("read_only", rblk_word_flag, options.disk.read_only),
+	RBLK_WORD("volatile", rblk_word_flag, options.disk.accept_volatile),
+	RBLK_WORD("own_session", rblk_word_flag, options.disk.own_session),
+	RBLK_WORD("initiator=", rblk_word_name, options.session.initiator),
+	RBLK_WORD("key=", rblk_word_text, options.session.key),
+	RBLK_WORD("digest", rblk_word_flag, options.session.digest),
+	RBLK_WORD("queues=", rblk_word_number, options.session.queues, 1, RBLK_QUEUES_MAX),
+	RBLK_WORD("poll_queues=", rblk_word_number, options.session.poll_queues, 0,
+		  RBLK_QUEUES_MAX - 1),
+	RBLK_WORD("credits=", rblk_word_number, options.session.credits, RBLK_CREDITS_MIN,
+		  RBLK_CREDITS_MAX),
+	RBLK_WORD("connect_ms=", rblk_word_number, options.session.connect_ms,
+		  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
+	RBLK_WORD("command_ms=", rblk_word_number, options.session.command_ms,
+		  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
+	RBLK_WORD("reconnect_ms=", rblk_word_number, options.session.reconnect_ms,
+		  RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
+	RBLK_WORD("fail_fast_ms=", rblk_word_number, options.session.fail_fast_ms, 0,
+		  RBLK_ATTACH_GIVE_UP_MS_MAX),
+	RBLK_WORD("give_up_ms=", rblk_word_number, options.session.give_up_ms, 0,
+		  RBLK_ATTACH_GIVE_UP_MS_MAX),
+	RBLK_WORD("tos=", rblk_word_number, options.session.tos, 0, RBLK_ATTACH_TOS_MAX),
+	RBLK_WORD("ack_timeout=", rblk_word_number, options.session.ack_timeout, 0,
+		  RBLK_ATTACH_ACK_TIMEOUT_MAX),
+};
+
+static int rblk_control_word(struct rblk_line *line, const char *word, char *text)
+{
+	const struct rblk_word *w;
+
+	for (w = rblk_words; w < rblk_words + ARRAY_SIZE(rblk_words); w++)
+		if (w->take == rblk_word_flag ? !strcmp(word, w->name) :
+						str_has_prefix(word, w->name))
+			return w->take(w, (u8 *)line + w->offset, word, text);
+	return rblk_refuse(text, -EINVAL, "attach: \"%.64s\": unknown word", word);
 }
 
 static int rblk_control_portal(struct rblk_portal *portal, const char *address, const char *port,
-			       char *text)
+			       const char *source, char *text)
 {
-	int error = rblk_control_port(port, text);
+	struct net *net = current->nsproxy->net_ns;
+	int error = inet_pton_with_scope(net, AF_UNSPEC, address, port, &portal->address);
+	u16 number;
 
+	if (kstrtou16(port, 10, &number) || !number)
+		return rblk_refuse(text, -ERANGE, "attach: port=%.64s: must be from 1 to 65535",
+				   port);
 	if (error)
-		return error;
-	error = inet_pton_with_scope(current->nsproxy->net_ns, AF_UNSPEC, address, port,
-				     &portal->address);
+		return rblk_refuse(text, error, "attach: address=%.80s: not a numeric address",
+				   address);
+	snprintf(portal->text, sizeof(portal->text), "%pISpc", &portal->address);
+	if (source)
+		error = inet_pton_with_scope(net, portal->address.ss_family, source, NULL,
+					     &portal->source);
 	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: address=%.80s: not a numeric address",
-			  address);
-	else
-		snprintf(portal->text, sizeof(portal->text), "%pISpc", &portal->address);
+		rblk_refuse(text, error,
+			    "attach: source=%.80s: no numeric address of the family of %.64s",
+			    source, portal->text);
 	return error;
 }
 
-static int rblk_control_portals(struct rblk_session_options *o, struct rblk_control_portals *words,
-				char *text)
+/* The words of a list, as far as there is room; how many it has. */
+static unsigned int rblk_control_split(char *list, char *words[CORE_PORTALS_MAX])
 {
-	char *addresses = words->addresses, *ports = words->ports, *address, *port = NULL;
-	int error;
+	unsigned int count = 0;
+	char *word;
 
-	while ((address = strsep(&addresses, ","))) {
-		port = ports ? strsep(&ports, ",") : port;
-		if (o->portal_count == CORE_PORTALS_MAX) {
-			scnprintf(text, RBLK_TEXT_BYTES, "attach: more than %u addresses",
-				  CORE_PORTALS_MAX);
-			return -E2BIG;
-		}
-		error = rblk_control_portal(&o->portals[o->portal_count++], address, port, text);
-		if (error)
-			return error;
-	}
-	if (!ports)
+	if (!*list)
 		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "attach: more ports than addresses");
-	return -EINVAL;
+	while ((word = strsep(&list, ","))) {
+		if (count < CORE_PORTALS_MAX)
+			words[count] = word;
+		count++;
+	}
+	return count;
 }
 
-static int rblk_control_source(struct rblk_portal *portal, const char *source, char *text)
+/* Where there are fewer ports or sources than addresses, they begin with the first again. */
+static int rblk_control_portals(struct rblk_line *line, char *text)
 {
-	int error = inet_pton_with_scope(current->nsproxy->net_ns, portal->address.ss_family,
-					 source, NULL, &portal->source);
-
-	if (error)
-		scnprintf(text, RBLK_TEXT_BYTES,
-			  "attach: source=%.80s: no numeric address of the family of %.64s", source,
-			  portal->text);
-	return error;
-}
-
-/* Those of further addresses begin with the first again. */
-static int rblk_control_sources(struct rblk_session_options *o, const char *sources, char *text)
-{
-	const char *at = sources;
-	bool surplus = false;
-	char source[64];
-	unsigned int i;
+	char *address[CORE_PORTALS_MAX], *port[CORE_PORTALS_MAX], *source[CORE_PORTALS_MAX];
+	struct rblk_session_options *o = &line->options.session;
+	unsigned int count = rblk_control_split(line->addresses, address),
+		     ports = rblk_control_split(line->ports, port),
+		     sources = rblk_control_split(line->sources, source);
 	int error = 0;
 
-	for (i = 0; *sources && i < o->portal_count && !error; i++) {
-		size_t length = strcspn(at, ",");
+	if (count > CORE_PORTALS_MAX)
+		return rblk_refuse(text, -E2BIG, "attach: more than %u addresses",
+				   CORE_PORTALS_MAX);
+	if (ports > count || sources > count)
+		return rblk_refuse(text, -EINVAL, "attach: more %s than addresses",
+				   ports > count ? "ports" : "sources");
+	for (; o->portal_count < count && !error; o->portal_count++) {
+		unsigned int i = o->portal_count;
 
-		strscpy(source, at, min(length + 1, sizeof(source)));
-		error = rblk_control_source(&o->portals[i], source, text);
-		at = at[length] ? at + length + 1 : sources;
-		surplus = at != sources;
+		error = rblk_control_portal(&o->portals[i], address[i], port[i % ports],
+					    sources ? source[i % sources] : NULL, text);
 	}
-	if (error || !surplus)
-		return error;
-	scnprintf(text, RBLK_TEXT_BYTES, "attach: more sources than addresses");
-	return -EINVAL;
-}
-
-static int rblk_control_list(char *list, size_t bytes, const substring_t *value, const char *word,
-			     char *text)
-{
-	if (match_strlcpy(list, value, bytes) < bytes)
-		return 0;
-	scnprintf(text, RBLK_TEXT_BYTES, "attach: %.80s...: too long", word);
-	return -E2BIG;
-}
-
-/* One word of an attach line. */
-static int rblk_control_word(struct rblk_options *o, char *word,
-			     struct rblk_control_portals *portals, char *text)
-{
-	substring_t args[MAX_OPT_ARGS];
-	char value[RBLK_NAME_BYTES + 64];
-	int key = match_token(word, rblk_keys, args);
-	unsigned int number;
-
-	switch (key) {
-	case KEY_ADDRESS:
-		return rblk_control_list(portals->addresses, sizeof(portals->addresses), &args[0],
-					 word, text);
-	case KEY_PORT:
-		return rblk_control_list(portals->ports, sizeof(portals->ports), &args[0], word,
-					 text);
-	case KEY_SOURCE:
-		return rblk_control_list(portals->sources, sizeof(portals->sources), &args[0], word,
-					 text);
-	case KEY_VOLUME:
-	case KEY_NAME:
-	case KEY_INITIATOR:
-		match_strlcpy(value, &args[0], sizeof(value));
-		return rblk_control_name(key == KEY_VOLUME ? o->disk.volume :
-					 key == KEY_NAME   ? o->disk.name :
-							     o->session.initiator,
-					 value, word, text);
-	case KEY_URI:
-		return rblk_control_print(o->disk.uri, sizeof(o->disk.uri), &args[0], word, text);
-	case KEY_KEY:
-		return rblk_control_print(o->session.key, sizeof(o->session.key), &args[0], word,
-					  text);
-	case KEY_READ_ONLY:
-		o->disk.read_only = true;
-		return 0;
-	case KEY_OWN_SESSION:
-		o->disk.own_session = true;
-		return 0;
-	case KEY_DIGEST:
-		o->session.digest = 1;
-		return 0;
-	case KEY_VOLATILE:
-		o->disk.accept_volatile = true;
-		return 0;
-	case KEY_ERROR:
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: \"%.64s\": unknown word", word);
-		return -EINVAL;
-	default:
-		match_strlcpy(value, &args[0], sizeof(value));
-		if (kstrtouint(value, 10, &number)) {
-			scnprintf(text, RBLK_TEXT_BYTES, "attach: %.64s: not a number", word);
-			return -EINVAL;
-		}
-		return rblk_control_number(&o->session, key, number, word, text);
-	}
+	return error;
 }
 
 static void rblk_control_defaults(struct rblk_session_options *o)
@@ -316,70 +233,58 @@ static void rblk_control_defaults(struct rblk_session_options *o)
 	}
 }
 
-static int rblk_control_options(char *line, struct rblk_options *o,
-				struct rblk_control_portals *portals, char *text)
+static int rblk_control_read_line(char *words, struct rblk_line *line, char *text)
 {
+	const struct rblk_session_options *o = &line->options.session;
 	char *word;
 	int error = 0;
 
-	rblk_control_defaults(&o->session);
-	snprintf(portals->ports, sizeof(portals->ports), "%u", RBLK_DEFAULT_PORT);
-	while (!error && (word = strsep(&line, " \t")))
+	rblk_control_defaults(&line->options.session);
+	snprintf(line->ports, sizeof(line->ports), "%u", RBLK_DEFAULT_PORT);
+	while (!error && (word = strsep(&words, " \t")))
 		if (*word)
-			error = rblk_control_word(o, word, portals, text);
+			error = rblk_control_word(line, word, text);
 	if (error)
 		return error;
-	if (!portals->addresses[0] || !o->disk.volume[0]) {
-		scnprintf(text, RBLK_TEXT_BYTES, "attach: address= and volume= are needed");
-		return -EINVAL;
-	}
+	if (!line->addresses[0] || !line->options.disk.volume[0])
+		return rblk_refuse(text, -EINVAL, "attach: address= and volume= are needed");
 	/* Where queues= is left out, there are no more than leave room for these. */
-	if (max(o->session.queues, 1u) + o->session.poll_queues > RBLK_QUEUES_MAX) {
-		scnprintf(text, RBLK_TEXT_BYTES,
-			  "attach: queues= and poll_queues=: must be at most %u together",
-			  RBLK_QUEUES_MAX);
-		return -ERANGE;
-	}
-	error = rblk_control_portals(&o->session, portals, text);
-	return error ? error : rblk_control_sources(&o->session, portals->sources, text);
+	if (max(o->queues, 1u) + o->poll_queues > RBLK_QUEUES_MAX)
+		return rblk_refuse(text, -ERANGE,
+				   "attach: queues= and poll_queues=: must be at most %u together",
+				   RBLK_QUEUES_MAX);
+	return rblk_control_portals(line, text);
 }
 
-static int rblk_control_attach(char *line, char *text)
+static int rblk_control_attach(char *words, char *text)
 {
-	struct rblk_options *o = kzalloc(sizeof(*o), GFP_KERNEL);
-	struct rblk_control_portals *portals = kzalloc(sizeof(*portals), GFP_KERNEL);
-	int error = -ENOMEM;
+	struct rblk_line *line = kzalloc(sizeof(*line), GFP_KERNEL);
+	int error;
 
-	if (o && portals)
-		error = rblk_control_options(line, o, portals, text);
-	kfree(portals);
+	if (!line)
+		return -ENOMEM;
+	error = rblk_control_read_line(words, line, text);
 	if (!error)
-		error = rblk_disk_attach(o, text);
-	kfree(o);
+		error = rblk_disk_attach(&line->options, text);
+	kfree(line);
 	return error;
 }
 
-static int rblk_control_detach(char *line, char *text)
+static int rblk_control_detach(char *words, char *text)
 {
 	char *word, *name = NULL;
 	bool force = false;
 
-	while ((word = strsep(&line, " \t"))) {
-		if (!*word)
-			continue;
-		if (!strncmp(word, "device=", 7)) {
+	while ((word = strsep(&words, " \t"))) {
+		if (!strncmp(word, "device=", 7))
 			name = word + 7;
-		} else if (!strcmp(word, "force")) {
+		else if (!strcmp(word, "force"))
 			force = true;
-		} else {
-			scnprintf(text, RBLK_TEXT_BYTES, "detach: \"%.64s\": unknown word", word);
-			return -EINVAL;
-		}
+		else if (*word)
+			return rblk_refuse(text, -EINVAL, "detach: \"%.64s\": unknown word", word);
 	}
-	if (!name) {
-		scnprintf(text, RBLK_TEXT_BYTES, "detach: device= is needed");
-		return -EINVAL;
-	}
+	if (!name)
+		return rblk_refuse(text, -EINVAL, "detach: device= is needed");
 	return rblk_disk_detach(name, force, text);
 }
 
@@ -389,21 +294,16 @@ static int rblk_control_line(char *line, size_t bytes, char *text)
 	char *verb;
 
 	line = strim(line);
-	if (!whole || !*line || strpbrk(line, "\n\r")) {
-		scnprintf(text, RBLK_TEXT_BYTES, "expected one line");
-		return -EINVAL;
-	}
+	if (!whole || !*line || strpbrk(line, "\n\r"))
+		return rblk_refuse(text, -EINVAL, "expected one line");
 	verb = strsep(&line, " \t");
 	if (!strcmp(verb, "attach"))
 		return rblk_control_attach(line, text);
 	if (!strcmp(verb, "detach"))
 		return rblk_control_detach(line, text);
-	if (!strcmp(verb, "keyring") && !line) {
-		scnprintf(text, RBLK_TEXT_BYTES, "%d", rblk_keyring_serial());
-		return 0;
-	}
-	scnprintf(text, RBLK_TEXT_BYTES, "\"%.32s\": expected attach, detach or keyring", verb);
-	return -EINVAL;
+	if (!strcmp(verb, "keyring") && !line)
+		return rblk_refuse(text, 0, "%d", rblk_keyring_serial());
+	return rblk_refuse(text, -EINVAL, "\"%.32s\": expected attach, detach or keyring", verb);
 }
 
 static int rblk_control_open(struct inode *inode, struct file *file)
@@ -443,13 +343,13 @@ static ssize_t rblk_control_write(struct file *file, const char __user *data, si
 		error = rblk_control_line(line, bytes, control->text);
 		kfree(line);
 	} else if (error == -E2BIG) {
-		scnprintf(control->text, RBLK_TEXT_BYTES, "a line is at most %u bytes",
-			  RBLK_ATTACH_LINE_BYTES);
+		rblk_refuse(control->text, error, "a line is at most %u bytes",
+			    RBLK_ATTACH_LINE_BYTES);
 	} else if (error == -EFAULT) {
-		scnprintf(control->text, RBLK_TEXT_BYTES, "the line cannot be read");
+		rblk_refuse(control->text, error, "the line cannot be read");
 	}
 	if (error == -ENOMEM && !control->text[0])
-		scnprintf(control->text, RBLK_TEXT_BYTES, "out of memory");
+		rblk_refuse(control->text, error, "out of memory");
 	strlcat(control->text, "\n", sizeof(control->text));
 	control->read_at = 0;
 	mutex_unlock(&control->lock);

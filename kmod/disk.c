@@ -193,6 +193,7 @@ void rblk_disk_resize(struct rblk_disk *disk, u64 blocks)
 {
 	disk->blocks = blocks;
 	if (set_capacity_and_notify(disk->gendisk, blocks << (disk->block_shift - SECTOR_SHIFT)))
-		pr_info_ratelimited("%s: %llu MiB now, in blocks of %u bytes\n", disk->gendisk->disk_name,
-				    blocks >> (20 - disk->block_shift), disk->block_bytes);
+		pr_info_ratelimited("%s: %llu MiB now, in blocks of %u bytes\n",
+				    disk->gendisk->disk_name, blocks >> (20 - disk->block_shift),
+				    disk->block_bytes);
 }

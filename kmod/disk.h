@@ -41,13 +41,12 @@ struct rblk_durable;
 
 /* An OPEN of the disk's volume, and its answer (volume.c); core_lock. */
 struct rblk_opening {
-	bool due;         /* one is to be sent, from `at` on (jiffies) */
+	struct rblk_due due; /* one is to be sent */
 	bool asks;        /* one was, and drive_work has not taken its answer */
 	bool answered;    /* that is here */
 	bool looks;       /* that one looks whether the open volume has changed */
 	u8 graces;        /* of RCU, since the volume is not open */
 	unsigned int tries; /* that have failed since then; drive_work */
-	unsigned long at;
 	u32 handle; /* that it was sent with */
 	u64 epoch;
 	int error; /* there was no answer */
@@ -57,8 +56,7 @@ struct rblk_opening {
 
 struct rblk_disk {
 	struct kref refs;
-	struct list_head entry; /* registry; rblk_disks_lock */
-	int index;              /* N of /dev/rblkN */
+	u32 index;              /* N of /dev/rblkN */
 	struct rblk_disk_options options;
 	struct rblk_session *session; /* from attach's beginning; a reference */
 	struct list_head peer;  /* session->disks */
@@ -160,7 +158,6 @@ void rblk_disk_detach_all(void); /* module unload: nothing is open any more */
  * reference is the registry's. It cannot be detached before it is added.
  */
 struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options);
-void rblk_disk_get(struct rblk_disk *disk);
 void rblk_disk_put(struct rblk_disk *disk);
 /* Among the session's disks. */
 void rblk_disk_join(struct rblk_disk *disk, struct rblk_session *session);
@@ -168,9 +165,10 @@ void rblk_disk_join(struct rblk_disk *disk, struct rblk_session *session);
 void rblk_disk_leave(struct rblk_disk *disk);
 /* Out of the registry; its reference is dropped. */
 void rblk_disk_unregister(struct rblk_disk *disk);
-/* A referenced disk by its number, or any; NULL if there is none. */
-struct rblk_disk *rblk_disk_find(int index);
-struct rblk_disk *rblk_disk_find_any(void);
+/* A referenced disk, the first with a number from `first` to `last`; NULL if there is none. */
+struct rblk_disk *rblk_disk_find(unsigned long first, unsigned long last);
+/* The queues that have commands of the disk's, sent or to be sent, as a bitmap. Any context. */
+unsigned long rblk_disk_queues(const struct rblk_disk *disk);
 /* The block device's open and release. */
 int rblk_disk_open(struct rblk_disk *disk);
 void rblk_disk_release(struct rblk_disk *disk);
@@ -178,10 +176,9 @@ void rblk_disk_release(struct rblk_disk *disk);
 void rblk_disk_fail(struct rblk_disk *disk, const char *why);
 /*
  * fail_fast_ms and give_up_ms of the session's disks whose volumes are not open: they do not wait
- * for an answer to an OPEN, nor for the turn to send one. By drive_work alone, again after so many
- * jiffies; MAX_JIFFY_OFFSET: nothing is due.
+ * for an answer to an OPEN, nor for the turn to send one. By drive_work.
  */
-unsigned long rblk_disk_late(struct rblk_session *session);
+void rblk_disk_late(struct rblk_session *session);
 /*
  * Its state, in the words of its session's; why it is not live, as one line (false: nothing is
  * wrong). Any context.

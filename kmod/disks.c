@@ -3,14 +3,16 @@
  * Attached disks: the registry, who has one open, what state it is in. attach.c adds and removes
  * them; whether their volumes are open is volume.c's.
  */
-#include <linux/idr.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
+#include <linux/xarray.h>
 
 #include "kmod/disk.h"
 #include "kmod/blk_mq.h"
+#include "kmod/drive.h"
 #include "kmod/durable.h"
+#include "kmod/queue.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
@@ -18,8 +20,8 @@
 #define RBLK_DISKS_MAX 256
 
 static DEFINE_MUTEX(rblk_disks_lock);
-static LIST_HEAD(rblk_disks);
-static DEFINE_IDA(rblk_disk_indexes);
+/* By index, which keeps its place, empty, while a disk that is detached has references. */
+static DEFINE_XARRAY_ALLOC(rblk_disks);
 
 /* -- lifetime -- */
 
@@ -30,13 +32,8 @@ static void rblk_disk_free(struct kref *refs)
 	if (disk->session)
 		rblk_session_put(disk->session);
 	rblk_durable_put(disk);
-	ida_free(&rblk_disk_indexes, disk->index);
+	xa_erase(&rblk_disks, disk->index);
 	kfree(disk);
-}
-
-void rblk_disk_get(struct rblk_disk *disk)
-{
-	kref_get(&disk->refs);
 }
 
 void rblk_disk_put(struct rblk_disk *disk)
@@ -48,16 +45,18 @@ void rblk_disk_put(struct rblk_disk *disk)
 static int rblk_disk_register(struct rblk_disk *disk)
 {
 	struct rblk_disk *other;
+	unsigned long index;
 	int error = 0;
 
 	mutex_lock(&rblk_disks_lock);
-	list_for_each_entry(other, &rblk_disks, entry)
+	xa_for_each(&rblk_disks, index, other)
 		if (disk->options.name[0] && !strcmp(other->options.name, disk->options.name))
 			error = -EEXIST;
 	if (!error)
-		list_add_tail(&disk->entry, &rblk_disks);
+		error = xa_alloc(&rblk_disks, &disk->index, disk, XA_LIMIT(0, RBLK_DISKS_MAX - 1),
+				 GFP_KERNEL);
 	mutex_unlock(&rblk_disks_lock);
-	return error;
+	return error == -EBUSY ? -ENOSPC : error;
 }
 
 struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
@@ -67,12 +66,6 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 
 	if (!disk)
 		return ERR_PTR(-ENOMEM);
-	disk->index = ida_alloc_max(&rblk_disk_indexes, RBLK_DISKS_MAX - 1, GFP_KERNEL);
-	error = disk->index;
-	if (error < 0) {
-		kfree(disk);
-		return ERR_PTR(error);
-	}
 	kref_init(&disk->refs);
 	disk->options = *options;
 	mutex_init(&disk->opens_lock);
@@ -82,7 +75,7 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	error = rblk_disk_register(disk);
 	if (!error)
 		return disk;
-	rblk_disk_put(disk);
+	kfree(disk);
 	return ERR_PTR(error);
 }
 
@@ -116,37 +109,33 @@ void rblk_disk_leave(struct rblk_disk *disk)
 void rblk_disk_unregister(struct rblk_disk *disk)
 {
 	mutex_lock(&rblk_disks_lock);
-	list_del(&disk->entry);
+	xa_store(&rblk_disks, disk->index, NULL, GFP_KERNEL);
 	mutex_unlock(&rblk_disks_lock);
 	rblk_disk_put(disk);
 }
 
-struct rblk_disk *rblk_disk_find(int index)
-{
-	struct rblk_disk *disk, *found = NULL;
-
-	mutex_lock(&rblk_disks_lock);
-	list_for_each_entry(disk, &rblk_disks, entry) {
-		if (disk->index != index)
-			continue;
-		kref_get(&disk->refs);
-		found = disk;
-		break;
-	}
-	mutex_unlock(&rblk_disks_lock);
-	return found;
-}
-
-struct rblk_disk *rblk_disk_find_any(void)
+struct rblk_disk *rblk_disk_find(unsigned long first, unsigned long last)
 {
 	struct rblk_disk *disk;
 
 	mutex_lock(&rblk_disks_lock);
-	disk = list_first_entry_or_null(&rblk_disks, struct rblk_disk, entry);
+	disk = xa_find(&rblk_disks, &first, last, XA_PRESENT);
 	if (disk)
 		kref_get(&disk->refs);
 	mutex_unlock(&rblk_disks_lock);
 	return disk;
+}
+
+unsigned long rblk_disk_queues(const struct rblk_disk *disk)
+{
+	const struct rblk_session *session = disk->session;
+	unsigned long queues = 0;
+	unsigned int i;
+
+	for (i = 0; i < session->queue_count; i++)
+		if (rblk_queue_serves(session->queues[i], disk))
+			__set_bit(i, &queues);
+	return queues;
 }
 
 /* -- who has it open -- */
@@ -234,41 +223,40 @@ static void rblk_disk_give_up(struct rblk_disk *disk)
 }
 
 /*
- * A disk whose volume is not open for fail_fast_ms fails what is to fail fast. In so many jiffies
- * there is more to do; 0: it is to give up. *sweep: something is to fail now.
+ * A disk whose volume is not open for fail_fast_ms fails what is to fail fast: *sweep. True: it is
+ * to give up.
  */
-static unsigned long rblk_disk_due(struct rblk_disk *disk, bool *sweep)
+static bool rblk_disk_is_late(struct rblk_disk *disk, bool *sweep)
 {
-	const struct rblk_session *session = disk->session;
+	struct rblk_session *session = disk->session;
 	const struct rblk_session_options *o = &session->options;
 	unsigned int waited = jiffies_to_msecs(jiffies - disk->volume_lost_since);
 	unsigned int limit = o->give_up_ms;
 
 	lockdep_assert_held(&session->core_lock);
 	if (!disk->volume_lost || disk->gate == RBLK_GATE_FAIL || core_session_over(&session->core))
-		return MAX_JIFFY_OFFSET;
+		return false;
 	if (waited >= limit)
-		return 0;
+		return true;
 	if (o->fail_fast_ms > waited) {
 		limit = min(limit, o->fail_fast_ms);
 	} else if (o->fail_fast_ms && disk->gate == RBLK_GATE_HOLD) {
 		WRITE_ONCE(disk->gate, RBLK_GATE_FAIL_FAST);
 		*sweep = true;
 	}
-	return msecs_to_jiffies(limit - waited) + 1;
+	rblk_drive_in(session, msecs_to_jiffies(limit - waited) + 1);
+	return false;
 }
 
-/* A disk of the session that is to give up; NULL, and *next: none is, for so long. */
-static struct rblk_disk *rblk_disk_find_late(struct rblk_session *session, unsigned long *next)
+/* A disk of the session that is to give up; NULL: none is. */
+static struct rblk_disk *rblk_disk_find_late(struct rblk_session *session)
 {
 	struct rblk_disk *disk, *late = NULL;
 	bool sweep = false;
 
-	*next = MAX_JIFFY_OFFSET;
 	spin_lock_irq(&session->core_lock);
 	list_for_each_entry(disk, &session->disks, peer) {
-		*next = min(*next, rblk_disk_due(disk, &sweep));
-		if (*next)
+		if (!rblk_disk_is_late(disk, &sweep))
 			continue;
 		late = disk;
 		break;
@@ -279,15 +267,13 @@ static struct rblk_disk *rblk_disk_find_late(struct rblk_session *session, unsig
 	return late;
 }
 
-unsigned long rblk_disk_late(struct rblk_session *session)
+void rblk_disk_late(struct rblk_session *session)
 {
 	struct rblk_disk *disk;
-	unsigned long next;
 
 	/* One that leaves the session waits for us (rblk_disk_leave()). */
-	while ((disk = rblk_disk_find_late(session, &next)))
+	while ((disk = rblk_disk_find_late(session)))
 		rblk_disk_give_up(disk);
-	return next;
 }
 
 const char *rblk_disk_state(const struct rblk_disk *disk)

@@ -32,6 +32,28 @@ u64 rblk_drive_now(void)
 	return jiffies64_to_nsecs(get_jiffies_64());
 }
 
+/* -- what is to be done at a time -- */
+
+bool rblk_due_at(struct rblk_due *due, unsigned long at)
+{
+	if (due->set && !time_before(at, due->at))
+		return false;
+	*due = (struct rblk_due){ true, at };
+	return true;
+}
+
+void rblk_drive_in(struct rblk_session *session, unsigned long wait)
+{
+	session->drive_wait = min(session->drive_wait, wait);
+}
+
+bool rblk_drive_is_due(struct rblk_session *session, const struct rblk_due *due)
+{
+	if (due->set && time_before(jiffies, due->at))
+		rblk_drive_in(session, due->at - jiffies);
+	return due->set && !time_before(jiffies, due->at);
+}
+
 /* -- what happened -- */
 
 /*
@@ -102,21 +124,23 @@ void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
 {
 	struct rblk_session *session = queue->session;
 	struct core_session *core = &session->core;
+	char why[RBLK_TEXT_BYTES];
 	unsigned long flags;
 	va_list args;
 	u8 state;
 
 	rblk_trace_queue_lost(format);
+	va_start(args, format);
+	vscnprintf(why, sizeof(why), format, args);
+	va_end(args);
 	spin_lock_irqsave(&session->core_lock, flags);
 	state = core->queue[queue->index].state;
-	if (state != CORE_QUEUE_LIVE && state != CORE_QUEUE_CONNECTING)
-		goto out;
-	va_start(args, format);
 	if (state == CORE_QUEUE_LIVE)
-		rblk_tell_vlost(queue, format, args);
+		rblk_tell_lost(queue, "%s", why);
+	else if (state == CORE_QUEUE_CONNECTING)
+		rblk_tell_attempt(queue, "%s", why);
 	else
-		rblk_tell_vattempt(queue, format, args);
-	va_end(args);
+		goto out;
 	core_session_lost(core, queue->index, rblk_drive_now());
 	rblk_drive_follow(session);
 out:
@@ -127,14 +151,16 @@ void rblk_queue_rejected(struct rblk_queue *queue, u16 reason, u32 detail, const
 {
 	struct rblk_session *session = queue->session;
 	struct core_session *core = &session->core;
+	char why[RBLK_TEXT_BYTES];
 	unsigned long flags;
 	va_list args;
 
+	va_start(args, format);
+	vscnprintf(why, sizeof(why), format, args);
+	va_end(args);
 	spin_lock_irqsave(&session->core_lock, flags);
 	if (core->queue[queue->index].state == CORE_QUEUE_CONNECTING) {
-		va_start(args, format);
-		rblk_tell_vattempt(queue, format, args);
-		va_end(args);
+		rblk_tell_attempt(queue, "%s", why);
 		core_session_rejected(core, queue->index, reason, detail, rblk_drive_now());
 		rblk_drive_follow(session);
 	}
@@ -179,10 +205,11 @@ static void rblk_drive_tell_silent(struct rblk_queue *queue, u8 state)
 	if (core->queue[queue->index].state == state)
 		return;
 	if (state == CORE_QUEUE_CONNECTING)
-		rblk_tell_attempt(queue, "%s: no answer in " RBLK_TIME, rblk_queue_connect_step(queue),
-				  RBLK_TIME_OF(queue->attempt_ms));
+		rblk_tell_attempt(queue, "%s: no answer in " RBLK_TIME,
+				  rblk_queue_connect_step(queue), RBLK_TIME_OF(queue->attempt_ms));
 	else if (state == CORE_QUEUE_LIVE && !core_session_over(core))
-		rblk_tell_lost(queue, "no answer to KEEPALIVE for " RBLK_TIME, RBLK_TIME_OF(queue->keepalive_ms));
+		rblk_tell_lost(queue, "no answer to KEEPALIVE for " RBLK_TIME,
+			       RBLK_TIME_OF(queue->keepalive_ms));
 }
 
 /* The machine notices silence, and loses the connections: what it lost is said and counted here. */
@@ -212,66 +239,58 @@ static void rblk_drive_tick(struct rblk_session *session)
 /*
  * Queues that are to move to another portal take no commands any more, and are lost when their last
  * one is answered: none has to be sent again. What storage does not end in command_ms (a FENCE,
- * requests of a disk that hangs) does not keep them: it waits as long elsewhere. Again after so
- * many jiffies.
+ * requests of a disk that hangs) does not keep them: it waits as long elsewhere.
  */
-static unsigned long rblk_drive_leave(struct rblk_session *session)
+static void rblk_drive_leave(struct rblk_session *session)
 {
-	unsigned long wait = MAX_JIFFY_OFFSET;
 	unsigned int i;
 
 	for_each_set_bit(i, &session->leaving, session->queue_count) {
 		if (!rblk_queue_idle(session->queues[i]) &&
 		    time_before(jiffies, session->queues[i]->leave_by)) {
-			wait = msecs_to_jiffies(RBLK_LEAVE_MS);
+			rblk_drive_in(session, msecs_to_jiffies(RBLK_LEAVE_MS));
 			continue;
 		}
 		__clear_bit(i, &session->leaving);
 		rblk_queue_lost(session->queues[i], "moves to another portal");
 	}
-	return wait;
-}
-
-/*
- * An event is confirmed, so that the target may tell the next one; one that came before queue 0 was
- * accepted is when it is: nothing was to be sent before the target had proven itself.
- */
-static void rblk_drive_confirm(struct rblk_session *session)
-{
-	if (READ_ONCE(session->core.queue[0].state) == CORE_QUEUE_LIVE &&
-	    READ_ONCE(session->event_seen) != READ_ONCE(session->event_told))
-		rblk_works_probe(session->queues[0]);
 }
 
 /*
  * The commands that nobody waits for: some are sent, and the times of all looked at; on a polled
- * queue the answers, too. Again after so many jiffies.
+ * queue the answers, too.
  */
-static unsigned long rblk_drive_calls(struct rblk_session *session)
+static void rblk_drive_calls(struct rblk_session *session)
 {
-	unsigned long wait = rblk_works_name(session);
 	unsigned int i;
 
-	rblk_drive_confirm(session);
+	rblk_works_name(session);
+	/*
+	 * An event is confirmed, so that the target may tell the next one; one that came before
+	 * queue 0 was accepted is when it is: nothing was to be sent before the target had proven
+	 * itself.
+	 */
+	if (READ_ONCE(session->core.queue[0].state) == CORE_QUEUE_LIVE &&
+	    READ_ONCE(session->event_seen) != READ_ONCE(session->event_told))
+		rblk_works_probe(session->queues[0]);
 	for (i = 0; i < session->queue_count; i++) {
 		struct rblk_queue *queue = session->queues[i];
 		bool asks = false;
 
-		wait = min(wait, rblk_overdue_abort(queue));
-		wait = min(wait, rblk_works_fence_volumes(queue));
-		wait = min(wait, rblk_call_late(queue, &asks));
+		rblk_overdue_abort(queue);
+		rblk_works_fence_volumes(queue);
+		rblk_call_late(queue, &asks);
 		if (asks)
 			rblk_works_probe(queue);
 		if (!queue->polled || !READ_ONCE(queue->reserved_used))
 			continue;
 		rblk_queue_poll(queue, NULL);
-		wait = min(wait, msecs_to_jiffies(RBLK_CALL_POLL_MS));
+		rblk_drive_in(session, msecs_to_jiffies(RBLK_CALL_POLL_MS));
 	}
-	return wait;
 }
 
-/* It runs again at the machine's next time, or after `wait`; earlier if something happens. */
-static void rblk_drive_again(struct rblk_session *session, unsigned long wait)
+/* It runs again at the machine's next time, or for what is due; earlier if something happens. */
+static void rblk_drive_again(struct rblk_session *session)
 {
 	u64 now = rblk_drive_now(), next;
 
@@ -279,10 +298,10 @@ static void rblk_drive_again(struct rblk_session *session, unsigned long wait)
 	next = core_session_next_ns(&session->core);
 	spin_unlock_irq(&session->core_lock);
 	if (next != U64_MAX)
-		wait = min_t(u64, wait, next > now ? nsecs_to_jiffies(next - now) + 1 : 0);
+		rblk_drive_in(session, next > now ? nsecs_to_jiffies(next - now) + 1 : 0);
 	/* If it is queued already, then for now. */
-	if (wait != MAX_JIFFY_OFFSET)
-		queue_delayed_work(rblk_workqueue, &session->drive_work, wait);
+	if (session->drive_wait != MAX_JIFFY_OFFSET)
+		queue_delayed_work(rblk_workqueue, &session->drive_work, session->drive_wait);
 }
 
 /* -- a new state -- */
@@ -339,8 +358,7 @@ static void rblk_drive_prepare(struct rblk_session *session, const struct core_a
 		rblk_works_ask_volumes(queue);
 	} else if (action->kind == CORE_ACTION_NAME) {
 		session->naming = (struct rblk_naming){
-			.due = true,
-			.at = jiffies,
+			.due = { true, jiffies },
 			.by = jiffies + msecs_to_jiffies(session->options.connect_ms),
 		};
 	}
@@ -366,10 +384,8 @@ static void rblk_drive_act(struct rblk_session *session, const struct core_actio
 		rblk_works_probe(queue);
 		break;
 	case CORE_ACTION_RELEASE:
-		rblk_waiting_release(session, action->queue);
-		break;
 	case CORE_ACTION_RELEASE_HARMLESS:
-		rblk_waiting_release_harmless(session, action->queue);
+		rblk_waiting_release(session, action->queue, action->kind == CORE_ACTION_RELEASE);
 		break;
 	case CORE_ACTION_FAIL_FAST:
 		rblk_waiting_sweep(session);
@@ -394,9 +410,9 @@ static void rblk_drive_work(struct work_struct *work)
 		container_of(to_delayed_work(work), struct rblk_session, drive_work);
 	unsigned int noio = memalloc_noio_save();
 	struct core_action action;
-	unsigned long wait;
 	bool more;
 
+	session->drive_wait = MAX_JIFFY_OFFSET;
 	rblk_drive_tick(session);
 	do {
 		spin_lock_irq(&session->core_lock);
@@ -407,14 +423,14 @@ static void rblk_drive_work(struct work_struct *work)
 		if (more)
 			rblk_drive_act(session, &action);
 	} while (more);
-	wait = rblk_drive_leave(session);
-	wait = min(wait, rblk_waiting_send_due(session));
-	wait = min(wait, rblk_drive_calls(session));
-	wait = min(wait, rblk_volume_drive(session));
-	wait = min(wait, rblk_close_send(session));
-	wait = min(wait, rblk_disk_late(session));
+	rblk_drive_leave(session);
+	rblk_waiting_send_due(session);
+	rblk_drive_calls(session);
+	rblk_volume_drive(session);
+	rblk_close_send(session);
+	rblk_disk_late(session);
 	rblk_tell_loss(session);
-	rblk_drive_again(session, wait);
+	rblk_drive_again(session);
 	wake_up_all(&session->wait);
 	memalloc_noio_restore(noio);
 }

@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 
+struct rblk_due;
 struct rblk_session;
 struct rblk_disk;
 struct rblk_queue;
@@ -43,5 +44,12 @@ u64 rblk_drive_now(void);
 void rblk_drive_follow(struct rblk_session *session);
 /* Any context: a disk's time has begun. */
 void rblk_drive_kick(struct rblk_session *session);
+
+/* With its owner's lock held: it is due at that time (jiffies). False: it was to be earlier. */
+bool rblk_due_at(struct rblk_due *due, unsigned long at);
+/* By drive_work, which does all that is due: it runs again after so many jiffies, or earlier. */
+void rblk_drive_in(struct rblk_session *session, unsigned long wait);
+/* The same: has its time come? Else it runs again when that has. */
+bool rblk_drive_is_due(struct rblk_session *session, const struct rblk_due *due);
 
 #endif

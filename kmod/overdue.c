@@ -171,7 +171,7 @@ static void rblk_overdue_answered(struct rblk_session *session, const struct rbl
 				RBLK_TIME_OF(limit_ms));
 }
 
-unsigned long rblk_overdue_abort(struct rblk_queue *queue)
+void rblk_overdue_abort(struct rblk_queue *queue)
 {
 	unsigned int timeout_ms = min(queue->session->options.command_ms, RBLK_ABORT_MS);
 	struct rblk_session_command sc = {
@@ -182,19 +182,19 @@ unsigned long rblk_overdue_abort(struct rblk_queue *queue)
 	int error;
 
 	if (!rblk_overdue_next(queue, &sequence))
-		return MAX_JIFFY_OFFSET;
+		return;
 	sc.lba = sequence;
 	error = rblk_call_send(queue, &sc, timeout_ms);
 	if (!error) {
 		queue->stats.aborts++;
-		return MAX_JIFFY_OFFSET;
+		return;
 	}
 	spin_lock_irq(&queue->lock);
 	queue->aborting = false;
 	if (error == -EBUSY)
 		rblk_overdue_add(queue, sequence);
 	spin_unlock_irq(&queue->lock);
-	return msecs_to_jiffies(RBLK_ABORT_AGAIN_MS);
+	rblk_drive_in(queue->session, msecs_to_jiffies(RBLK_ABORT_AGAIN_MS));
 }
 
 void rblk_overdue_stop(struct rblk_queue *queue)

@@ -18,6 +18,7 @@
 
 #include "kmod/command.h"
 #include "kmod/ring.h"
+#include "kmod/session.h"
 #include "proto/core/batch.h"
 #include "proto/wire/wire.h"
 
@@ -81,14 +82,13 @@ struct rblk_queue_stats {
 };
 
 /*
- * Lost commands are fenced volume by volume. core_lock owns the first four; the rest is
+ * Lost commands are fenced volume by volume. core_lock owns the first three; the rest is
  * drive_work's, and while `asks` is set its answer's.
  */
 struct rblk_volume_fences {
 	u32 incarnation; /* of which incarnation, in this epoch */
 	u64 epoch;
-	bool due; /* the next volume is to be asked for, from `at` on (jiffies) */
-	unsigned long at;
+	struct rblk_due due; /* the next volume is to be asked for */
 	bool asks; /* one is, and there is no answer yet */
 	u32 asked; /* by its handle: the last one of this round; 0: none was */
 	unsigned int rounds;

@@ -63,7 +63,7 @@ struct rblk_session_options {
 	/* without a connection for so long: REQ_FAILFAST fails; 0: never */
 	unsigned int fail_fast_ms;
 	unsigned int give_up_ms; /* without a connection for so long: everything fails, for good */
-	unsigned int digest;        /* 1: all data has a CRC32C */
+	bool digest;                /* all data has a CRC32C */
 	unsigned int tos;           /* of IP packets to the target; 0: the system's */
 	/* a packet is repeated after 4.096 us * 2^this; 0: the device's */
 	unsigned int ack_timeout;
@@ -76,10 +76,16 @@ enum rblk_gate {
 	RBLK_GATE_FAIL,      /* it fails */
 };
 
+/* Something that drive_work is to do, from a time on (drive.h). */
+struct rblk_due {
+	bool set;
+	unsigned long at; /* jiffies */
+};
+
 /* IDENTIFY, in a new epoch; core_lock */
 struct rblk_naming {
-	bool due; /* it is to be sent, from `at` on (jiffies) */
-	unsigned long at, by; /* it is sent again to a target that is BUSY, until `by` */
+	struct rblk_due due; /* it is to be sent */
+	unsigned long by; /* jiffies: until then it is sent again to a target that is BUSY */
 	unsigned int tries;
 };
 
@@ -102,7 +108,7 @@ struct rblk_session {
 	DECLARE_BITMAP(close_slots, RBLK_HANDLES_MAX);
 	bool close_sent;	/* a CLOSE is under way */
 	u32 close_slot;		/* the slot that its answer is for; 0: none */
-	unsigned long close_at; /* jiffies: it is not sent before */
+	struct rblk_due close_due;
 
 	/*
 	 * The state machine. core_lock owns these, for writing; `core.state`, `route` and `gate`
@@ -129,6 +135,7 @@ struct rblk_session {
 	/* session or disk has changed, or one of the session's own commands ended */
 	wait_queue_head_t wait;
 	struct delayed_work drive_work;
+	unsigned long drive_wait; /* jiffies: it runs again after so many; drive_work */
 	struct rblk_naming naming;
 	unsigned long leaving; /* bitmap: queues that are to move to another portal; drive_work */
 
@@ -167,8 +174,7 @@ struct rblk_session {
 	 * reading
 	 */
 	unsigned long unfenced;
-	bool waiting_armed;                   /* drive_work will run; waiting_lock */
-	unsigned long waiting_next;           /* jiffies: then; waiting_lock */
+	struct rblk_due waiting_due;          /* of the first of them; waiting_lock */
 
 	atomic64_t retries;
 };

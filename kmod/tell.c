@@ -10,7 +10,7 @@
 
 /* The line of a queue: whose it is, then why. */
 static void __printf(3, 0)
-rblk_tell_vline(struct rblk_queue *queue, char *line, const char *format, va_list args)
+rblk_tell_line(struct rblk_queue *queue, char *line, const char *format, va_list args)
 {
 	int length = scnprintf(line, RBLK_TEXT_BYTES, "%s: queue %u: ", rblk_queue_peer(queue),
 			       queue->index);
@@ -18,45 +18,28 @@ rblk_tell_vline(struct rblk_queue *queue, char *line, const char *format, va_lis
 	vscnprintf(line + length, RBLK_TEXT_BYTES - length, format, args);
 }
 
-void rblk_tell_vlost(struct rblk_queue *queue, const char *format, va_list args)
-{
-	struct rblk_session *session = queue->session;
-
-	lockdep_assert_held(&session->core_lock);
-	if (!session->reason[0])
-		rblk_tell_vline(queue, session->reason, format, args);
-	session->reason_untold = true;
-	atomic64_inc(&session->losses);
-}
-
 void rblk_tell_lost(struct rblk_queue *queue, const char *format, ...)
 {
+	struct rblk_session *session = queue->session;
 	va_list args;
 
+	lockdep_assert_held(&session->core_lock);
 	va_start(args, format);
-	rblk_tell_vlost(queue, format, args);
+	if (!session->reason[0])
+		rblk_tell_line(queue, session->reason, format, args);
 	va_end(args);
-}
-
-void rblk_tell_vattempt(struct rblk_queue *queue, const char *format, va_list args)
-{
-	lockdep_assert_held(&queue->session->core_lock);
-	rblk_tell_vline(queue, queue->session->attempt, format, args);
+	session->reason_untold = true;
+	atomic64_inc(&session->losses);
 }
 
 void rblk_tell_attempt(struct rblk_queue *queue, const char *format, ...)
 {
 	va_list args;
 
+	lockdep_assert_held(&queue->session->core_lock);
 	va_start(args, format);
-	rblk_tell_vattempt(queue, format, args);
+	rblk_tell_line(queue, queue->session->attempt, format, args);
 	va_end(args);
-}
-
-void rblk_tell_attempt_line(struct rblk_session *session, const char *line)
-{
-	lockdep_assert_held(&session->core_lock);
-	strscpy(session->attempt, line, sizeof(session->attempt));
 }
 
 void rblk_tell_abandoned(struct rblk_session *session, const char *why)
@@ -102,6 +85,16 @@ void rblk_tell_loss(struct rblk_session *session)
 	if (untold && READ_ONCE(session->endures))
 		pr_warn_ratelimited("rblk: session %d [%s]: lost a connection: %s\n",
 				    session->number, rblk_session_peer(session), reason);
+}
+
+int rblk_refuse(char *text, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vscnprintf(text, RBLK_TEXT_BYTES, format, args);
+	va_end(args);
+	return error;
 }
 
 /* -- the state -- */

@@ -7,13 +7,15 @@
 #ifndef RBLK_KMOD_TELL_H
 #define RBLK_KMOD_TELL_H
 
-#include <linux/stdarg.h>
 #include <linux/types.h>
 
 struct rblk_queue;
 struct rblk_session;
 
-/* A time in a message: "30 s", "1500 ms"; printf(RBLK_TIME, RBLK_TIME_OF(ms)). From ten seconds on without a fraction. */
+/*
+ * A time in a message: "30 s", "1500 ms"; printf(RBLK_TIME, RBLK_TIME_OF(ms)). From ten seconds on
+ * without a fraction.
+ */
 #define RBLK_TIME "%u %s"
 #define RBLK_IS_SECONDS(ms) ((ms) >= 10000 || (ms) % 1000 == 0)
 #define RBLK_TIME_OF(ms) RBLK_IS_SECONDS(ms) ? (ms) / 1000 : (ms), RBLK_IS_SECONDS(ms) ? "s" : "ms"
@@ -22,12 +24,8 @@ struct rblk_session;
 
 /* A connection is lost: the first reason is kept, and the loss is counted. */
 void rblk_tell_lost(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
-void rblk_tell_vlost(struct rblk_queue *queue, const char *format, va_list args) __printf(2, 0);
 /* An attempt to make a connection has failed: the last reason is kept. */
 void rblk_tell_attempt(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
-void rblk_tell_vattempt(struct rblk_queue *queue, const char *format, va_list args) __printf(2, 0);
-/* The same as a whole line, which names the peer itself. */
-void rblk_tell_attempt_line(struct rblk_session *session, const char *line);
 /* The session is given up for this reason: no other counts. */
 void rblk_tell_abandoned(struct rblk_session *session, const char *why);
 /* If all queues are up, nothing is wrong any more. */
@@ -47,5 +45,7 @@ void rblk_tell_loss(struct rblk_session *session);
 
 /* Why a connection was lost, or none is made, as one line (RBLK_TEXT_BYTES); false: all are up. */
 bool rblk_tell_reason(struct rblk_session *session, char *text);
+/* Says why an attach or a detach fails, as one line (RBLK_TEXT_BYTES); returns the error. */
+int rblk_refuse(char *text, int error, const char *format, ...) __printf(3, 4);
 
 #endif

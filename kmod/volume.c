@@ -43,12 +43,8 @@ void rblk_volume_number(struct rblk_disk *disk)
 /* An OPEN is to be sent at that time (jiffies), or earlier. */
 static void rblk_volume_want_at(struct rblk_disk *disk, unsigned long at)
 {
-	struct rblk_opening *o = &disk->opening;
-
 	lockdep_assert_held(&disk->session->core_lock);
-	if (!o->due || time_before(at, o->at))
-		o->at = at;
-	o->due = true;
+	rblk_due_at(&disk->opening.due, at);
 	rblk_drive_kick(disk->session);
 }
 
@@ -179,27 +175,10 @@ static int rblk_volume_use(struct rblk_disk *disk, u64 epoch, const struct rblk_
 	return valid ? 0 : -ENOTCONN;
 }
 
-static void rblk_volume_say_refused(const struct rblk_disk *disk, int error,
-				    const struct rblk_opening *answer, char *text)
+static const char *rblk_volume_error_text(int error, const struct rblk_opening *answer)
 {
-	const char *why = answer->status ? rblk_refusal_text(answer->status, answer->denied) :
-			  error == -EPROTO ? "the target broke the protocol" : "out of memory";
-
-	if (!answer->error)
-		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s",
-			  rblk_queue_peer(disk->session->queues[0]), disk->options.volume, why,
-			  answer->status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
-}
-
-static void rblk_volume_say_unread(const struct rblk_disk *disk, int error,
-				   const struct rblk_opening *answer)
-{
-	const char *why = error == -ENOMEM ? "out of memory" : "no valid answer";
-
-	if (answer->status)
-		why = rblk_refusal_text(answer->status, answer->denied);
-	pr_warn_ratelimited("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
-			    disk->index, why);
+	return answer->status ? rblk_refusal_text(answer->status, answer->denied) :
+	       error == -EPROTO ? "the target broke the protocol" : "out of memory";
 }
 
 /*
@@ -250,7 +229,11 @@ static int rblk_volume_judge(struct rblk_disk *disk, const struct rblk_opening *
 			rblk_volume_take(disk, &a->volume);
 	}
 	if (error) {
-		rblk_volume_say_refused(disk, error, a, text);
+		if (!a->error)
+			scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: %s%s",
+				  rblk_queue_peer(disk->session->queues[0]), disk->options.volume,
+				  rblk_volume_error_text(error, a),
+				  a->status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
 		if (a->status == RBLK_E_GONE)
 			rblk_volume_replaced(disk);
 		if (a->status && a->status != RBLK_E_BUSY)
@@ -286,7 +269,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 					   msecs_to_jiffies(o->connect_ms + o->command_ms));
 	spin_lock_irq(&session->core_lock);
 	error = disk->open_error;
-	disk->opening.due &= !error;
+	disk->opening.due.set &= !error;
 	strscpy(text, disk->reason, RBLK_TEXT_BYTES);
 	spin_unlock_irq(&session->core_lock);
 	if (error != -EINPROGRESS || left > 0)
@@ -337,18 +320,6 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 	rblk_volume_want(disk);
 }
 
-/* Has it commands with the old handle? */
-static bool rblk_volume_served(struct rblk_disk *disk)
-{
-	const struct rblk_session *session = disk->session;
-	unsigned int i;
-
-	for (i = 0; i < session->queue_count; i++)
-		if (rblk_queue_serves(session->queues[i], disk))
-			return true;
-	return false;
-}
-
 /* rblk_left_fn of OPEN. That of a disk that has left is closed by its handle. */
 static void rblk_volume_answered(struct rblk_session *session, const struct rblk_call *call,
 				 void *arg)
@@ -366,7 +337,7 @@ static void rblk_volume_answered(struct rblk_session *session, const struct rblk
 			continue;
 		o->error = command->error;
 		o->status = command->status;
-		o->denied = o->status == RBLK_E_DENIED ? command->detail : RBLK_DENIED_UNSAID;
+		o->denied = command->detail;
 		if (!o->error && !o->status) {
 			memcpy(&o->volume, rblk_call_report(call), sizeof(o->volume));
 			rblk_trace_opened(command->queue, &o->volume);
@@ -400,7 +371,7 @@ static void rblk_volume_ask(struct rblk_disk *disk)
 	disk->gone &= o->looks;
 	disk->changed &= o->looks;
 	rblk_close_mark(session, disk->handle, false);
-	o->due = false;
+	o->due.set = false;
 	o->asks = true;
 	o->answered = false;
 	o->epoch = session->core.epoch;
@@ -461,7 +432,8 @@ static void rblk_volume_take_looked(struct rblk_disk *disk, const struct rblk_op
 		if (a->status == RBLK_E_BUSY)
 			rblk_volume_again(disk, RBLK_VOLUME_REFRESH_MS);
 		else if (!a->error && a->status != RBLK_E_GONE)
-			rblk_volume_say_unread(disk, error, a);
+			pr_warn_ratelimited("rblk%d: its volume has changed, but its new size cannot be read: %s\n",
+					    disk->index, rblk_volume_error_text(error, a));
 		return;
 	}
 	if (rblk_volume_differs(disk, &a->volume))
@@ -526,7 +498,7 @@ static bool rblk_volume_grace(struct rblk_session *session)
 	list_for_each_entry(disk, &session->disks, peer) {
 		struct rblk_opening *o = &disk->opening;
 
-		if (!o->due || disk->ready || !disk->opened || o->graces & 1)
+		if (!o->due.set || disk->ready || !disk->opened || o->graces & 1)
 			continue;
 		o->graces++;
 		any = true;
@@ -537,22 +509,18 @@ static bool rblk_volume_grace(struct rblk_session *session)
 	return any;
 }
 
-/* A disk that something is to be done for now; NULL, and *wait: in so many jiffies. */
-static struct rblk_disk *rblk_volume_next(struct rblk_session *session, unsigned long *wait)
+/* A disk that something is to be done for now. */
+static struct rblk_disk *rblk_volume_next(struct rblk_session *session)
 {
 	bool live = session->core.state == CORE_SESSION_LIVE;
 	struct rblk_disk *disk, *found = NULL;
 
-	*wait = MAX_JIFFY_OFFSET;
 	spin_lock_irq(&session->core_lock);
 	list_for_each_entry(disk, &session->disks, peer) {
 		struct rblk_opening *o = &disk->opening;
-		bool due = o->due && !o->asks && live && disk->gate != RBLK_GATE_FAIL;
+		bool due = !o->asks && live && disk->gate != RBLK_GATE_FAIL &&
+			   rblk_drive_is_due(session, &o->due);
 
-		if (due && time_before(jiffies, o->at)) {
-			*wait = min(*wait, o->at - jiffies);
-			due = false;
-		}
 		/* The next grace is for it. */
 		if (due && !disk->ready && disk->opened && !(o->graces & 1))
 			due = false;
@@ -574,26 +542,24 @@ static void rblk_volume_drive_disk(struct rblk_disk *disk)
 	} else if (READ_ONCE(disk->ready) || !disk->opened || o->graces == RBLK_GRACE_OVER) {
 		rblk_volume_ask(disk);
 	} else {
-		bool served = rblk_volume_served(disk);
+		bool served = rblk_disk_queues(disk); /* with the old handle */
 
 		spin_lock_irq(&disk->session->core_lock);
 		if (served)
-			o->at = jiffies + msecs_to_jiffies(RBLK_VOLUME_AGAIN_MS) + 1;
+			o->due.at = jiffies + msecs_to_jiffies(RBLK_VOLUME_AGAIN_MS) + 1;
 		else if (o->graces == RBLK_GRACE_SENT)
 			o->graces = RBLK_GRACE_HANDLERS;
 		spin_unlock_irq(&disk->session->core_lock);
 	}
 }
 
-unsigned long rblk_volume_drive(struct rblk_session *session)
+void rblk_volume_drive(struct rblk_session *session)
 {
 	struct rblk_disk *disk;
-	unsigned long wait;
 
 	/* One that leaves the session waits for us (rblk_disk_leave()). */
 	do {
-		while ((disk = rblk_volume_next(session, &wait)))
+		while ((disk = rblk_volume_next(session)))
 			rblk_volume_drive_disk(disk);
 	} while (rblk_volume_grace(session));
-	return wait;
 }

@@ -26,10 +26,8 @@ int rblk_volume_open(struct rblk_disk *disk, char *text);
  * Any context, with core_lock held.
  */
 void rblk_volume_want(struct rblk_disk *disk);
-/*
- * Sends OPEN, and takes its answers. By drive_work, again after so many jiffies.
- */
-unsigned long rblk_volume_drive(struct rblk_session *session);
+/* Sends OPEN, and takes its answers. By drive_work. */
+void rblk_volume_drive(struct rblk_session *session);
 /*
  * Look at the volume, which may have changed; soon, but not too often. Any context, with core_lock
  * held.

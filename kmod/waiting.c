@@ -17,17 +17,6 @@
 #include "kmod/volume.h"
 #include "kmod/works.h"
 
-/* drive_work looks at that time, or earlier. True: earlier than it would. */
-static bool rblk_waiting_arm(struct rblk_session *session, unsigned long at)
-{
-	lockdep_assert_held(&session->waiting_lock);
-	if (session->waiting_armed && !time_before(at, session->waiting_next))
-		return false;
-	session->waiting_armed = true;
-	session->waiting_next = at;
-	return true;
-}
-
 /* -- ending -- */
 
 static void rblk_waiting_end(struct rblk_io *io)
@@ -150,7 +139,7 @@ static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned l
 	if (!late) {
 		io->again_at = at;
 		list_add_tail(&io->command.entry, &session->waiting);
-		if (wait != RBLK_WAIT_LOST && rblk_waiting_arm(session, at))
+		if (wait != RBLK_WAIT_LOST && rblk_due_at(&session->waiting_due, at))
 			rblk_drive_kick(session);
 	} else if (wait == RBLK_WAIT_LOST) {
 		rblk_waiting_note_unfenced(session, io);
@@ -302,18 +291,12 @@ static void rblk_waiting_let_go(struct rblk_session *session, unsigned int queue
 	rblk_drive_kick(session);
 }
 
-void rblk_waiting_release(struct rblk_session *session, unsigned int queue)
+void rblk_waiting_release(struct rblk_session *session, unsigned int queue, bool fenced)
 {
 	spin_lock_irq(&session->waiting_lock);
-	rblk_waiting_note_fenced(session, queue);
-	rblk_waiting_let_go(session, queue, true, 0);
-	spin_unlock_irq(&session->waiting_lock);
-}
-
-void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue)
-{
-	spin_lock_irq(&session->waiting_lock);
-	rblk_waiting_let_go(session, queue, false, 0);
+	if (fenced)
+		rblk_waiting_note_fenced(session, queue);
+	rblk_waiting_let_go(session, queue, fenced, 0);
 	spin_unlock_irq(&session->waiting_lock);
 }
 
@@ -440,12 +423,12 @@ static void rblk_waiting_take(struct rblk_session *session, struct list_head *du
 	struct rblk_io *io, *after;
 
 	spin_lock_irq(&session->waiting_lock);
-	session->waiting_armed = false;
+	session->waiting_due.set = false;
 	list_for_each_entry_safe(io, after, &session->waiting, command.entry) {
 		if (io->wait == RBLK_WAIT_LOST)
 			continue;
 		if (time_before(now, io->again_at))
-			rblk_waiting_arm(session, io->again_at);
+			rblk_due_at(&session->waiting_due, io->again_at);
 		else if (rblk_waiting_route(io) != RBLK_NO_ROUTE)
 			list_move_tail(&io->command.entry, due);
 	}
@@ -489,9 +472,8 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 	}
 }
 
-unsigned long rblk_waiting_send_due(struct rblk_session *session)
+void rblk_waiting_send_due(struct rblk_session *session)
 {
-	unsigned long now = jiffies, wait = MAX_JIFFY_OFFSET;
 	struct rblk_io *io, *after;
 	LIST_HEAD(due);
 	unsigned int i;
@@ -504,8 +486,7 @@ unsigned long rblk_waiting_send_due(struct rblk_session *session)
 	for (i = 0; i < session->queue_count; i++)
 		rblk_queue_kick(session->queues[i]);
 	spin_lock_irq(&session->waiting_lock);
-	if (session->waiting_armed)
-		wait = time_after(session->waiting_next, now) ? session->waiting_next - now : 0;
+	if (rblk_drive_is_due(session, &session->waiting_due))
+		rblk_drive_in(session, 0);
 	spin_unlock_irq(&session->waiting_lock);
-	return wait;
 }

@@ -52,10 +52,8 @@ u8 rblk_waiting_route(struct rblk_io *io);
  * Sleeps. The queue is drained and its keys are dead (F4): its requests are unmapped and LOST.
  */
 void rblk_waiting_take_lost(struct rblk_queue *queue);
-/* F5: what is LOST of this queue may be sent again. */
-void rblk_waiting_release(struct rblk_session *session, unsigned int queue);
-/* F5: those of them that need no fence may be. */
-void rblk_waiting_release_harmless(struct rblk_session *session, unsigned int queue);
+/* F5: what is LOST of this queue may be sent again; before it is fenced, what needs no fence. */
+void rblk_waiting_release(struct rblk_session *session, unsigned int queue, bool fenced);
 /*
  * Sleeps. A disk whose volume has just been opened: another one, which is detached, may have
  * failed commands to that volume that were lost, and the target may carry those out until their
@@ -70,10 +68,10 @@ void rblk_waiting_owe(struct rblk_disk *disk);
  */
 void rblk_waiting_owe_reserve(struct rblk_session *session, unsigned int queue);
 /*
- * Sends what is READY and has a queue. By drive_work, again after so many jiffies: so whatever was
- * routed to a queue is on it before drive_work lets that be closed.
+ * Sends what is READY and has a queue. By drive_work: so whatever was routed to a queue is on it
+ * before drive_work lets that be closed.
  */
-unsigned long rblk_waiting_send_due(struct rblk_session *session);
+void rblk_waiting_send_due(struct rblk_session *session);
 /* A gate, the session's or a disk's, was closed: end what may not wait any more. Any context. */
 void rblk_waiting_sweep(struct rblk_session *session);
 

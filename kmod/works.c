@@ -195,37 +195,34 @@ static void rblk_works_volume_answered(struct rblk_session *session, const struc
 void rblk_works_ask_volumes(struct rblk_queue *queue)
 {
 	lockdep_assert_held(&queue->session->core_lock);
-	queue->volumes.due = true;
-	queue->volumes.at = jiffies;
+	queue->volumes.due = (struct rblk_due){ true, jiffies };
 	rblk_drive_kick(queue->session);
 }
 
-/* Is it time to ask for the next one, over queue *via? *wait: else it is in so many jiffies. */
+/* Is it time to ask for the next one, over queue *via? */
 static bool rblk_works_volumes_due(struct rblk_queue *queue, struct rblk_session_command *sc,
-				   int *via, unsigned long *wait)
+				   int *via)
 {
 	struct rblk_volume_fences *v = &queue->volumes;
 	struct rblk_session *session = queue->session;
 	bool due;
 
-	*wait = MAX_JIFFY_OFFSET;
 	if (smp_load_acquire(&v->asks))
 		return false;
 	spin_lock_irq(&session->core_lock);
 	sc->epoch = v->epoch;
 	sc->argument = v->incarnation;
 	*via = core_session_carrier(&session->core);
-	v->due &= core_session_owes_fence(&session->core, queue->index, v->epoch, v->incarnation);
-	due = v->due && !time_before(jiffies, v->at);
-	if (v->due && !due)
-		*wait = v->at - jiffies;
+	v->due.set &= core_session_owes_fence(&session->core, queue->index, v->epoch,
+					      v->incarnation);
+	due = rblk_drive_is_due(session, &v->due);
 	/* Who has more to ask for meanwhile sets it again. */
-	v->due &= !due;
+	v->due.set &= !due;
 	spin_unlock_irq(&session->core_lock);
 	return due;
 }
 
-unsigned long rblk_works_fence_volumes(struct rblk_queue *queue)
+void rblk_works_fence_volumes(struct rblk_queue *queue)
 {
 	struct rblk_volume_fences *v = &queue->volumes;
 	struct rblk_session *session = queue->session;
@@ -236,34 +233,33 @@ unsigned long rblk_works_fence_volumes(struct rblk_queue *queue)
 		.left = rblk_works_volume_answered,
 		.left_arg = queue,
 	};
-	unsigned long wait;
 	int via, error = -EAGAIN;
 
-	if (!rblk_works_volumes_due(queue, &sc, &via, &wait))
-		return wait;
+	if (!rblk_works_volumes_due(queue, &sc, &via))
+		return;
 	if (!rblk_waiting_next_volume(session, queue->index, &sc.volume)) {
 		v->rounds = 0;
-		return wait;
+		return;
 	}
 	if (sc.volume && via >= 0) {
 		/* It is fixed while the carrier is up; if that goes down, the call fails. */
 		if (!(READ_ONCE(session->queues[via]->features) & RBLK_FEATURE_VOLUME_FENCE))
-			return wait;
+			return;
 		v->asks = true;
 		error = rblk_call_send(session->queues[via], &sc, session->options.command_ms);
 	}
-	/* A round is over. Some may have no handle now, because their volumes are not open. */
-	if (error)
-		wait = msecs_to_jiffies(rblk_waiting_pause_ms(min(++v->rounds, 4u)));
 	spin_lock_irq(&session->core_lock);
+	/* A round is over. Some may have no handle now, because their volumes are not open. */
 	if (error) {
+		unsigned int pause_ms = rblk_waiting_pause_ms(min(++v->rounds, 4u));
+
 		v->asks = false;
 		v->asked = 0;
-		v->at = v->due ? v->at : jiffies + wait;
+		rblk_due_at(&v->due, jiffies + msecs_to_jiffies(pause_ms));
+		rblk_drive_is_due(session, &v->due);
 	}
-	v->due = true;
+	v->due.set = true;
 	spin_unlock_irq(&session->core_lock);
-	return wait;
 }
 
 void rblk_works_probe(struct rblk_queue *queue)
@@ -298,27 +294,21 @@ static void rblk_works_named(struct rblk_session *session, const struct rblk_cal
 {
 	const struct rblk_command *command = &call->command;
 	struct rblk_naming *naming = &session->naming;
-	char text[RBLK_TEXT_BYTES];
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
 	if (command->error)
 		goto out;
 	if (command->status == RBLK_E_BUSY && time_before(jiffies, naming->by)) {
-		naming->due = true;
-		naming->at = jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(++naming->tries));
+		rblk_due_at(&naming->due,
+			    jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(++naming->tries)));
 		goto out;
 	}
-	if (command->status) {
-		scnprintf(text, sizeof(text), "%s: IDENTIFY: %s",
-			  rblk_queue_peer(command->queue),
-			  rblk_refusal_text(command->status,
-					    command->status == RBLK_E_DENIED ? command->detail :
-									       RBLK_DENIED_UNSAID));
-		rblk_tell_attempt_line(session, text);
-	} else {
+	if (command->status)
+		rblk_tell_attempt(command->queue, "IDENTIFY: %s",
+				  rblk_refusal_text(command->status, command->detail));
+	else
 		rblk_works_open_disks(session);
-	}
 	core_session_named(&session->core, !command->status, rblk_drive_now());
 	rblk_tell_mended(session);
 	rblk_drive_follow(session);
@@ -326,7 +316,7 @@ out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
-unsigned long rblk_works_name(struct rblk_session *session)
+void rblk_works_name(struct rblk_session *session)
 {
 	struct rblk_naming *naming = &session->naming;
 	struct rblk_wire_identify identify = {};
@@ -336,28 +326,23 @@ unsigned long rblk_works_name(struct rblk_session *session)
 		.payload_bytes = sizeof(identify),
 		.left = rblk_works_named,
 	};
-	unsigned long wait = MAX_JIFFY_OFFSET;
 	bool due;
 
 	spin_lock_irq(&session->core_lock);
-	due = naming->due && !time_before(jiffies, naming->at);
-	if (naming->due && !due)
-		wait = naming->at - jiffies;
-	naming->due &= !due;
+	due = rblk_drive_is_due(session, &naming->due);
+	naming->due.set &= !due;
 	spin_unlock_irq(&session->core_lock);
 	if (!due)
-		return wait;
+		return;
 	strscpy(identify.initiator, session->options.initiator, sizeof(identify.initiator));
 	strscpy(identify.software, "rblk.ko-" RBLK_VERSION, sizeof(identify.software));
 	/* Else queue 0 is going down, or its next tag has its turn. */
 	if (rblk_call_send(session->queues[0], &sc, session->options.command_ms) == -EBUSY) {
-		wait = msecs_to_jiffies(rblk_waiting_pause_ms(1));
 		spin_lock_irq(&session->core_lock);
-		naming->due = true;
-		naming->at = jiffies + wait;
+		rblk_due_at(&naming->due, jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(1)));
+		rblk_drive_is_due(session, &naming->due);
 		spin_unlock_irq(&session->core_lock);
 	}
-	return wait;
 }
 
 /* -- beginning and end -- */

@@ -23,16 +23,15 @@ void rblk_works_fence(struct rblk_session *session, const struct core_action *ac
 void rblk_works_probe(struct rblk_queue *queue);
 /*
  * CORE_ACTION_NAME: the target is told who we are, until that is answered with anything but BUSY
- * (C6), for connect_ms. By drive_work, again after so many jiffies.
+ * (C6), for connect_ms. By drive_work.
  */
-unsigned long rblk_works_name(struct rblk_session *session);
+void rblk_works_name(struct rblk_session *session);
 /*
  * F5, so that a volume whose storage hangs delays none but its own commands: the target is asked
  * for each volume that has lost some with the queue, also for those that have failed since, one
- * after the other, again and again, until none has or the whole queue is fenced.
- * By drive_work, again after so many jiffies.
+ * after the other, again and again, until none has or the whole queue is fenced. By drive_work.
  */
-unsigned long rblk_works_fence_volumes(struct rblk_queue *queue);
+void rblk_works_fence_volumes(struct rblk_queue *queue);
 /* With core_lock held: that begins, or another volume is to be asked for. */
 void rblk_works_ask_volumes(struct rblk_queue *queue);
 /* Sleeps. The machine begins no more: none runs on return. */

@@ -90,7 +90,7 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 		sim_fail("the kernel: an attach that found no memory says: %s", text);
 	if (error || sscanf(text, "rblk%d", &index) != 1)
 		return NULL;
-	disk = rblk_disk_find(index);
+	disk = rblk_disk_find(index, index);
 	if (!disk)
 		sim_fail("the kernel: %s was attached, and is not there", text);
 	if (rblk_disk_open(disk))

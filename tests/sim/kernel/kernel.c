@@ -480,6 +480,28 @@ int ida_alloc_max(struct ida *ida, unsigned int most, gfp_t gfp)
 	return -ENOSPC;
 }
 
+int xa_alloc(struct xarray *xa, u32 *index, void *entry, u32 most, gfp_t gfp)
+{
+	(void)gfp;
+	for (u32 i = 0; i <= most; i++)
+		if (!xa->used[i]) {
+			xa->used[i] = true;
+			xa->entry[i] = entry;
+			*index = i;
+			return 0;
+		}
+	return -EBUSY;
+}
+
+void *xa_find(struct xarray *xa, unsigned long *index, unsigned long most, int filter)
+{
+	(void)filter;
+	for (; *index < ARRAY_SIZE(xa->entry) && *index <= most; ++*index)
+		if (xa->entry[*index])
+			return xa->entry[*index];
+	return NULL;
+}
+
 unsigned long find_first_zero_bit(const unsigned long *map, unsigned long bits)
 {
 	unsigned long bit = 0;

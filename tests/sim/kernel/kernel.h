@@ -149,6 +149,18 @@ struct ida { bool used[256]; };
 int ida_alloc_max(struct ida *ida, unsigned int most, gfp_t gfp);
 #define ida_free(ida, id) ((void)((ida)->used[id] = false))
 
+/* By number. One that was taken, and has no entry (any more), is not given again before it is erased. */
+struct xarray { void *entry[256]; bool used[256]; };
+#define DEFINE_XARRAY_ALLOC(name) struct xarray name
+#define XA_LIMIT(least, most) (most)
+#define XA_PRESENT 0
+int xa_alloc(struct xarray *xa, u32 *index, void *entry, u32 most, gfp_t gfp);
+void *xa_find(struct xarray *xa, unsigned long *index, unsigned long most, int filter);
+#define xa_store(xa, index, to, gfp) ((void)((xa)->entry[index] = (to)))
+#define xa_erase(xa, index) ((void)((xa)->used[index] = false))
+#define xa_for_each(xa, index, to) \
+	for ((index) = 0; ((to) = xa_find(xa, &(index), ULONG_MAX, XA_PRESENT)); (index)++)
+
 #define DECLARE_BITMAP(name, bits) unsigned long name[((bits) + 63) / 64]
 #define bitmap_zero(map, bits) memset(map, 0, ((bits) + 63) / 64 * 8)
 #define test_bit(bit, map) ((map)[(bit) / 64] >> (bit) % 64 & 1)
