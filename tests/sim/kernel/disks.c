@@ -18,6 +18,7 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/kernel/block.h"
+#include "tests/sim/kernel/calls.h"
 #include "tests/sim/kernel/reserve.h"
 #include "tests/sim/random.h"
 #include "tests/sim/seen.h"
@@ -313,6 +314,8 @@ void sim_seen_call(struct rblk_queue *queue, const struct rblk_session_command *
 		call_early(queue);
 	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
 		rblk_queue_lost(queue, "killed by its user");
+	/* OPEN and CLOSE are made where they are sent: what they ask for may be changed. */
+	sim_calls_send(queue->session, (struct rblk_session_command *)sc);
 }
 
 void sim_seen_opened(const struct rblk_queue *queue, const struct rblk_wire_volume *volume)
