@@ -23,33 +23,27 @@ struct rblk_durable {
 static DEFINE_MUTEX(rblk_durables_lock); /* the list, and how many disks each has */
 static LIST_HEAD(rblk_durables);
 
-/* The one that is there, or a new one. NULL: no memory. */
-static struct rblk_durable *rblk_durable_find_or_add(const u8 uuid[16])
+int rblk_durable_get(struct rblk_disk *disk, const u8 uuid[16])
 {
 	struct rblk_durable *durable;
 
-	lockdep_assert_held(&rblk_durables_lock);
+	mutex_lock(&rblk_durables_lock);
 	list_for_each_entry(durable, &rblk_durables, entry)
 		if (!memcmp(durable->uuid, uuid, sizeof(durable->uuid)))
-			return durable;
+			goto found;
 	durable = kzalloc(sizeof(*durable), GFP_KERNEL);
 	if (!durable)
-		return NULL;
+		goto out;
 	memcpy(durable->uuid, uuid, sizeof(durable->uuid));
 	spin_lock_init(&durable->lock);
 	core_durable_init(&durable->core);
 	list_add_tail(&durable->entry, &rblk_durables);
-	return durable;
-}
-
-int rblk_durable_get(struct rblk_disk *disk, const u8 uuid[16])
-{
-	mutex_lock(&rblk_durables_lock);
-	disk->durable = rblk_durable_find_or_add(uuid);
-	if (disk->durable)
-		disk->durable->disks++;
+found:
+	durable->disks++;
+out:
+	disk->durable = durable;
 	mutex_unlock(&rblk_durables_lock);
-	return disk->durable ? 0 : -ENOMEM;
+	return durable ? 0 : -ENOMEM;
 }
 
 void rblk_durable_put(struct rblk_disk *disk)

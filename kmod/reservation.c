@@ -35,11 +35,6 @@ static struct rblk_disk *rblk_reservation_disk(struct block_device *bdev)
 
 /* -- what it takes: a queue, and a number -- */
 
-static bool rblk_reservation_over(const struct rblk_disk *disk)
-{
-	return READ_ONCE(disk->gate) == RBLK_GATE_FAIL || core_session_over(&disk->session->core);
-}
-
 /*
  * One at a time for each volume, also after a caller that was killed. F5: what was lost waits for
  * its fence.
@@ -155,7 +150,7 @@ static bool rblk_reservation_refused(const struct rblk_session_command *sc, int 
 static bool rblk_reservation_may_go(struct rblk_disk *disk, struct rblk_session_command *sc,
 				    int *queue)
 {
-	if (rblk_reservation_over(disk))
+	if (READ_ONCE(disk->gate) == RBLK_GATE_FAIL || core_session_over(&disk->session->core))
 		return true;
 	*queue = rblk_reservation_take_queue(disk, sc);
 	return *queue >= 0;

@@ -176,44 +176,40 @@ static const struct attribute_group rblk_attribute_group = {
 
 /* -- what the session has counted: rblk_counters/NAME -- */
 
-/* Summed over the queues. */
-#define RBLK_COUNTER(name) \
-	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
-	{ \
-		const struct rblk_session *session = rblk_sysfs_disk(dev)->session; \
-		unsigned int i; \
-		u64 sum = 0; \
-		\
-		for (i = 0; i < session->queue_count; i++) \
-			sum += READ_ONCE(session->queues[i]->stats.name); \
-		return sysfs_emit(buf, "%llu\n", sum); \
-	} \
-	static DEVICE_ATTR_RO(name)
+/* A field of struct rblk_queue_stats, summed over the queues. */
+struct rblk_counter {
+	struct device_attribute attr;
+	size_t offset;
+};
 
-RBLK_COUNTER(commands);
-RBLK_COUNTER(messages);
-RBLK_COUNTER(replies);
-RBLK_COUNTER(immediates);
-RBLK_COUNTER(registrations);
-RBLK_COUNTER(invalidations);
-RBLK_COUNTER(remote_invalidations);
-RBLK_COUNTER(doorbells);
-RBLK_COUNTER(aborts);
-RBLK_COUNTER(dropped);
-RBLK_COUNTER(digest_retries);
+static ssize_t rblk_counter_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct rblk_session *session = rblk_sysfs_disk(dev)->session;
+	size_t offset = container_of(attr, struct rblk_counter, attr)->offset;
+	unsigned int i;
+	u64 sum = 0;
+
+	for (i = 0; i < session->queue_count; i++)
+		sum += READ_ONCE(*(const u64 *)((u8 *)&session->queues[i]->stats + offset));
+	return sysfs_emit(buf, "%llu\n", sum);
+}
+
+#define RBLK_COUNTER(name) \
+	(&((struct rblk_counter){ __ATTR(name, 0444, rblk_counter_show, NULL), \
+				  offsetof(struct rblk_queue_stats, name) }).attr.attr)
 
 static struct attribute *rblk_counters[] = {
-	&dev_attr_commands.attr,
-	&dev_attr_messages.attr,
-	&dev_attr_replies.attr,
-	&dev_attr_immediates.attr,
-	&dev_attr_registrations.attr,
-	&dev_attr_invalidations.attr,
-	&dev_attr_remote_invalidations.attr,
-	&dev_attr_doorbells.attr,
-	&dev_attr_aborts.attr,
-	&dev_attr_dropped.attr,
-	&dev_attr_digest_retries.attr,
+	RBLK_COUNTER(commands),
+	RBLK_COUNTER(messages),
+	RBLK_COUNTER(replies),
+	RBLK_COUNTER(immediates),
+	RBLK_COUNTER(registrations),
+	RBLK_COUNTER(invalidations),
+	RBLK_COUNTER(remote_invalidations),
+	RBLK_COUNTER(doorbells),
+	RBLK_COUNTER(aborts),
+	RBLK_COUNTER(dropped),
+	RBLK_COUNTER(digest_retries),
 	NULL,
 };
 

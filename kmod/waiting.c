@@ -148,10 +148,15 @@ static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned l
 	return !late;
 }
 
+static void rblk_waiting_hold_until(struct rblk_io *io, unsigned long at)
+{
+	if (!rblk_waiting_add(io, RBLK_WAIT_READY, at))
+		rblk_waiting_end(io);
+}
+
 void rblk_waiting_hold(struct rblk_io *io)
 {
-	if (!rblk_waiting_add(io, RBLK_WAIT_READY, jiffies))
-		rblk_waiting_end(io);
+	rblk_waiting_hold_until(io, jiffies);
 }
 
 unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
@@ -450,8 +455,7 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 		return;
 	}
 	if (!rblk_mq_take_tag(session, io, &route)) {
-		if (!rblk_waiting_add(io, RBLK_WAIT_READY, jiffies + 1))
-			rblk_waiting_end(io);
+		rblk_waiting_hold_until(io, jiffies + 1);
 		return;
 	}
 	status = rblk_io_send(io, session->queues[route]);
@@ -462,9 +466,7 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 		rblk_waiting_hold(io);
 		break;
 	case BLK_STS_RESOURCE:
-		if (!rblk_waiting_add(io, RBLK_WAIT_READY,
-				      jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(1))))
-			rblk_waiting_end(io);
+		rblk_waiting_hold_until(io, jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(1)));
 		break;
 	default:
 		io->command.error = blk_status_to_errno(status);
