@@ -3,26 +3,33 @@
 #include "target/control/check.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
+#include "proto/words/units.h"
 #include "target/base/denied.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/base/text.h"
 #include "target/control/as_service.h"
 #include "target/control/config.h"
-#include "target/control/initiators.h"
+#include "target/control/cpus.h"
 #include "target/control/listener.h"
 #include "target/control/options.h"
+#include "target/control/say.h"
 #include "target/control/service_devices.h"
 #include "target/store/identity.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
 #include "target/store/volume.h"
+
+/* The unit makes them: RuntimeDirectory=, StateDirectory=. */
+#define SERVICE_RUNTIME "/run/rblkd"
+#define SERVICE_STATE "/var/lib/rblkd"
 
 static int denied(const struct tgt_volume_config *volume, const char *path, char *error)
 {
@@ -161,6 +168,79 @@ static int address_check(const struct tgt_config *config, unsigned int n, char *
 	return status == -EADDRINUSE ? 0 : status;
 }
 
+/* Without it a reactor does not start. */
+static int cpus_check(const struct tgt_config *config, char *error)
+{
+	cpu_set_t before;
+	int status = 0;
+
+	for (unsigned int i = 0; i < config->reactors && !status; i++) {
+		status = tgt_cpus_enter(&config->cpus, i, &before, error);
+		if (!status)
+			tgt_cpus_leave(&config->cpus, &before);
+	}
+	return status;
+}
+
+/* This memory is resident from the start, see pool_size in rblkd.conf(5). What others use of the machine's is not known. */
+static int memory_check(const struct tgt_config *config, char *error)
+{
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t bytes = config->reactors * config->pool_bytes;
+	char needed[UNITS_TEXT_BYTES], there[UNITS_TEXT_BYTES];
+
+	for (unsigned int i = 0; i < config->volume_count; i++)
+		if (!strcmp(config->volumes[i].store, "memory"))
+			bytes += config->volumes[i].bytes;
+	if (bytes <= machine)
+		return 0;
+	return tgt_error(error, -ENOMEM,
+			 "memory: the buffers (pool_size) of %u reactor%s and the volumes in memory are %s, and this machine has %s",
+			 config->reactors, TGT_S(config->reactors), units_format_bytes(bytes, needed),
+			 units_format_bytes(machine, there));
+}
+
+/* The daemon makes the folder if its parent is there. */
+static void folder_say(const char *key, const char *path, const char *otherwise)
+{
+	char parent[PATH_MAX];
+	char *slash;
+	int err;
+
+	if (access(path, R_OK | W_OK | X_OK) == 0)
+		return;
+	err = errno;
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
+	if (err == ENOENT && slash) {
+		slash[slash == parent] = '\0';
+		if (access(parent, W_OK | X_OK) == 0)
+			return;
+	}
+	tgt_log(TGT_LOG_WARNING, "%s: %s: %s: %s", key, path, strerror(err), otherwise);
+}
+
+/* The daemon serves without these, and its start warns. The usual folders are those of the unit, which makes them. */
+static void folders_say(const struct tgt_config *config)
+{
+	char folder[PATH_MAX];
+	char *slash;
+
+	if (strcmp(config->state_dir, SERVICE_RUNTIME))
+		folder_say("state_dir", config->state_dir,
+			   "after the next start initiators are told that writes which they did not flush may be lost");
+	if (strcmp(config->reservations_dir, SERVICE_STATE))
+		folder_say("reservations_dir", config->reservations_dir, "reservations end with rblkd");
+	snprintf(folder, sizeof(folder), "%s", config->control_socket);
+	slash = strrchr(folder, '/');
+	if (!slash || slash == folder)
+		return; /* "none" */
+	*slash = '\0';
+	if (strcmp(folder, SERVICE_RUNTIME) && access(folder, W_OK | X_OK) < 0)
+		tgt_log(TGT_LOG_WARNING, "control_socket: %s: %s: rblkctl does not reach this daemon", config->control_socket,
+			strerror(errno));
+}
+
 unsigned int tgt_check(const struct tgt_config *config, bool as_service)
 {
 	static uint8_t uuids[RBLK_VOLUMES_MAX][16];
@@ -176,6 +256,14 @@ unsigned int tgt_check(const struct tgt_config *config, bool as_service)
 	for (unsigned int i = 0; i < config->listen_count; i++) {
 		if (address_check(config, i, error) == 0)
 			continue;
+		tgt_log(TGT_LOG_ERROR, "%s", error);
+		wrong++;
+	}
+	if (cpus_check(config, error) < 0) {
+		tgt_log(TGT_LOG_ERROR, "%s", error);
+		wrong++;
+	}
+	if (memory_check(config, error) < 0) {
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		wrong++;
 	}
@@ -201,7 +289,8 @@ int tgt_check_run(int argc, char **argv, struct tgt_document *document, struct t
 	/* Prints the warnings of a start, but not what it would only say. */
 	if (tgt_log_get_level() > TGT_LOG_WARNING)
 		tgt_log_set_level(TGT_LOG_WARNING);
-	tgt_initiators_say(config);
+	tgt_say(config);
+	folders_say(config);
 	if (tgt_check(config, as_service) > 0)
 		return EXIT_FAILURE;
 	printf("rblkd: the configuration is valid%s%s: %u volume%s, %u address%s\n", as_service ? " for the service's user " : "",

@@ -248,6 +248,13 @@ static void say_unencrypted(const struct tgt_config *config)
 
 	for (unsigned int i = 0; i < config->initiator_count; i++)
 		secrets += config->initiators[i].secrets != NULL;
+	for (unsigned int i = 0; i < config->listen_count && !secrets && config->tls == TGT_TLS_ALWAYS; i++) {
+		if (config->listen[i].kind != FAB_TCP)
+			continue;
+		tgt_log(TGT_LOG_WARNING,
+			"tls = always: no initiator has a secret, so nobody can come over TCP, not even from this machine");
+		break;
+	}
 	for (unsigned int i = 0; i < config->listen_count && secrets && config->tls == TGT_TLS_NEVER; i++) {
 		if (config->listen[i].kind != FAB_TCP || tgt_address_loopback(&config->listen[i]))
 			continue;

@@ -29,12 +29,12 @@
 #include "target/control/cpus.h"
 #include "target/control/document.h"
 #include "target/control/faults.h"
-#include "target/control/initiators.h"
 #include "target/control/listener.h"
 #include "target/control/notify.h"
 #include "target/control/options.h"
 #include "target/control/process.h"
 #include "target/control/reloader.h"
+#include "target/control/say.h"
 #include "target/control/watchdog.h"
 #include "target/serve/calls.h"
 #include "target/serve/names.h"
@@ -311,7 +311,8 @@ static void status_words(const struct daemon *daemon, char words[STATUS_BYTES])
 		length += (size_t)snprintf(words + length, STATUS_BYTES - length,
 					   "(missing: %u volume%s, %u address%s) ", volumes, TGT_S(volumes),
 					   addresses, addresses == 1 ? "" : "es");
-	length += (size_t)snprintf(words + length, STATUS_BYTES - length, "on ");
+	length += (size_t)snprintf(words + length, STATUS_BYTES - length, "on %s",
+				   tgt_listener_address(daemon->listener, 0) ? "" : "no address");
 	for (n = 0; (address = tgt_listener_address(daemon->listener, n)); n++)
 		if (length < STATUS_BYTES)
 			length += (size_t)snprintf(words + length, STATUS_BYTES - length, "%s%s",
@@ -526,7 +527,7 @@ static int daemon_run(struct daemon *daemon)
 			end_now();
 		return EXIT_FAILURE;
 	}
-	tgt_initiators_say(&daemon->config);
+	tgt_say(&daemon->config);
 	status_words(daemon, words);
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_READY}, NULL, TGT_LOG_INFO,
 			 "ready: %s", words);

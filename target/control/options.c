@@ -173,7 +173,7 @@ static const struct tgt_option table[] = {
 	{ "journal", 0, TARGET_PLACES, TGT_OPTION_TEXT, "PATH", "/run/systemd/journal/socket",
 	  "events go to systemd's journal at this socket; none: they do not",
 	  TARGET(journal), 0, 0, NULL },
-	{ "http", 0, TARGET_PLACES, TGT_OPTION_TEXT, "[HOST:]PORT", NULL,
+	{ "http", 0, TARGET_PLACES, TGT_OPTION_HTTP, "[HOST:]PORT", NULL,
 	  "a page for people, /metrics, /healthz and /readyz there; without HOST for this machine only; "
 	  "default: nowhere",
 	  TARGET(http), 0, 0, NULL },

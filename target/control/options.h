@@ -18,6 +18,9 @@ enum tgt_option_place {
 	TGT_RELOADED = 1u << 4,	       /* with TGT_IN_TARGET: a reload puts it in force, others need a restart */
 };
 
+/* tgt_volume_config.source of what is given there. */
+#define TGT_COMMAND_LINE "command line"
+
 enum tgt_option_type {
 	TGT_OPTION_ACTION,  /* command line only: options_parse.c acts on it */
 	TGT_OPTION_COUNT,   /* unsigned int */
@@ -30,6 +33,7 @@ enum tgt_option_type {
 	TGT_OPTION_TEXT,    /* char[field_bytes] */
 	TGT_OPTION_NAME,    /* char[RBLK_NAME_BYTES] */
 	TGT_OPTION_INTERFACES, /* char[field_bytes]: names of network interfaces, "all" or "none" */
+	TGT_OPTION_HTTP,    /* char[field_bytes]: [HOST:]PORT */
 	TGT_OPTION_LISTEN,  /* adds to tgt_config.listen */
 	TGT_OPTION_CPUS,    /* struct tgt_cpus */
 	TGT_OPTION_UUID,

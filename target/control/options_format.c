@@ -121,6 +121,7 @@ void tgt_option_format(const struct tgt_option *option, const void *object, FILE
 	case TGT_OPTION_TEXT:
 	case TGT_OPTION_NAME:
 	case TGT_OPTION_INTERFACES:
+	case TGT_OPTION_HTTP:
 	case TGT_OPTION_FAULT:
 	case TGT_OPTION_FAULT_SOCKET:
 		fputs(field, out);

@@ -13,6 +13,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/words/units.h"
 #include "target/base/error.h"
+#include "target/base/http_address.h"
 #include "target/control/address.h"
 #include "target/control/cpus.h"
 #include "target/control/initiators.h"
@@ -145,6 +146,14 @@ static int set_interfaces(const struct tgt_option *option, void *object, const c
 	return set_text(option, object, text, why);
 }
 
+static int set_http(const struct tgt_option *option, void *object, const char *text, char *why)
+{
+	struct sockaddr_storage address;
+	int status = tgt_http_address_parse(text, &address, why);
+
+	return status < 0 ? status : set_text(option, object, text, why);
+}
+
 static int set_listen(struct tgt_config *config, const char *text, char *why)
 {
 	struct tgt_address address;
@@ -210,6 +219,8 @@ int tgt_option_set(const struct tgt_option *option, void *object, const char *te
 		return set_name(option, object, text, why);
 	case TGT_OPTION_INTERFACES:
 		return set_interfaces(option, object, text, why);
+	case TGT_OPTION_HTTP:
+		return set_http(option, object, text, why);
 	case TGT_OPTION_LISTEN:
 		return set_listen(object, text, why);
 	case TGT_OPTION_CPUS:

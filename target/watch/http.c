@@ -16,6 +16,7 @@
 #include <sys/queue.h>
 #include "proto/core/env.h"
 #include "target/base/error.h"
+#include "target/base/http_address.h"
 #include "target/watch/paths.h"
 
 /* The memory for one client: its request's head. */
@@ -268,36 +269,8 @@ union http_address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
+	struct sockaddr_storage storage;
 };
-
-/* 0 or -EINVAL. */
-static int address_parse(const char *text, union http_address *address)
-{
-	const char *port = strrchr(text, ':');
-	char host[INET6_ADDRSTRLEN + 2] = "127.0.0.1";
-	size_t length = port ? (size_t)(port - text) : strlen(host);
-	unsigned long number;
-	char *end;
-
-	if (length >= sizeof(host))
-		return -EINVAL;
-	if (port)
-		snprintf(host, sizeof(host), "%.*s", (int)length, text);
-	port = port ? port + 1 : text;
-	number = strtoul(port, &end, 10);
-	if (*port < '0' || *port > '9' || *end || number > 65535)
-		return -EINVAL;
-	memset(address, 0, sizeof(*address));
-	if (length > 2 && host[0] == '[' && host[length - 1] == ']') {
-		host[length - 1] = '\0';
-		address->v6.sin6_family = AF_INET6;
-		address->v6.sin6_port = htons((uint16_t)number);
-		return inet_pton(AF_INET6, host + 1, &address->v6.sin6_addr) == 1 ? 0 : -EINVAL;
-	}
-	address->v4.sin_family = AF_INET;
-	address->v4.sin_port = htons((uint16_t)number);
-	return inet_pton(AF_INET, host, &address->v4.sin_addr) == 1 ? 0 : -EINVAL;
-}
 
 static bool address_is_loopback(const union http_address *address)
 {
@@ -352,6 +325,7 @@ int tgt_http_create(const char *text, struct tgt_methods *methods, struct tgt_ht
 {
 	struct tgt_http *http = calloc(1, sizeof(*http));
 	union http_address address;
+	char why[TGT_ERROR_BYTES];
 	int status;
 
 	if (!http)
@@ -359,12 +333,10 @@ int tgt_http_create(const char *text, struct tgt_methods *methods, struct tgt_ht
 	TAILQ_INIT(&http->asking);
 	TAILQ_INIT(&http->answered);
 	http->methods = methods;
-	status = address_parse(text, &address);
+	status = tgt_http_address_parse(text, &address.storage, why);
 	if (status) {
 		free(http);
-		return tgt_error(error, status,
-				 "http: \"%s\" is not [HOST:]PORT with the number of an address",
-				 text);
+		return tgt_error(error, status, "http: %s", why);
 	}
 	http->loopback = address_is_loopback(&address);
 	status = http_listen(http, &address);

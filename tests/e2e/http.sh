@@ -230,9 +230,9 @@ expect 0 "$RBLK" info "$target/disk"
 
 expect 1 timeout 60 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state2" --control-socket none --require-all --http "$port" --memory m=1M
 err_has "http: $port: Address already in use"
-for wrong in here:80 127.0.0.1: 127.0.0.1:x 1:2:3 '[::1:80' 65536 -1 localhost:80; do
-	expect 1 timeout 60 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state2" --control-socket none "--http=$wrong" --memory m=1M
-	err_has "http: \"$wrong\" is not [HOST:]PORT"
+for wrong in here:80 127.0.0.1: 127.0.0.1:x 1:2:3 '[::1:80' 65536 -1 80x localhost:80; do
+	expect 2 timeout 60 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state2" --control-socket none "--http=$wrong" --memory m=1M
+	err_has "--http: \"$wrong\" is not [HOST:]PORT"
 done
 target_stop
 http_start --cache buffered --fault fail=write:1 "$scratch/disk"

@@ -82,6 +82,39 @@ printf '%b' "$shared"'read_only = yes\n[target]\nlisten = rblk+tcp://127.0.0.2:0
 expect 0 "$RBLKD" --check -c rblkd.conf
 out_has 'rblkd: the configuration is valid: 3 volumes, 2 addresses'
 
+# An address of HTTP is a number, and a name of the wrong form stops neither a start nor a reload halfway.
+memory="[volume m]\nstore = memory\nsize = 1M\n"
+cannot 'rblkd.conf:2: http: "localhost:9440" is not [HOST:]PORT with the number of an address' \
+	"[target]\nhttp = localhost:9440\n$memory" 2
+# What a start needs of the machine: processors, memory.
+cannot 'cpus: reactor 0 cannot run on CPU 1023: Invalid argument' "[target]\ncpus = 1023\n$memory" 1
+cannot 'memory: the buffers (pool_size) of 64 reactors and the volumes in memory are 1.0 PiB, and this machine has ' \
+	'[target]\nreactors = 64\npool_size = 16G\n[volume m]\nstore = memory\nsize = 1024T\n' 1
+
+# warns WORDS CONFIGURATION: valid, and both --check and a start warn; early: --check alone has these words.
+warns() {
+	early "$@"
+	target_start -c rblkd.conf
+	grep -qF "$1" target.log || fail "a start does not warn: $1"
+	target_stop
+}
+early() {
+	printf '%b' "$2" > rblkd.conf
+	expect 0 "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
+	err_has "rblkd: $1"
+}
+warns 'tls = always: no initiator has a secret, so nobody can come over TCP' "[target]\ntls = always\n$memory"
+warns 'discovery: there is no network interface rblk-none' "[target]\ndiscovery = lo, rblk-none\n$memory"
+if [ "$(grep -c discovery: "$scratch/err")" != 1 ]; then fail "an interface that is there is warned of"; fi
+early 'state_dir: /nowhere/s: No such file or directory: ' "[target]\nstate_dir = /nowhere/s\n$memory"
+early 'reservations_dir: /nowhere/r: No such file or directory: reservations end with rblkd' \
+	"[target]\nreservations_dir = /nowhere/r\n$memory"
+early 'control_socket: /nowhere/c: No such file or directory: rblkctl does not reach this daemon' \
+	"[target]\ncontrol_socket = /nowhere/c\n$memory"
+printf '%b' "[target]\nstate_dir = $scratch/new\nreservations_dir = $scratch/new\ncontrol_socket = none\n$memory" > rblkd.conf
+expect 0 "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 -c rblkd.conf
+[ ! -s "$scratch/err" ] || fail "warnings of folders that a start makes"
+
 # Of one identity there is one volume: given twice, or because a copy has come to the path of what was served before.
 uuid=6f7c0f0e-1d0c-4f2e-8a43-5f0f6a1c9b11
 cp disk.img other.img
