@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "initiator/uri.h"
+#include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 
 bool cmd_is_uri(const char *text)
@@ -91,12 +92,31 @@ static void session_told(void *arg, struct rblk_session *session, const struct r
 			cmd_note("%s: the target is back", paths.list[i].host);
 }
 
+static bool name_valid(const char *text)
+{
+	char name[RBLK_NAME_BYTES] = "";
+
+	if (strlen(text) < sizeof(name))
+		strcpy(name, text);
+	return rblk_name_valid(name);
+}
+
 struct rblk_session *cmd_session_open(const char *uri, const struct cmd_connect *connect,
 				      struct rblk_options *options)
 {
 	char error[RBLK_ERROR_BYTES] = "", hint[CMD_HINT_BYTES];
 	struct rblk_session *session;
 
+	/* librblk's words would be about options of its own. */
+	if (connect->name && !name_valid(connect->name)) {
+		cmd_error("--name: \"%.64s\" is not a name: 1 to %d letters, digits and . _ : + -", connect->name,
+			  RBLK_NAME_BYTES - 1);
+		return NULL;
+	}
+	if (connect->tls == RBLK_TLS_ALWAYS && !cmd_key_file(connect->key) && strncasecmp(uri, "rblk://", 7)) {
+		cmd_error("--tls: always needs --key: TLS is by the secret of a key file");
+		return NULL;
+	}
 	options->size = sizeof(*options);
 	options->connect_timeout_ms = (uint32_t)connect->timeout_ms;
 	options->give_up_ms = (uint32_t)connect->give_up_ms;

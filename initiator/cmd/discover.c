@@ -146,6 +146,9 @@ static int discover_run(char **operands, int count)
 		return CMD_FAILED;
 	if (list.left_out)
 		cmd_error("discover: more targets or portals answered than are listed");
+	/* The table is for programs; a person would take an empty one for a fault. */
+	if (!count && !list.count && !values.json)
+		cmd_note("discover: no target answered; a target does if its rblkd.conf has discovery");
 	if (count && !list.count)
 		status = cmd_error("%s: no target of this name answered", name);
 	else

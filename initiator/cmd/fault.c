@@ -71,7 +71,7 @@ static int fault_ask(int fd, const char *request, char answer[FAULT_ANSWER_BYTES
 
 static const char *fault_why(int error)
 {
-	if (error == -ENOENT || error == -ECONNREFUSED)
+	if (error == -ENOENT || error == -ECONNREFUSED || error == -EPROTOTYPE || error == -ENOTSOCK)
 		return "no daemon accepts faults there: fault_socket must be set, see rblkd.conf(5)";
 	if (error == -EACCES || error == -EPERM)
 		return "only the user that rblkd runs as, and root, may ask for faults";

@@ -95,7 +95,8 @@ static int request_parse(struct rblk_pr_request *request)
 	int type = values.type ? name_find(types, COUNT(types), values.type) : 0;
 
 	if (type < 0) {
-		cmd_error("--type: \"%.64s\" is not a type; see rblk reserve in rblk(1)",
+		cmd_error("--type: \"%.64s\" is not a type: write-exclusive or exclusive-access, alone or with "
+			  "-registrants or -all",
 			  values.type);
 		return CMD_USAGE;
 	}
@@ -120,6 +121,21 @@ static int show_options_check(void)
 		if (cmd_options_not("with show", changes[i]))
 			return CMD_USAGE;
 	return CMD_OK;
+}
+
+/* Likewise: a target would refuse these, too, and could not say what is missing. */
+static int request_check(const struct rblk_pr_request *request)
+{
+	const char *missing = NULL;
+
+	if (request->action == RBLK_PR_REGISTER && !values.key && !values.new_key && !values.ignore_key)
+		missing = "--new-key, the key to register, or --own-key, the one to end";
+	if (request->action == RBLK_PR_ACQUIRE && !request->type)
+		missing = "--type, the type of the reservation";
+	if (!missing)
+		return CMD_OK;
+	cmd_error("reserve: %s needs %s", actions[request->action], missing);
+	return CMD_USAGE;
 }
 
 static const char *reserve_reason(int error)
@@ -232,6 +248,8 @@ static int reserve_run(char **operands, int count)
 	if (cmd_uri_check(operands[0], true) || request_parse(&request) || (!action && show_options_check()))
 		return CMD_USAGE;
 	request.action = (enum rblk_pr_action)action;
+	if (request_check(&request))
+		return CMD_USAGE;
 	session = cmd_session_open(operands[0], &values.connect, &session_options);
 	if (!session)
 		return CMD_FAILED;

@@ -10,6 +10,17 @@ address=${target#rblk+tcp://}
 expect 1 "$RBLK" info "$target/none"
 err_has "$address: volume \"none\": no such volume"
 
+# What is wrong is said by the names of options and files that were given.
+expect 1 "$RBLK" info --name 'd b' "$target/disk"
+err_has '--name: "d b" is not a name: 1 to 63 letters'
+expect 1 "$RBLK" info --tls always "$target/disk"
+err_has '--tls: always needs --key'
+target_stop
+target_start --control-socket "$scratch/control" "$scratch/disk"
+address=${target#rblk+tcp://}
+expect 1 "$RBLK" fault "$scratch/control" cut disk
+err_has "$scratch/control: no daemon accepts faults there"
+
 # The target is killed in the middle: the copy loses its session and does not hang.
 mkfifo "$scratch/pipe"
 "$RBLK" copy --name victim --give-up 500ms "$scratch/pipe" "$target/disk" > "$scratch/out" 2> "$scratch/err" &

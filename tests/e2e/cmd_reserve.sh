@@ -34,7 +34,8 @@ err_has "the key is not this initiator's"
 expect 1 "$RBLK" reserve --name a --own-key 0xaa --type exclusive-access "$disk" release
 err_has 'the type is not the one in force'
 for words in '"seize" is not an action|seize' '"x" is not a key|register --new-key x' \
-	'"-1" is not a key|register --new-key -1' '"all" is not a type|acquire --type all'; do
+	'"-1" is not a key|register --new-key -1' 'reserve: register needs --new-key, the key to register, or --own-key|register' \
+	'reserve: acquire needs --type|acquire --own-key 1' '"all" is not a type: write-exclusive or exclusive-access|acquire --type all'; do
 	# shellcheck disable=SC2086 # several words
 	expect 2 "$RBLK" reserve "$disk" ${words#*|}
 	err_has "${words%|*}"

@@ -158,7 +158,7 @@ expect 1 "${there[@]}" "$RBLK" info --name db2 --key db1.key "$target/free"
 err_has "$refused \"db2\", or none"
 log_has 'refused: initiator "db2" has no secret here' || fail "the log does not say who has no key"
 expect 1 "${there[@]}" "$RBLK" info --tls always "$target/free"
-err_has "options: TLS needs a key file"
+err_has "--tls: always needs --key"
 expect 1 "${there[@]}" "$RBLK" info --key db1.key --tls always rblk://10.78.0.1/free
 err_has "TLS is for rblk+tcp:// only: over RDMA nothing is encrypted"
 expect 2 "${there[@]}" "$RBLK" info --tls perhaps "$target/free"

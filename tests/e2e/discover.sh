@@ -100,6 +100,9 @@ discovers '.targets | length == 1'
 # Not on a network that it is not configured for, nor at another port.
 expect 0 "$RBLK" discover --json --time 300ms --interface lo
 json_is '.targets == []'
+[ ! -s "$scratch/err" ] || fail "words besides JSON"
+expect 0 "$RBLK" discover --time 300ms --interface lo
+err_has 'discover: no target answered; a target does if its rblkd.conf has discovery'
 no_answer --port 4429
 
 # Another one on this machine: both are found.
