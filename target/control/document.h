@@ -47,6 +47,9 @@ bool tgt_document_changed(const struct tgt_document *document);
 int tgt_document_edit(struct tgt_document *document, const struct tgt_edit *edits, unsigned int count,
 		      char *error);
 
+/* As they were given to rblkctl: "set volume data limit_iops=10 limit_rate=". Cut off where words are full. */
+void tgt_edits_words(const struct tgt_edit *edits, unsigned int count, char *words, size_t bytes);
+
 /* -- save.c ------------------------------------------------------------------------------------ */
 
 /*

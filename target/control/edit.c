@@ -397,3 +397,32 @@ int tgt_document_edit(struct tgt_document *document, const struct tgt_edit *edit
 	}
 	return status;
 }
+
+/* Values are what a peer of the control socket sent: a line of the log stays one. */
+static void words_add(char *words, size_t bytes, const char *before, const char *text, const char *behind)
+{
+	size_t length = strlen(words);
+
+	snprintf(words + length, bytes - length, "%s%s%s", before, text, behind);
+	for (char *c = words + length; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+}
+
+void tgt_edits_words(const struct tgt_edit *edits, unsigned int count, char *words, size_t bytes)
+{
+	words[0] = '\0';
+	for (const struct tgt_edit *edit = edits; edit < edits + count; edit++) {
+		const char *verb = edit->kind == TGT_EDIT_ADD	 ? "add "
+				   : edit->kind == TGT_EDIT_REMOVE ? "remove "
+				   : edit->kind == TGT_EDIT_FIND   ? "set "
+								   : NULL;
+
+		if (verb)
+			words_add(words, bytes, words[0] ? ", " : "", verb, edit->section);
+		else if (edit->key)
+			words_add(words, bytes, " ", edit->key, "=");
+		if (!verb && edit->value)
+			words_add(words, bytes, "", edit->value, "");
+	}
+}

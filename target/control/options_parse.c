@@ -17,7 +17,7 @@
 #include "target/control/document.h"
 #include "target/store/store.h"
 
-#define SOURCE "command line"
+#define SOURCE TGT_COMMAND_LINE
 #define OPTIONS_MAX 64
 #define LONG_BASE 256 /* getopt's values of options: beyond all letters */
 

@@ -187,6 +187,17 @@ static int change_reload(struct tgt_reloader *reloader, bool force, struct tgt_c
 	return status;
 }
 
+/* Its section is in no file. */
+static bool on_command_line(const struct tgt_reloader *reloader, const char *section)
+{
+	const struct tgt_config *config = reloader->options.config;
+
+	for (unsigned int i = 0; i < config->volume_count; i++)
+		if (!strncmp(section, "volume ", 7) && !strcmp(config->volumes[i].name, section + 7))
+			return !strcmp(config->volumes[i].source, TGT_COMMAND_LINE);
+	return false;
+}
+
 static int change_edit(struct tgt_reloader *reloader, const struct tgt_change *change,
 		       struct tgt_change_result *result, char *error)
 {
@@ -195,6 +206,11 @@ static int change_edit(struct tgt_reloader *reloader, const struct tgt_change *c
 
 	if (status == 0) {
 		status = tgt_document_edit(&wanted, change->edits, change->edit_count, error);
+		for (unsigned int i = 0; i < change->edit_count && status == -ENOENT; i++)
+			if (on_command_line(reloader, change->edits[i].section))
+				status = tgt_error(error, -EPERM,
+						   "%s is on the command line of rblkd: only its next start changes it",
+						   change->edits[i].section);
 		if (status < 0)
 			tgt_document_fini(&wanted);
 		else
@@ -216,17 +232,20 @@ static int change_save(struct tgt_reloader *reloader, bool force, char *error)
 	return status;
 }
 
+#define EDITS_BYTES 400 /* what one line of the log has of a change */
+
 static void reloader_change(struct tgt_reloader *reloader, const struct tgt_change *change,
 			    struct tgt_change_result *result)
 {
-	static const char *const what[] = {"reload", "change of the configuration",
-					   "save of the configuration"};
-	char error[TGT_ERROR_BYTES];
+	char error[TGT_ERROR_BYTES], what[EDITS_BYTES];
 
 	memset(result, 0, sizeof(*result));
+	snprintf(what, sizeof(what), "%s", change->kind == TGT_CHANGE_SAVE ? "save of the configuration" : "reload");
+	if (change->kind == TGT_CHANGE_EDIT)
+		tgt_edits_words(change->edits, change->edit_count, what, sizeof(what));
 	if (change->kind != TGT_CHANGE_SHOW)
-		tgt_log(TGT_LOG_INFO, "control: %s, as user %u (process %d) asked", what[change->kind],
-			(unsigned int)change->uid, (int)change->pid);
+		tgt_log(TGT_LOG_INFO, "control: %s, as user %u (process %d) asked", what, (unsigned int)change->uid,
+			(int)change->pid);
 	switch (change->kind) {
 	case TGT_CHANGE_RELOAD:
 		result->status = change_reload(reloader, change->force, result, error);

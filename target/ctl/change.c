@@ -23,7 +23,7 @@ void ctl_unsaved_print(const json_t *result)
 		printf("not saved: rblkctl save writes it to the configuration file\n");
 }
 
-static void change_print(const json_t *result)
+static void counts_print(const json_t *result)
 {
 	uint64_t added = ctl_integer(result, "added");
 
@@ -34,10 +34,10 @@ static void change_print(const json_t *result)
 }
 
 /* A change of limits, rules and initiators leaves each volume what it is; it is in force all the same. */
-static void edit_print(const json_t *result)
+static void change_print(const json_t *result)
 {
 	if (ctl_integer(result, "added") || ctl_integer(result, "removed") || ctl_integer(result, "changed")) {
-		change_print(result);
+		counts_print(result);
 		return;
 	}
 	restart_print(result);
@@ -159,7 +159,7 @@ static int edit(const struct ctl_values *values, const char *verb, char **operan
 		json_decref(keys);
 	else
 		json_object_set_new(json_array_get(json_object_get(edits, "edits"), 0), "keys", keys);
-	return change(values, "change", edits, edit_print);
+	return change(values, "change", edits, change_print);
 }
 
 int ctl_add(const struct ctl_values *values, char **operands, int count)

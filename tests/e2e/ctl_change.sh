@@ -98,7 +98,10 @@ asked 1 remove volume dat2
 err_has 'change: there is no section [volume dat2] in rblkd.conf; did you mean [volume data2]?'
 asked 0 remove volume data2
 asked 1 remove volume fixed
-err_has 'change: there is no section [volume fixed] in rblkd.conf'
+err_has 'change: volume fixed is on the command line of rblkd: only its next start changes it'
+asked 1 set volume fixed limit_iops=10
+err_has 'change: volume fixed is on the command line of rblkd'
+log_has 'control: set volume fixed limit_iops=10, as user '
 asked 1 set volume a 'path=/x ; y'
 err_has 'would begin a comment'
 asked 1 set volume a path=$'/x\n[volume evil]\nstore = null\nsize = 1G'
@@ -221,7 +224,7 @@ diff wanted.conf rblkd.conf >&2 || fail "the file (>) is not as wanted (<)"
 [ "$(cat rblkd.conf.d/20-m.conf)" = '# for tests' ] || fail "the second file: $(cat rblkd.conf.d/20-m.conf)"
 [ "$(ls -A . rblkd.conf.d | grep -c 'conf\.new$')" = 0 ] || fail "a temporary file is left"
 asked 0 reload
-out_has '0 volumes added, 0 removed, 0 changed'
+out_has 'in force'
 # Somebody else edits the file meanwhile.
 asked 0 set target log_level=info
 sed -i 's/The end/The very end/' rblkd.conf
