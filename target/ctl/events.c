@@ -66,13 +66,14 @@ static bool is_like(const json_t *a, const json_t *b)
 
 /*
  * An event takes the place of like ones before it, with how many they were ("like") and when the first of them was
- * ("first"). The daemon keeps 1,000 events, so looking through all is short.
+ * ("first"). What was not kept ("suppressed") was of the kind, and perhaps of another volume or
+ * initiator. The daemon keeps 1,000 events, so looking through all is short.
  */
 static void events_group(json_t *events)
 {
 	for (size_t i = 0; i < json_array_size(events); i++) {
 		json_t *event = json_array_get(events, i);
-		uint64_t like = 0;
+		uint64_t like, lost;
 		const char *first = NULL;
 
 		for (size_t j = i; j-- > 0;) {
@@ -80,10 +81,12 @@ static void events_group(json_t *events)
 
 			if (!is_like(before, event))
 				continue;
-			like = ctl_integer(before, "like") + ctl_integer(before, "suppressed") + 1;
+			like = ctl_integer(before, "like") + 1;
+			lost = ctl_integer(before, "suppressed") + ctl_integer(event, "suppressed");
 			first = *ctl_string(before, "first") ? ctl_string(before, "first") : ctl_string(before, "time");
 			json_object_set_new(event, "first", json_string(first));
 			json_object_set_new(event, "like", json_integer((json_int_t)like));
+			json_object_set_new(event, "suppressed", json_integer((json_int_t)lost));
 			json_array_remove(events, j);
 			i--;
 			break;
@@ -93,15 +96,15 @@ static void events_group(json_t *events)
 
 static void event_print(const json_t *event)
 {
-	uint64_t like = ctl_integer(event, "like") + ctl_integer(event, "suppressed");
+	unsigned long long like = ctl_integer(event, "like"), lost = ctl_integer(event, "suppressed");
 
 	printf("%s  %-7s  %-15s  ", ctl_string(event, "time"), ctl_string(event, "level"),
 	       ctl_string(event, "event"));
 	ctl_print_clean(ctl_string(event, "message"));
-	if (like && *ctl_string(event, "first"))
-		printf(" (and %llu like it since %s)", (unsigned long long)like, ctl_string(event, "first"));
-	else if (like)
-		printf(" (and %llu like it before)", (unsigned long long)like);
+	if (like)
+		printf(" (and %llu like it since %s)", like, ctl_string(event, "first"));
+	if (lost)
+		printf(" (%llu more of its kind were not kept)", lost);
 	putchar('\n');
 }
 
