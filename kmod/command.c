@@ -148,8 +148,7 @@ static void rblk_io_registered(struct ib_cq *cq, struct ib_wc *wc)
 		rblk_queue_wc_error(io->command.queue, "registration", wc);
 }
 
-/* Has it a key of its own that is valid? */
-static bool rblk_command_has_valid_key(struct rblk_command *command)
+bool rblk_command_has_valid_key(struct rblk_command *command)
 {
 	return command->memory == RBLK_MEMORY_FAST &&
 	       smp_load_acquire(&rblk_command_io(command)->mr_valid);

@@ -29,7 +29,7 @@ struct rblk_queue;
 enum rblk_data_kind {
 	RBLK_MEMORY_NONE,
 	RBLK_MEMORY_CAPSULE, /* write: copied to the slot, travels in the message */
-	RBLK_MEMORY_SLOT,    /* copied through the slot, which is registered for the queue's life */
+	RBLK_MEMORY_SLOT,    /* copied through the slot, which is registered beforehand */
 	RBLK_MEMORY_FAST,    /* registered for this command; struct rblk_io alone */
 };
 
@@ -133,6 +133,8 @@ void rblk_command_answered(struct rblk_command *command,
 			   const struct rblk_wire_completion *completion, u32 invalidated_rkey);
 /* The same for a read that came WITH IMMEDIATE. */
 void rblk_command_answered_immediate(struct rblk_command *command, u8 queued_code, u8 stored_code);
+/* Has it a key of its own that is valid, or may be? */
+bool rblk_command_has_valid_key(struct rblk_command *command);
 /* Is it this command's key that the target has invalidated? V8. */
 bool rblk_command_has_key(struct rblk_command *command, u32 rkey);
 

@@ -29,6 +29,12 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 	struct rblk_queue *queue = id->context;
 	char text[RBLK_TEXT_SHORT] = "";
 
+	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+		WRITE_ONCE(queue->device_goes, true);
+		queue_work(rblk_workqueue, &queue->work);
+	}
+	if (id == READ_ONCE(queue->device_id))
+		return 0; /* of a connection that is closed */
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -59,7 +65,7 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 	case RDMA_CM_EVENT_ADDR_CHANGE:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* A removal waits for us in the ib client's callback, which destroys the id. */
+		/* A removal waits until every id of the device is destroyed. */
 		rblk_queue_lost(queue, "connection ended by the %s",
 				event->event == RDMA_CM_EVENT_DISCONNECTED ? "target"
 									    : "local device");
@@ -75,16 +81,22 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 {
 	u32 tags = queue->wanted + RBLK_RESERVED_TAGS;
 
-	return 3 * tags + rblk_memory_slot_registrations(queue->cm_id->device,
-							 queue->session->slot_bytes, tags) + 1;
+	return 3 * tags + rblk_memory_slot_registrations(queue->ibdev, queue->session->slot_bytes,
+							 tags) + 1;
 }
 
-/* -- queue pair, buffers -- */
+/* A reply for each command that may be outstanding, and the events; and the spare one. */
+static u32 rblk_connect_receive_depth(const struct rblk_queue *queue)
+{
+	return queue->wanted + RBLK_RESERVED_TAGS + RBLK_EVENT_RECEIVES + 1;
+}
+
+/* -- what stays while connections go over the same RDMA device -- */
 
 /* Checks the required limits, with a message: a failed QP creation only returns a number. */
 static int rblk_connect_check_device(struct rblk_queue *queue)
 {
-	const struct ib_device *ibdev = queue->cm_id->device;
+	const struct ib_device *ibdev = queue->ibdev;
 	const struct ib_device_attr *attrs = &ibdev->attrs;
 	u32 pages = rblk_memory_pages_needed(queue->session->slot_bytes);
 	const char *lacks = NULL;
@@ -103,13 +115,11 @@ static int rblk_connect_check_device(struct rblk_queue *queue)
 	return -EOPNOTSUPP;
 }
 
-/* Receives: a reply for each command that may be outstanding, and the events; and the spare one. */
 static int rblk_connect_make_receives(struct rblk_queue *queue)
 {
-	unsigned int i, count = queue->wanted + RBLK_RESERVED_TAGS + RBLK_EVENT_RECEIVES + 1;
+	unsigned int i, count = rblk_connect_receive_depth(queue);
 	int error;
 
-	queue->receive_count = count;
 	error = rblk_ring_create(&queue->replies, queue->ibdev, count, RBLK_REPLY_BYTES,
 				 DMA_FROM_DEVICE);
 	if (error)
@@ -124,13 +134,7 @@ static int rblk_connect_make_receives(struct rblk_queue *queue)
 		r->cqe.done = rblk_queue_receive_done;
 		r->queue = queue;
 		r->data = rblk_ring_entry(&queue->replies, i, &r->dma);
-		if (i == count - 1)
-			break;
-		error = rblk_queue_post_receive(queue, r);
-		if (error)
-			return error;
 	}
-	queue->spare = &queue->receives[count - 1];
 	return 0;
 }
 
@@ -155,18 +159,8 @@ static int rblk_connect_make_messages(struct rblk_queue *queue)
 		m->cqe.done = rblk_queue_send_done;
 		m->queue = queue;
 		m->descriptors = rblk_ring_entry(&queue->descriptors, i, &m->descriptors_dma);
-		list_add_tail(&m->free, &queue->free_messages);
 	}
 	return 0;
-}
-
-static void rblk_connect_qp_event(struct ib_event *event, void *context)
-{
-	struct rblk_queue *queue = context;
-
-	if (event->event == IB_EVENT_QP_FATAL || event->event == IB_EVENT_QP_REQ_ERR ||
-	    event->event == IB_EVENT_QP_ACCESS_ERR)
-		rblk_queue_lost(queue, "%s", ib_event_msg(event->event));
 }
 
 /*
@@ -178,42 +172,77 @@ static int rblk_connect_vector(const struct rblk_queue *queue)
 	const struct rblk_session *session = queue->session;
 
 	return (session->number * session->queue_count + queue->index) %
-	       queue->cm_id->device->num_comp_vectors;
+	       queue->ibdev->num_comp_vectors;
+}
+
+static int rblk_connect_make_cq(struct rblk_queue *queue)
+{
+	u32 depth = rblk_connect_send_depth(queue) + rblk_connect_receive_depth(queue);
+	struct ib_cq *cq;
+
+	queue->pd = ib_alloc_pd(queue->ibdev, 0);
+	if (IS_ERR(queue->pd)) {
+		int error = PTR_ERR(queue->pd);
+
+		queue->pd = NULL;
+		return error;
+	}
+	cq = ib_alloc_cq(queue->ibdev, queue, depth, rblk_connect_vector(queue),
+			 queue->polled ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	queue->cq = cq;
+	return 0;
+}
+
+static int rblk_connect_make_hardware(struct rblk_queue *queue)
+{
+	int error;
+
+	if (queue->pd)
+		return 0;
+	error = rblk_connect_make_cq(queue);
+	if (!error)
+		error = rblk_memory_create(queue, queue->wanted,
+					   queue->wanted + RBLK_RESERVED_TAGS);
+	if (!error)
+		error = rblk_connect_make_messages(queue);
+	if (!error)
+		error = rblk_connect_make_receives(queue);
+	if (error)
+		rblk_queue_release_hardware(queue);
+	return error;
+}
+
+/* -- what each connection has for itself -- */
+
+static void rblk_connect_qp_event(struct ib_event *event, void *context)
+{
+	struct rblk_queue *queue = context;
+
+	if (event->event == IB_EVENT_QP_FATAL || event->event == IB_EVENT_QP_REQ_ERR ||
+	    event->event == IB_EVENT_QP_ACCESS_ERR)
+		rblk_queue_lost(queue, "%s", ib_event_msg(event->event));
 }
 
 static int rblk_connect_make_qp(struct rblk_queue *queue)
 {
-	struct ib_device *ibdev = queue->cm_id->device;
-	unsigned int tags = queue->wanted + RBLK_RESERVED_TAGS;
 	struct ib_qp_init_attr attr = {
 		.qp_type = IB_QPT_RC,
 		.event_handler = rblk_connect_qp_event,
 		.qp_context = queue,
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.cap.max_send_wr = rblk_connect_send_depth(queue),
-		.cap.max_recv_wr = tags + RBLK_EVENT_RECEIVES + 1,
+		.cap.max_recv_wr = rblk_connect_receive_depth(queue),
 		.cap.max_recv_sge = 1,
+		.send_cq = queue->cq,
+		.recv_cq = queue->cq,
 	};
 	int error;
 
-	queue->message_sge = min_t(unsigned int, RBLK_MESSAGE_SGE, ibdev->attrs.max_send_sge);
+	queue->message_sge =
+		min_t(unsigned int, RBLK_MESSAGE_SGE, queue->ibdev->attrs.max_send_sge);
 	attr.cap.max_send_sge = queue->message_sge;
-	queue->pd = ib_alloc_pd(ibdev, 0);
-	if (IS_ERR(queue->pd)) {
-		error = PTR_ERR(queue->pd);
-		queue->pd = NULL;
-		return error;
-	}
-	queue->cq = ib_alloc_cq(ibdev, queue, attr.cap.max_send_wr + attr.cap.max_recv_wr,
-				rblk_connect_vector(queue),
-				queue->polled ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
-	if (IS_ERR(queue->cq)) {
-		error = PTR_ERR(queue->cq);
-		queue->cq = NULL;
-		return error;
-	}
-	attr.send_cq = queue->cq;
-	attr.recv_cq = queue->cq;
 	error = rdma_create_qp(queue->cm_id, queue->pd, &attr);
 	if (error)
 		return error;
@@ -221,7 +250,29 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 	return 0;
 }
 
+/* All messages are free, and all receives are posted but the spare one. */
+static int rblk_connect_fill(struct rblk_queue *queue)
+{
+	unsigned int i, messages = queue->wanted + RBLK_RESERVED_TAGS;
+	unsigned int spare = rblk_connect_receive_depth(queue) - 1;
+	int error = 0;
+
+	for (i = 0; i < messages; i++)
+		list_add_tail(&queue->messages[i].free, &queue->free_messages);
+	for (i = 0; i < spare && !error; i++)
+		error = rblk_queue_post_receive(queue, &queue->receives[i]);
+	queue->spare = &queue->receives[spare];
+	return error;
+}
+
 /* -- the steps -- */
+
+static void rblk_connect_release_device_id(struct rblk_queue *queue)
+{
+	if (queue->device_id)
+		rdma_destroy_id(queue->device_id); /* no event handler runs any more */
+	queue->device_id = NULL;
+}
 
 static int rblk_connect_resolve_address(struct rblk_queue *queue)
 {
@@ -254,26 +305,28 @@ static int rblk_connect_resolve_route(struct rblk_queue *queue)
 	return rdma_resolve_route(queue->cm_id, queue->attempt_ms);
 }
 
-/* The id has a device now. From here on the device's removal ends us. */
+/*
+ * The id has a device now. From here on the device's removal ends us. What the last connection has
+ * left is this one's, if it is on the same device: the last one's id has kept that until now.
+ */
 static int rblk_connect_take_device(struct rblk_queue *queue)
 {
+	if (queue->ibdev != queue->cm_id->device)
+		rblk_queue_release_hardware(queue);
+	rblk_connect_release_device_id(queue);
 	queue->ibdev = queue->cm_id->device;
-	rblk_session_note_ibdev(queue->session, queue->index, queue->ibdev);
 	return rblk_connect_check_device(queue);
 }
 
 static int rblk_connect_make_all(struct rblk_queue *queue)
 {
-	int error = rblk_connect_make_qp(queue);
+	int error = rblk_connect_make_hardware(queue);
 
 	if (!error)
-		error = rblk_memory_create(queue, queue->wanted,
-					   queue->wanted + RBLK_RESERVED_TAGS);
+		error = rblk_memory_make_keys(queue);
 	if (!error)
-		error = rblk_connect_make_messages(queue);
-	if (!error)
-		error = rblk_connect_make_receives(queue);
-	return error;
+		error = rblk_connect_make_qp(queue);
+	return error ? error : rblk_connect_fill(queue);
 }
 
 /* As new, but for what is fixed, what it has counted, and the login that it is to send. */
@@ -421,6 +474,11 @@ void rblk_queue_stop(struct rblk_queue *queue)
 		 * here on no handler of this queue runs and nothing more is posted.
 		 */
 		ib_drain_qp(queue->qp);
+		/*
+		 * The last reply's handler may have posted a receive behind the drain's own. The CQ
+		 * stays: what it had later would be the next connection's.
+		 */
+		ib_drain_rq(queue->qp);
 	}
 	rblk_call_fail_all(queue);
 }
@@ -433,27 +491,38 @@ void rblk_queue_release_keys(struct rblk_queue *queue)
 	rblk_memory_end_keys(queue);
 }
 
+void rblk_queue_release_id(struct rblk_queue *queue)
+{
+	struct rdma_cm_id *id = queue->cm_id;
+
+	queue->cm_id = NULL;
+	if (queue->ibdev && !queue->device_id) {
+		/* From here on its handler sees it as what it is now. */
+		rdma_lock_handler(id);
+		WRITE_ONCE(queue->device_id, id);
+		rdma_unlock_handler(id);
+	} else if (id) {
+		rdma_destroy_id(id); /* no event handler runs any more */
+	}
+}
+
 void rblk_queue_release_hardware(struct rblk_queue *queue)
 {
-	rblk_queue_release_keys(queue);
 	rblk_memory_destroy(queue);
 	rblk_ring_release(&queue->replies, queue->ibdev);
 	rblk_ring_release(&queue->descriptors, queue->ibdev);
+	kvfree(queue->receives);
+	queue->receives = NULL;
+	kvfree(queue->messages);
+	queue->messages = NULL;
 	if (queue->cq)
 		ib_free_cq(queue->cq);
 	queue->cq = NULL;
 	if (queue->pd)
 		ib_dealloc_pd(queue->pd);
 	queue->pd = NULL;
-	if (queue->cm_id)
-		rdma_destroy_id(queue->cm_id); /* no event handler runs any more */
-	queue->cm_id = NULL;
 	queue->ibdev = NULL;
-	kvfree(queue->receives);
-	queue->receives = NULL;
-	kvfree(queue->messages);
-	queue->messages = NULL;
-	rblk_session_note_ibdev(queue->session, queue->index, NULL);
+	rblk_connect_release_device_id(queue);
 }
 
 void rblk_queue_free(struct rblk_queue *queue)

@@ -505,10 +505,3 @@ void rblk_drive_stop(struct rblk_session *session)
 	rblk_works_stop(session);
 	cancel_delayed_work_sync(&session->drive_work);
 }
-
-void rblk_drive_leave_ibdev(struct rblk_queue *queue)
-{
-	rblk_queue_lost(queue, "its RDMA device was removed");
-	flush_work(&queue->session->drive_work.work);
-	flush_work(&queue->work);
-}

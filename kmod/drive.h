@@ -33,8 +33,6 @@ void rblk_queue_rejected(struct rblk_queue *queue, u16 reason, u32 detail, const
 	__printf(4, 5);
 /* Something of the queue's arrived. */
 void rblk_queue_heard(struct rblk_queue *queue);
-/* Sleeps. Close what is on this RDMA device, and wait for it. */
-void rblk_drive_leave_ibdev(struct rblk_queue *queue);
 
 /*
  * -- works.c's: the machine's clock; and after each event, with core_lock held: what follows is

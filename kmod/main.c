@@ -6,30 +6,12 @@
 #include "kmod/trace.h"
 
 #include <linux/module.h>
-#include <rdma/ib_verbs.h>
 
 #include "kmod/disk.h"
 #include "kmod/key.h"
 #include "kmod/module.h"
 
 struct workqueue_struct *rblk_workqueue;
-
-/* Nothing is kept per RDMA device; this only notifies us before one is removed. */
-static int rblk_ib_add(struct ib_device *ibdev)
-{
-	return 0;
-}
-
-static void rblk_ib_remove(struct ib_device *ibdev, void *data)
-{
-	rblk_session_ib_removed(ibdev);
-}
-
-static struct ib_client rblk_ib_client = {
-	.name = "rblk",
-	.add = rblk_ib_add,
-	.remove = rblk_ib_remove,
-};
 
 static int __init rblk_init(void)
 {
@@ -41,9 +23,6 @@ static int __init rblk_init(void)
 	error = rblk_keyring_init();
 	if (error)
 		goto err_destroy_workqueue;
-	error = ib_register_client(&rblk_ib_client);
-	if (error)
-		goto err_keyring_fini;
 	rblk_debugfs_init();
 	error = rblk_control_init();
 	if (error)
@@ -52,8 +31,6 @@ static int __init rblk_init(void)
 
 err_debugfs_fini:
 	rblk_debugfs_fini();
-	ib_unregister_client(&rblk_ib_client);
-err_keyring_fini:
 	rblk_keyring_fini();
 err_destroy_workqueue:
 	destroy_workqueue(rblk_workqueue);
@@ -65,7 +42,6 @@ static void __exit rblk_exit(void)
 	rblk_control_fini(); /* no attach or detach comes any more */
 	rblk_disk_detach_all();
 	rblk_debugfs_fini();
-	ib_unregister_client(&rblk_ib_client);
 	rblk_keyring_fini(); /* no session is left that proves anything */
 	destroy_workqueue(rblk_workqueue);
 }

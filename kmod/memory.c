@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Slots (registered memory of each tag's own, for the queue's life) and fast registrations (one
- * memory region per I/O tag, its key changed for each use). Called by command.c for each request,
- * by queue.c when a queue comes and goes. Posting is left to queue.c.
+ * Slots (registered memory of each tag's own) and fast registrations (one memory region per I/O
+ * tag, its key changed for each use). Called by command.c for each request, by connect.c when a
+ * connection comes and goes. Posting is left to queue.c.
  */
 #include <linux/log2.h>
 #include <linux/module.h>
@@ -51,6 +51,7 @@ struct rblk_memory {
 	struct ib_mr **slot_mrs; /* slots.mrs */
 	struct ib_reg_wr *slot_wrs;
 	struct ib_cqe slot_cqe;
+	bool slots_registered;   /* or may be */
 	struct ib_mr **fast_mrs; /* credits */
 };
 
@@ -89,8 +90,11 @@ static int rblk_memory_alloc_mrs(struct ib_pd *pd, struct ib_mr **mrs, unsigned 
 	unsigned int i;
 
 	for (i = 0; i < count; i++) {
-		struct ib_mr *mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, pages);
+		struct ib_mr *mr;
 
+		if (mrs[i])
+			continue;
+		mr = ib_alloc_mr(pd, IB_MR_TYPE_MEM_REG, pages);
 		if (IS_ERR(mr))
 			return PTR_ERR(mr);
 		mrs[i] = mr;
@@ -122,7 +126,6 @@ u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot, u32 
 int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags)
 {
 	struct rblk_memory *m = kzalloc(sizeof(*m), GFP_KERNEL);
-	int error = -ENOMEM;
 
 	if (!m)
 		return -ENOMEM;
@@ -138,20 +141,18 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	m->slot_wrs = kcalloc(m->slots.mrs, sizeof(*m->slot_wrs), GFP_KERNEL);
 	m->fast_mrs = kcalloc(credits, sizeof(*m->fast_mrs), GFP_KERNEL);
 	if (!m->chunks || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->fast_mrs)
-		goto err_destroy;
-	error = rblk_memory_alloc_slots(queue, m);
-	if (!error)
-		error = rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slots.mrs,
-					      m->slots.per_mr *
-						      (m->slots.slot_bytes / RBLK_SLOT_UNIT));
-	if (!error)
-		error = rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, credits, m->fast_pages);
-	if (!error)
-		return 0;
+		return -ENOMEM;
+	return rblk_memory_alloc_slots(queue, m);
+}
 
-err_destroy:
-	rblk_memory_destroy(queue);
-	return error;
+int rblk_memory_make_keys(struct rblk_queue *queue)
+{
+	struct rblk_memory *m = queue->memory;
+	int error = rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slots.mrs,
+					  m->slots.per_mr * (m->slots.slot_bytes / RBLK_SLOT_UNIT));
+
+	return error ? error :
+		       rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, m->credits, m->fast_pages);
 }
 
 static u64 rblk_memory_slot_dma(const struct rblk_memory *m, u32 tag)
@@ -205,8 +206,11 @@ int rblk_memory_register(struct rblk_queue *queue)
 			m->slot_wrs[n - 1].wr.next = &m->slot_wrs[n].wr;
 	}
 	kfree(sgl);
+	if (error)
+		return error;
+	m->slots_registered = true;
 	/* Work requests of a send queue are done in order: the first SEND finds them registered. */
-	return error ? error : ib_post_send(queue->qp, &m->slot_wrs[0].wr, NULL);
+	return ib_post_send(queue->qp, &m->slot_wrs[0].wr, NULL);
 }
 
 static void rblk_memory_end_mrs(struct ib_mr **mrs, unsigned int count)
@@ -220,14 +224,27 @@ static void rblk_memory_end_mrs(struct ib_mr **mrs, unsigned int count)
 	}
 }
 
+/*
+ * F4. With the queue pair the last RDMA of its connection is over. But a key belongs to the
+ * protection domain: one that is valid still would be the next connection's, too, and its pages are
+ * about to be unmapped. Nothing but a queue pair invalidates it, and on the next one its peer could
+ * use it before that is done. So these registrations go: the slots', and those of commands that
+ * have not ended, because an answer ends its command only when its key has ended. The others are
+ * invalid, and get another key with each use.
+ */
 void rblk_memory_end_keys(struct rblk_queue *queue)
 {
 	struct rblk_memory *m = queue->memory;
+	unsigned int tag;
 
 	if (!m)
 		return;
-	rblk_memory_end_mrs(m->fast_mrs, m->credits);
-	rblk_memory_end_mrs(m->slot_mrs, m->slots.mrs);
+	if (m->slots_registered)
+		rblk_memory_end_mrs(m->slot_mrs, m->slots.mrs);
+	m->slots_registered = false;
+	for (tag = 0; tag < m->credits; tag++)
+		if (queue->commands[tag] && rblk_command_has_valid_key(queue->commands[tag]))
+			rblk_memory_end_mrs(&m->fast_mrs[tag], 1);
 }
 
 void rblk_memory_destroy(struct rblk_queue *queue)
@@ -237,7 +254,8 @@ void rblk_memory_destroy(struct rblk_queue *queue)
 
 	if (!m)
 		return;
-	rblk_memory_end_keys(queue);
+	rblk_memory_end_mrs(m->fast_mrs, m->credits);
+	rblk_memory_end_mrs(m->slot_mrs, m->slots.mrs);
 	for (i = 0; m->chunks && m->dma && i < m->slots.chunks && m->chunks[i]; i++) {
 		ib_dma_unmap_page(queue->ibdev, m->dma[i], m->slots.chunk_bytes,
 				  DMA_BIDIRECTIONAL);

@@ -23,16 +23,19 @@ u32 rblk_memory_pages_needed(u32 slot_bytes);
 u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot_bytes, u32 tags);
 
 /*
- * Sleeps. Slots for `tags` commands, registrations for `credits` of them. Registers the slots with
- * work requests posted on queue->qp, so after it has been connected: rblk_memory_register().
+ * Sleeps. Slots for `tags` commands, room for registrations of `credits` of them. Where it fails,
+ * rblk_memory_destroy() is due, too, which does nothing where there is nothing.
  */
 int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags);
-int rblk_memory_register(struct rblk_queue *queue);
-/*
- * Ends every key; the slots' memory stays. Then the rest. Both do nothing where there is nothing.
- */
-void rblk_memory_end_keys(struct rblk_queue *queue);
 void rblk_memory_destroy(struct rblk_queue *queue);
+/*
+ * Sleep. For each connection: makes the registrations that are missing; registers the slots with
+ * work requests posted on queue->qp, so after it has been connected; and when that queue pair has
+ * been destroyed, ends every key that may be valid.
+ */
+int rblk_memory_make_keys(struct rblk_queue *queue);
+int rblk_memory_register(struct rblk_queue *queue);
+void rblk_memory_end_keys(struct rblk_queue *queue);
 u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
 
 /*

@@ -106,17 +106,25 @@ struct rblk_queue {
 	struct rblk_wire_login login;   /* as it was sent */
 	struct rblk_wire_accept accept; /* that answered it */
 
-	struct rdma_cm_id *cm_id;
+	struct rdma_cm_id *cm_id; /* of the connection, or of the attempt */
 	unsigned int attempt_ms; /* drive.c: how long the attempt may take */
 	unsigned int step;	 /* of connect.c: under way, or next */
 	unsigned int next_step;	 /* that was not begun yet */
 	struct rblk_proving proving; /* authenticate.c */
 	unsigned long leave_by;  /* jiffies, of a queue that is to move; drive_work */
 
+	struct ib_qp *qp;
+	/*
+	 * Stays for the next connection on the same device, with the rings and the memory: made by
+	 * connect.c, all or nothing (pd), and owned by the queue's work. The id that has led to the
+	 * device is told when that goes, and keeps it until then: cm_id, or, when that is no
+	 * connection's any more, device_id.
+	 */
+	struct ib_device *ibdev; /* NULL: there is nothing */
+	struct rdma_cm_id *device_id;
+	bool device_goes; /* nothing stays */
 	struct ib_pd *pd;
 	struct ib_cq *cq;
-	struct ib_qp *qp;
-	struct ib_device *ibdev;
 	unsigned int message_sge; /* segments of a SEND: RBLK_MESSAGE_SGE or the device's fewer */
 
 	/* agreed at login; fixed afterwards */
@@ -140,12 +148,10 @@ struct rblk_queue {
 	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */
 
 	/*
-	 * receive_count buffers, of which one is never posted: it takes the place of the one that
-	 * has just been filled, before what that brought is acted upon (C3). The CQ's handlers own
-	 * it.
+	 * One buffer more than is posted: it takes the place of the one that has just been filled,
+	 * before what that brought is acted upon (C3). The CQ's handlers own it.
 	 */
 	struct rblk_receive *receives;
-	unsigned int receive_count;
 	struct rblk_receive *spare;
 	struct rblk_ring replies; /* RBLK_REPLY_BYTES for each receive */
 
@@ -215,11 +221,13 @@ void rblk_queue_stop(struct rblk_queue *queue);
 /* Without a connection. */
 void rblk_queue_free(struct rblk_queue *queue);
 /*
- * Sleeps. After stop, the first half of a release: the QP is destroyed and every key invalid, so
- * that held commands may be unmapped; the device is still there to unmap from.
+ * Sleeps. After stop: the QP is destroyed and every key invalid, so that held commands may be
+ * unmapped. Then the rest of the connection: the queue can be connected again, and what stays for
+ * that is there.
  */
 void rblk_queue_release_keys(struct rblk_queue *queue);
-/* The rest: it can be connected again. */
+void rblk_queue_release_id(struct rblk_queue *queue);
+/* Sleeps. There is no QP: nothing stays. Idempotent. */
 void rblk_queue_release_hardware(struct rblk_queue *queue);
 
 /* The portal that it is at, or was last tried at, for messages. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Sessions: the registry, who shares one, RDMA devices that go away, events, a session's beginning
- * and end. attach.c joins and leaves them; their connections are drive.c's.
+ * Sessions: the registry, who shares one, events, a session's beginning and end. attach.c joins and
+ * leaves them; their connections are drive.c's.
  */
 #include <linux/crash_dump.h>
 #include <linux/idr.h>
@@ -53,69 +53,6 @@ void rblk_session_get(struct rblk_session *session)
 void rblk_session_put(struct rblk_session *session)
 {
 	kref_put(&session->refs, rblk_session_free);
-}
-
-/* A referenced session by its number; NULL if there is none. */
-static struct rblk_session *rblk_session_find(int number)
-{
-	struct rblk_session *session, *found = NULL;
-
-	mutex_lock(&rblk_sessions_lock);
-	list_for_each_entry(session, &rblk_sessions, entry) {
-		if (session->number != number)
-			continue;
-		kref_get(&session->refs);
-		found = session;
-		break;
-	}
-	mutex_unlock(&rblk_sessions_lock);
-	return found;
-}
-
-/* -- an RDMA device goes away -- */
-
-void rblk_session_note_ibdev(struct rblk_session *session, unsigned int queue,
-			     const struct ib_device *ibdev)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&session->core_lock, flags);
-	session->ibdevs[queue] = ibdev;
-	spin_unlock_irqrestore(&session->core_lock, flags);
-}
-
-static bool rblk_session_uses(struct rblk_session *session, unsigned int queue,
-			      const struct ib_device *ibdev)
-{
-	unsigned long flags;
-	bool uses;
-
-	spin_lock_irqsave(&session->core_lock, flags);
-	uses = session->ibdevs[queue] == ibdev;
-	spin_unlock_irqrestore(&session->core_lock, flags);
-	return uses;
-}
-
-/*
- * One number after the other, so that other sessions can begin and end meanwhile. A queue that
- * begins to connect behind this walk is told by the connection manager, whose turn is after ours
- * and which waits until every id is destroyed.
- */
-void rblk_session_ib_removed(struct ib_device *ibdev)
-{
-	unsigned int i;
-	int number;
-
-	for (number = 0; number < RBLK_SESSIONS_MAX; number++) {
-		struct rblk_session *session = rblk_session_find(number);
-
-		if (!session)
-			continue;
-		for (i = 0; i < session->queue_count; i++)
-			if (rblk_session_uses(session, i, ibdev))
-				rblk_drive_leave_ibdev(session->queues[i]);
-		rblk_session_put(session);
-	}
 }
 
 /* -- events -- */
@@ -285,17 +222,11 @@ void rblk_session_leave(struct rblk_session *session)
 	mutex_lock(&rblk_sessions_lock);
 	last = !--session->users;
 	if (last)
-		session->no_joins = true;
+		list_del(&session->entry);
 	mutex_unlock(&rblk_sessions_lock);
 	if (!last)
 		return;
-	/*
-	 * It is in the registry until it has no connection: an RDMA device may go away meanwhile.
-	 */
 	rblk_drive_stop(session);
 	rblk_mq_destroy(session);
-	mutex_lock(&rblk_sessions_lock);
-	list_del(&session->entry);
-	mutex_unlock(&rblk_sessions_lock);
 	rblk_session_put(session);
 }

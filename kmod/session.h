@@ -28,7 +28,6 @@
 #include "proto/core/session.h"
 #include "proto/wire/wire.h"
 
-struct ib_device;
 struct rblk_prover;
 struct rblk_queue;
 struct net;
@@ -120,8 +119,6 @@ struct rblk_session {
 	u8 gate;                   /* enum rblk_gate */
 	u64 epoch;                 /* that `route` and the disks know of */
 	bool endures;              /* it comes back when it is lost: an attach has succeeded */
-	/* Which RDMA devices the queues are on, by index; to be compared only. */
-	const struct ib_device *ibdevs[RBLK_QUEUES_MAX];
 
 	/* tell.c: what the log, sysfs and attach say of it */
 	char reason[RBLK_TEXT_BYTES];  /* why a connection was lost; empty: all are up; core_lock */
@@ -206,11 +203,5 @@ static inline bool rblk_session_live(const struct rblk_session *session)
 
 /* The target sent an event; softirq. */
 void rblk_session_event(struct rblk_session *session, u16 event, u32 handle);
-
-/* A queue is on this RDMA device now; NULL: on none. */
-void rblk_session_note_ibdev(struct rblk_session *session, unsigned int queue,
-			     const struct ib_device *ibdev);
-/* An RDMA device goes away: no connection of ours is left there on return. Sleeps. */
-void rblk_session_ib_removed(struct ib_device *ibdev);
 
 #endif

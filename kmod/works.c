@@ -13,6 +13,7 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
+#include "kmod/module.h"
 #include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
@@ -96,7 +97,7 @@ static void rblk_works_close(struct rblk_queue *queue)
 		rblk_mq_settle(queue);
 	rblk_queue_release_keys(queue);
 	rblk_waiting_take_lost(queue);
-	rblk_queue_release_hardware(queue);
+	rblk_queue_release_id(queue);
 	rblk_overdue_stop(queue);
 	spin_lock_irq(&session->core_lock);
 	core_session_drained(&session->core, queue->index, rblk_drive_now());
@@ -120,7 +121,13 @@ static void rblk_works_run(struct work_struct *work)
 	spin_unlock_irq(&session->core_lock);
 	if (closes)
 		rblk_works_close(queue);
-	else if (connects)
+	/* What stays is nobody's now, or an earlier connection's. */
+	if (READ_ONCE(queue->device_goes) && (!queue->cm_id || queue->device_id)) {
+		rblk_queue_release_hardware(queue);
+		/* Without an id there is no handler that would set it. */
+		queue->device_goes = queue->cm_id;
+	}
+	if (connects && !closes)
 		rblk_queue_connect(queue);
 	memalloc_noio_restore(noio);
 }
@@ -356,6 +363,13 @@ void rblk_works_stop(struct rblk_session *session)
 {
 	unsigned int i;
 
-	for (i = 0; i < session->queue_count; i++)
-		cancel_work_sync(&session->queues[i]->work);
+	for (i = 0; i < session->queue_count; i++) {
+		struct rblk_queue *queue = session->queues[i];
+
+		/* As if the device went. Its id's handler may queue the work until that ends it. */
+		WRITE_ONCE(queue->device_goes, true);
+		queue_work(rblk_workqueue, &queue->work);
+		flush_work(&queue->work);
+		cancel_work_sync(&queue->work);
+	}
 }

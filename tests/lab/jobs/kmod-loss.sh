@@ -125,11 +125,21 @@ kill -9 "$LAB_RBLKD"
 wait "$LAB_RBLKD" 2> /dev/null
 wait "$DELETE" || lab_fail "rdma link delete: exit status $?"
 
+recovering() {
+	rdma link add rxe0 type rxe netdev lab0 && lab_wait 10 lab_port_active
+	lab_rblkd_start "disk=/dev/vda"
+	lab_attach disk give_up_ms=60000
+	kill -9 "$LAB_RBLKD"
+	lab_wait 60 state_is recovering || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
+}
+
+lab_say "RDMA device removed that lost connections have left memory on"
+recovering
+timeout 60 rdma link delete rxe0 || lab_fail "rxe0 is not deleted"
+state_is recovering || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
+lab_detach
+
 lab_say "unloaded with a lost device"
-rdma link add rxe0 type rxe netdev lab0 && lab_wait 10 lab_port_active
-lab_rblkd_start "disk=/dev/vda"
-lab_attach disk give_up_ms=60000
-kill -9 "$LAB_RBLKD"
-lab_wait 60 state_is recovering || lab_fail "state: $(cat "/sys/block/${LAB_DEV#/dev/}/rblk/state")"
+recovering
 lab_kmod_unload
 lab_say done

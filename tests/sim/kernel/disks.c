@@ -28,6 +28,11 @@
 
 unsigned int *sim_param_slot_bytes(void);
 
+bool sim_queue_is_over(const void *queue)
+{
+	return core_session_over(&((const struct rblk_queue *)queue)->session->core);
+}
+
 /* -- attaching ----------------------------------------------------------------------------------- */
 
 static void portal_fill(struct rblk_portal *portal, unsigned int number, unsigned int machine)

@@ -34,7 +34,6 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, int type, u32 pages)
 {
 	unsigned int i = 0;
 
-	(void)pd;
 	(void)type;
 	(void)pages;
 	while (i < mrs_used && mrs[i])
@@ -47,6 +46,7 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, int type, u32 pages)
 	if (!mrs[i])
 		sim_fail("out of memory");
 	mrs[i]->page_size = PAGE_SIZE;
+	mrs[i]->pd = pd;
 	return mrs[i];
 }
 
@@ -66,9 +66,17 @@ int ib_dma_map_sg(struct ib_device *ibdev, struct scatterlist *sgl, int count, e
 	return count;
 }
 
-static bool mr_is_invalidated(const struct ib_mr *mr)
+static bool mr_is_valid(const struct ib_mr *mr)
 {
-	return ((const struct sim_mr *)mr->fab)->invalid;
+	return mr->fab && (mr->state == SIM_KEY_VALID || mr->state == SIM_KEY_ENDING) &&
+	       !((const struct sim_mr *)mr->fab)->invalid;
+}
+
+void sim_mrs_connected(const struct ib_pd *pd)
+{
+	for (unsigned int i = 0; i < mrs_used; i++)
+		if (mrs[i] && mrs[i]->pd == pd && mr_is_valid(mrs[i]))
+			sim_fail("the kernel: a connection begins where the last one's key is valid (F4)");
 }
 
 void sim_mr_end(struct ib_mr *mr)
@@ -89,8 +97,7 @@ int ib_map_mr_sg(struct ib_mr *mr, struct scatterlist *sgl, int count, unsigned 
 	for (int i = 1; i < count; bytes += sgl[i++].dma_length)
 		if (sgl[i].dma_address != sgl[0].dma_address + bytes)
 			return i; /* a registration is one piece here */
-	if (mr->fab && (mr->state == SIM_KEY_VALID || mr->state == SIM_KEY_ENDING) &&
-	    !mr_is_invalidated(mr))
+	if (mr_is_valid(mr))
 		sim_fail("the kernel: memory gets a key whose last one is valid (F4)");
 	sim_mr_end(mr);
 	if (fab_mr_register(sim_rdma_fab(), (void *)(uintptr_t)sgl[0].dma_address, bytes, 0, &mr->fab))
@@ -103,6 +110,8 @@ int ib_map_mr_sg(struct ib_mr *mr, struct scatterlist *sgl, int count, unsigned 
 
 void ib_dereg_mr(struct ib_mr *mr)
 {
+	if (mr->state == SIM_KEY_NONE)
+		sim_rdma_freed(mr->pd->queue, "a registration without a key");
 	sim_mr_end(mr);
 	for (unsigned int i = 0; i < mrs_used; i++)
 		if (mrs[i] == mr)
@@ -129,8 +138,7 @@ void sim_mr_begins(const struct ib_reg_wr *wr)
 void sim_mr_unmapped(const struct scatterlist *sgl)
 {
 	for (unsigned int i = 0; i < mrs_used; i++)
-		if (mrs[i] && mrs[i]->fab && mrs[i]->iova == sgl->dma_address &&
-		    (mrs[i]->state == SIM_KEY_VALID || mrs[i]->state == SIM_KEY_ENDING) && !mr_is_invalidated(mrs[i]))
+		if (mrs[i] && mrs[i]->iova == sgl->dma_address && mr_is_valid(mrs[i]))
 			sim_fail("the kernel: memory is unmapped whose key is valid (F4)");
 }
 

@@ -136,8 +136,16 @@ struct ib_pd *ib_alloc_pd(struct ib_device *ibdev, unsigned int flags)
 	return pd;
 }
 
+/* What a connection leaves is for the queue's next one, until its session ends. */
+void sim_rdma_freed(const void *queue, const char *what)
+{
+	if (queue && !sim_queue_is_over(queue))
+		sim_fail("the kernel: %s: freed, although its device and its session stay", what);
+}
+
 void ib_dealloc_pd(struct ib_pd *pd)
 {
+	sim_rdma_freed(pd->queue, "a protection domain");
 	net.pds--;
 	free(pd);
 }
@@ -161,6 +169,7 @@ void ib_free_cq(struct ib_cq *cq)
 {
 	if (!list_empty(&cq->come))
 		sim_fail("the kernel: a completion queue is freed with completions in it");
+	sim_rdma_freed(cq->cq_context, "a completion queue");
 	list_del(&cq->link);
 	free(cq);
 }
@@ -486,7 +495,10 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_at
 {
 	struct ib_qp *qp = make(sizeof(*qp));
 
-	(void)pd;
+	if (!list_empty(&attr->send_cq->come))
+		sim_fail("the kernel: a completion queue has completions of another connection");
+	sim_mrs_connected(pd);
+	pd->queue = attr->qp_context;
 	*qp = (struct ib_qp){ .id = id, .cq = attr->send_cq, .receives = attr->cap.max_recv_wr,
 			      .send_depth = attr->cap.max_send_wr, .send_sge = attr->cap.max_send_sge };
 	INIT_LIST_HEAD(&qp->early);

@@ -29,7 +29,10 @@ struct ib_device {
 };
 #define dma_max_mapping_size(device) ((device)->mapping)
 #define round_down(x, y) ((x) / (y) * (y))
-struct ib_pd { u32 local_dma_lkey; };
+struct ib_pd {
+	u32 local_dma_lkey;
+	const void *queue; /* whose queue pairs it has had; NULL: none */
+};
 
 #define IB_ACCESS_LOCAL_WRITE 1
 #define IB_ACCESS_REMOTE_WRITE 2
@@ -42,6 +45,7 @@ struct ib_mr {
 	enum sim_key state;
 	bool used, renewed; /* it has had a valid key; the next one is another */
 	struct fab_mr *fab;
+	struct ib_pd *pd;
 };
 #define IB_MR_TYPE_MEM_REG 0
 
@@ -155,6 +159,7 @@ int ib_process_cq_direct(struct ib_cq *cq, int budget);
 int ib_post_send(struct ib_qp *qp, struct ib_send_wr *wr, const struct ib_send_wr **bad);
 int ib_post_recv(struct ib_qp *qp, struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 void ib_drain_qp(struct ib_qp *qp);
+#define ib_drain_rq(qp) ((void)(qp)) /* nothing is left behind ib_drain_qp() */
 const char *ib_wc_status_msg(enum ib_wc_status status);
 #define ib_event_msg(event) "an event of the queue pair"
 
@@ -207,6 +212,8 @@ int rdma_resolve_route(struct rdma_cm_id *id, int ms);
 int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_attr *attr);
 void rdma_destroy_qp(struct rdma_cm_id *id);
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+#define rdma_lock_handler(id) ((void)(id))
+#define rdma_unlock_handler(id) ((void)(id))
 #define rdma_set_service_type(id, tos) ((void)(id), (void)(tos))
 #define rdma_set_ack_timeout(id, timeout) ((void)(id), (void)(timeout), 0)
 #define rdma_disconnect(id) ((void)(id)) /* ib_drain_qp() hangs up */
