@@ -334,36 +334,38 @@ void rblk_mq_destroy(struct rblk_session *session)
 	session->tag_set_ready = false;
 }
 
-/* -- a queue's end -- */
+/* -- what has been answered -- */
 
-struct rblk_settling {
-	const struct rblk_queue *queue;
-	unsigned int left;
+struct rblk_ending {
+	const struct rblk_queue *queue; /* or: */
+	const struct rblk_disk *disk;
+	bool found;
 };
 
-static bool rblk_mq_count_unended(struct request *rq, void *data)
+static bool rblk_mq_find_ending(struct request *rq, void *data)
 {
-	struct rblk_settling *settling = data;
+	struct rblk_ending *ending = data;
 	const struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 
-	settling->left +=
-		blk_mq_request_completed(rq) && READ_ONCE(io->command.queue) == settling->queue;
-	return true;
+	ending->found = smp_load_acquire(&io->answered) &&
+			(READ_ONCE(io->command.queue) == ending->queue ||
+			 rblk_disk_of(rq) == ending->disk);
+	return !ending->found;
+}
+
+bool rblk_mq_ends(struct rblk_session *session, const struct rblk_queue *queue,
+		  const struct rblk_disk *disk)
+{
+	struct rblk_ending ending = { .queue = queue, .disk = disk };
+
+	/* One that is just being made has had no request yet. */
+	if (smp_load_acquire(&session->tag_set_ready))
+		blk_mq_tagset_busy_iter(&session->tag_set, rblk_mq_find_ending, &ending);
+	return ending.found;
 }
 
 void rblk_mq_settle(struct rblk_queue *queue)
 {
-	struct rblk_session *session = queue->session;
-	struct rblk_settling settling = { .queue = queue };
-
-	/* One that is just being made has had no request yet. */
-	if (!smp_load_acquire(&session->tag_set_ready))
-		return;
-	for (;;) {
-		settling.left = 0;
-		blk_mq_tagset_busy_iter(&session->tag_set, rblk_mq_count_unended, &settling);
-		if (!settling.left)
-			return;
+	while (rblk_mq_ends(queue->session, queue, NULL))
 		fsleep(USEC_PER_MSEC);
-	}
 }

@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 
+struct rblk_disk;
 struct rblk_io;
 struct rblk_queue;
 struct rblk_session;
@@ -38,9 +39,15 @@ void rblk_mq_destroy(struct rblk_session *session);
  */
 bool rblk_mq_take_tag(struct rblk_session *session, struct rblk_io *io, u8 *route);
 /*
+ * Is a request being ended that the queue has answered, or that is the disk's (one of them NULL)?
+ * Its handler runs, a softirq of another CPU is to end it, or a poller has it in a batch.
+ */
+bool rblk_mq_ends(struct rblk_session *session, const struct rblk_queue *queue,
+		  const struct rblk_disk *disk);
+/*
  * The queue is drained: wait for requests that it has answered before, and that are still being
- * ended on some CPU: they use their slots. Nothing new is answered on it, so the wait is short,
- * whatever other queues do.
+ * ended: they use their slots. As the drain has ended the handlers, none is added: there is one for
+ * each tag of the queue at most, and what ends it waits for nothing, whatever other queues do.
  */
 void rblk_mq_settle(struct rblk_queue *queue);
 

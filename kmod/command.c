@@ -71,6 +71,7 @@ static blk_status_t rblk_io_finish(struct request *rq)
 		rblk_memory_copy_out(io);
 	rblk_memory_unmap(io);
 	trace_rblk_complete(io);
+	smp_store_release(&io->answered, false);
 	return status;
 }
 
@@ -111,11 +112,17 @@ static void rblk_io_ended(struct rblk_io *io)
 
 void rblk_command_put(struct rblk_command *command)
 {
+	bool is_call;
+
 	if (!refcount_dec_and_test(&command->refs))
 		return;
+	is_call = rblk_command_is_call(command);
 	command->account.state = CORE_TAG_FREE;
-	command->queue->commands[command->tag] = NULL;
-	if (rblk_command_is_call(command))
+	if (!is_call)
+		rblk_command_io(command)->answered = true;
+	/* Who does not find it on its queue any more finds that it is answered. */
+	smp_store_release(&command->queue->commands[command->tag], NULL);
+	if (is_call)
 		rblk_call_finish(rblk_command_call(command));
 	else
 		rblk_io_ended(rblk_command_io(command));

@@ -72,6 +72,7 @@ struct rblk_io {
 
 	bool borrowed; /* its tag is one for the requests of other queues */
 	bool retry;    /* it was sent before, on a connection that was lost */
+	bool answered; /* and not ended: it uses its queue's memory (rblk_mq_ends()) */
 	bool abort_asked; /* the target was, or will be, asked to drop it, since it was sent last */
 	/* it was not answered in time, since it was sent in overdue_since (jiffies) */
 	bool overdue;

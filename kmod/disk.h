@@ -45,7 +45,7 @@ struct rblk_opening {
 	bool asks;        /* one was, and drive_work has not taken its answer */
 	bool answered;    /* that is here */
 	bool looks;       /* that one looks whether the open volume has changed */
-	u8 graces;        /* of RCU, since the volume is not open */
+	bool grace;       /* of RCU, since the volume is not open */
 	unsigned int tries; /* that have failed since then; drive_work */
 	u32 handle; /* that it was sent with */
 	u64 epoch;

@@ -141,7 +141,8 @@ bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk)
 
 	spin_lock_irqsave(&queue->lock, flags);
 	for (tag = 0; !serves && tag < queue->credits; tag++)
-		serves = READ_ONCE(queue->commands[tag]) && queue->owners[tag].disk == disk;
+		serves = smp_load_acquire(&queue->commands[tag]) &&
+			 queue->owners[tag].disk == disk;
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return serves;
 }

@@ -12,6 +12,7 @@
 
 #include "kmod/volume.h"
 #include "kmod/attach_limits.h"
+#include "kmod/blk_mq.h"
 #include "kmod/call.h"
 #include "kmod/close.h"
 #include "kmod/disk.h"
@@ -305,7 +306,7 @@ void rblk_volume_closed(struct rblk_disk *disk)
 	disk->volume_lost = true;
 	disk->volume_lost_since = jiffies;
 	disk->opening.tries = 0;
-	disk->opening.graces = 0;
+	disk->opening.grace = false;
 	rblk_drive_kick(disk->session);
 }
 
@@ -318,6 +319,12 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 	disk->gone = true;
 	rblk_volume_closed(disk);
 	rblk_volume_want(disk);
+}
+
+/* Has it commands with the old handle, or requests that those have answered just now? */
+static bool rblk_volume_served(struct rblk_disk *disk)
+{
+	return rblk_disk_queues(disk) || rblk_mq_ends(disk->session, NULL, disk);
 }
 
 /* rblk_left_fn of OPEN. That of a disk that has left is closed by its handle. */
@@ -482,13 +489,10 @@ static void rblk_volume_take_answer(struct rblk_disk *disk)
 /*
  * A disk is opened again when no command with its old handle is outstanding, and none will be sent.
  * So what the volume that is gone has acknowledged is counted before the next one's cache epoch is
- * learnt (F7). Graces of RCU, of all such disks together: one behind which whoever saw the disk
- * ready has its command on a queue, because drive_work sends what waited and blk-mq dispatches
- * under RCU; and when those are answered one for handlers that may be at one which its queue has
- * let go of already.
+ * learnt (F7). One grace of RCU, of all such disks together: behind it whoever saw the disk ready
+ * has its command on a queue, because drive_work sends what waited and blk-mq dispatches under RCU.
+ * (That of a queue's close does not do: a volume may be gone while all queues stay.)
  */
-enum { RBLK_GRACE_SENDERS, RBLK_GRACE_SENT, RBLK_GRACE_HANDLERS, RBLK_GRACE_OVER };
-
 static bool rblk_volume_grace(struct rblk_session *session)
 {
 	struct rblk_disk *disk;
@@ -498,9 +502,9 @@ static bool rblk_volume_grace(struct rblk_session *session)
 	list_for_each_entry(disk, &session->disks, peer) {
 		struct rblk_opening *o = &disk->opening;
 
-		if (!o->due.set || disk->ready || !disk->opened || o->graces & 1)
+		if (!o->due.set || disk->ready || !disk->opened || o->grace)
 			continue;
-		o->graces++;
+		o->grace = true;
 		any = true;
 	}
 	spin_unlock_irq(&session->core_lock);
@@ -522,7 +526,7 @@ static struct rblk_disk *rblk_volume_next(struct rblk_session *session)
 			   rblk_drive_is_due(session, &o->due);
 
 		/* The next grace is for it. */
-		if (due && !disk->ready && disk->opened && !(o->graces & 1))
+		if (due && !disk->ready && disk->opened && !o->grace)
 			due = false;
 		if (!due && !o->answered)
 			continue;
@@ -539,16 +543,11 @@ static void rblk_volume_drive_disk(struct rblk_disk *disk)
 
 	if (READ_ONCE(o->answered)) {
 		rblk_volume_take_answer(disk);
-	} else if (READ_ONCE(disk->ready) || !disk->opened || o->graces == RBLK_GRACE_OVER) {
+	} else if (READ_ONCE(disk->ready) || !disk->opened || !rblk_volume_served(disk)) {
 		rblk_volume_ask(disk);
 	} else {
-		bool served = rblk_disk_queues(disk); /* with the old handle */
-
 		spin_lock_irq(&disk->session->core_lock);
-		if (served)
-			o->due.at = jiffies + msecs_to_jiffies(RBLK_VOLUME_AGAIN_MS) + 1;
-		else if (o->graces == RBLK_GRACE_SENT)
-			o->graces = RBLK_GRACE_HANDLERS;
+		o->due.at = jiffies + msecs_to_jiffies(RBLK_VOLUME_AGAIN_MS) + 1;
 		spin_unlock_irq(&disk->session->core_lock);
 	}
 }

@@ -234,6 +234,7 @@ bool rblk_waiting_refused(struct rblk_io *io)
 		io->refused_since = jiffies;
 	io->refusals = min(io->refusals + 1, U8_MAX);
 	rblk_memory_unmap(io);
+	smp_store_release(&io->answered, false);
 	pause = msecs_to_jiffies(rblk_waiting_pause_ms(io->refusals));
 	if (rblk_waiting_add(io, RBLK_WAIT_TIME, jiffies + pause))
 		return true;

@@ -6,6 +6,7 @@
 #include "tests/sim/kernel/module_kernel.h"
 
 #include <arpa/inet.h>
+#include "kmod/blk_mq.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
@@ -31,6 +32,14 @@ unsigned int *sim_param_slot_bytes(void);
 bool sim_queue_is_over(const void *queue)
 {
 	return core_session_over(&((const struct rblk_queue *)queue)->session->core);
+}
+
+void sim_queue_goes(const void *of)
+{
+	const struct rblk_queue *queue = of;
+
+	if (rblk_mq_ends(queue->session, queue, NULL))
+		sim_fail("the kernel: a queue pair goes while requests that it has answered use their slots (F4)");
 }
 
 /* -- attaching ----------------------------------------------------------------------------------- */
@@ -415,7 +424,7 @@ void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue)
 	sim_reached("point", "dispatch", NULL);
 	sim_paths_check_spread(session);
 	dispatch_slowly(queue);
-	if (!queue->memory || queue->incarnation != incarnation)
+	if (!queue->qp || queue->incarnation != incarnation)
 		sim_fail("the kernel: a request is sent on a queue that was taken down meanwhile (F4)");
 	user->incarnation = incarnation;
 	sim_module_sends(user->arg);

@@ -35,6 +35,8 @@ void sim_rdma_stop(void);
 void sim_rdma_interrupt(void);
 /* disks.c: is the session of this queue of the module's over? */
 bool sim_queue_is_over(const void *queue);
+/* Its queue pair is destroyed. */
+void sim_queue_goes(const void *queue);
 /* The number of its session, as the model knows it. */
 uint32_t sim_rdma_session(void);
 /* All disks are detached: the next has a session of its own, though a program may keep the last one's network. */

@@ -554,6 +554,7 @@ void ib_drain_qp(struct ib_qp *qp)
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	sim_queue_goes(id->context);
 	early_end(id->qp, NULL);
 	if (id->conn)
 		fab_conn_destroy(id->conn);
