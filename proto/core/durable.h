@@ -83,8 +83,8 @@ void core_durable_leave(struct core_durable *durable, struct core_durable_open *
 
 /*
  * An OPEN has shown this cache epoch. True: acknowledged writes may be lost, which nobody knew, and
- * somebody is told: from now on FLUSH fails. What was written before is then neither durable nor
- * owed any more.
+ * somebody is told: from now on FLUSH fails. Earlier writes are then neither durable nor owed
+ * any more.
  */
 bool core_durable_learn(struct core_durable *durable, struct core_durable_open *open,
 			const u8 epoch[16]);

@@ -3,7 +3,7 @@
  * Commands that were in flight on a connection that is lost: when may they be sent again? When the
  * queue pair is drained and its keys are dead (F4), when the target has acknowledged the fence of
  * that incarnation (F5), and, if the session had to begin a new epoch, when its volumes are open
- * again. What changes nothing waits for no fence. One for each queue. Pure; the caller owns the
+ * again. A command that changes nothing waits for no fence. One for each queue. Pure; the caller owns the
  * struct and tells what happens.
  */
 #ifndef RBLK_CORE_LOST_H

@@ -83,7 +83,7 @@ struct fab_limits {
 	uint64_t max_msg_bytes;   /* one work request */
 	bool immediate;           /* RDMA WRITE WITH IMMEDIATE (no iWARP) */
 	/*
-	 * SEND WITH INVALIDATE can be sent. What it may name is memory registered by a work
+	 * SEND WITH INVALIDATE can be sent. It may name memory registered by a work
 	 * request (the kernel's FRWR) or a window: a device refuses it for a struct fab_mr, and
 	 * that ends the connection. So user space never asks its peer to invalidate one.
 	 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A live table of what was done since the last one. On a terminal it fills the screen and takes keys;
- * elsewhere the tables follow each other. What is in it is the caller's: rblkctl top, rblk top.
+ * elsewhere the tables follow each other. The caller (rblkctl top, rblk top) fills it.
  */
 #ifndef RBLK_PROTO_SCREEN_TOP_H
 #define RBLK_PROTO_SCREEN_TOP_H

@@ -43,7 +43,7 @@ int rblk_tls_handshake(struct rblk_tls *tls);
 
 /*
  * As sendmsg() and recvmsg() on a socket that does not block, -1 with errno included; but each error except
- * EAGAIN is the stream's end. What was not sent is sent again from its first byte, unchanged. Less is
+ * EAGAIN is the stream's end. The caller sends again what was not sent, from its first byte, unchanged. Less is
  * received than asked when the socket is empty, and where rblk_tls_more() says so. 0: the peer has ended the
  * stream, and has said so. ECONNABORTED: it ended without; EBADMSG: what arrived is not what the peer has sent.
  */

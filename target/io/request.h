@@ -140,7 +140,7 @@ static inline void tgt_request_end_operation(struct tgt_request *request, enum r
  * store or the fabric owns count as the volumes' orphans until they end (F5). Idempotent.
  */
 void tgt_io_queue_close(struct tgt_io_queue *io_queue);
-/* Drained: the fabric no longer accesses any memory. What the outstanding work requests used is released. */
+/* Drained: the fabric no longer accesses any memory. Releases what the outstanding work requests used. */
 void tgt_io_queue_drained(struct tgt_io_queue *io_queue);
 /*
  * A reservation has removed rights of an initiator; access->refused is up to date. Commands that have not begun and are

@@ -22,9 +22,10 @@ struct tgt_identity {
 };
 
 /*
- * folder: NULL, or where identities are kept. What it is now, of a volume that can be opened or not: *identity; nothing is
- * written. A configured UUID comes first, then the one that is kept, then a hash of machine, path and name. 0; or -EEXIST and
- * error (TGT_ERROR_BYTES): the store has another UUID, for which reservations are kept, which would not be in force.
+ * folder: NULL, or where identities are kept. *identity: what it is now, whether the volume can be opened or not;
+ * nothing is written. A configured UUID comes first, then the one that is kept, then a hash of machine, path and name.
+ * 0; or -EEXIST and error (TGT_ERROR_BYTES): the store has another UUID, for which reservations are kept, which would
+ * not be in force.
  */
 int tgt_identity_find(const struct tgt_volume_config *config, const char *folder, struct tgt_identity *identity,
 		      char *error);

@@ -37,7 +37,7 @@ struct tgt_reservations {
 };
 
 /* Configuring thread, with the volume's store locked. `folder`: NULL, or one that has been checked.
- * What is kept there is loaded. 0 or negative errno; error: TGT_ERROR_BYTES. */
+ * Loads what is kept there. 0 or negative errno; error: TGT_ERROR_BYTES. */
 int tgt_reservations_init(struct tgt_reservations *reservations, const char *folder,
 			  const uint8_t uuid[16], char *error);
 void tgt_reservations_fini(struct tgt_reservations *reservations);

@@ -46,8 +46,8 @@ void sim_fiber_wake(struct sim_fiber *fiber, uint64_t delay_ns);
 void sim_fiber_hold(struct sim_fiber *fiber, uint64_t ns);
 /* Let a hurried one run, now, until it would wait. */
 void sim_fiber_run(struct sim_fiber *fiber);
-/* Of the fiber that runs: wait for a wake, at most so long (UINT64_MAX: no limit). What has happened
- * before is nobody's but the caller's to look at. */
+/* Of the fiber that runs: wait for a wake, at most so long (UINT64_MAX: no limit). The caller itself
+ * looks at what has happened before. */
 void sim_fiber_wait(uint64_t limit_ns);
 /* The same, until a descriptor is readable, which somebody must have armed. */
 void sim_fiber_wait_fd(int fd, uint64_t limit_ns);
