@@ -42,10 +42,10 @@
 #define rblk_trace_answered(queue, tag, status) ((void)0)
 
 /*
- * the module: a request asked for a tag that a queue lends; is about to go to the queue; a command counts as sent; a session's
- * own command that nobody waits for is about to be; RESERVE or RESERVATIONS is about to be; its caller goes on, with that error;
- * its queue may carry the next one; a RESERVE that was left is answered or lost; a FENCE is answered; an OPEN has succeeded; why a connection is lost, in a function
- * that takes a format
+ * the module: a request asked for a tag that a queue lends; is about to go to the queue; a command counts as sent; a
+ * session's own command that nobody waits for is about to be (the simulator may change it); RESERVE or RESERVATIONS is
+ * about to be; its caller goes on, with that error; its queue may carry the next one; a RESERVE that was left is
+ * answered or lost; a FENCE is answered; an OPEN has succeeded; why a connection is lost, in a function that takes a format
  */
 #define rblk_trace_borrow(queue, io, got) ((void)0)
 #define rblk_trace_dispatch(io, queue) ((void)0)

@@ -172,7 +172,8 @@ static enum rblk_status auth_second(struct tgt_request *request, const struct rb
 	accepted = auth_accept(queue, secrets, secret, &why);
 	rblk_secrets_put(secrets);
 	if (!accepted)
-		return why ? tgt_authorize_deny(request, "authentication as", NULL, exchange->name, why) : RBLK_E_NO_RESOURCES;
+		return why ? tgt_authorize_deny(request, "authentication as", NULL, exchange->name, why)
+			   : RBLK_E_NO_RESOURCES;
 	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
 	queue->proven = true;
 	queue->io_queue.ops = &tgt_admin_io_ops;

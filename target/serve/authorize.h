@@ -16,8 +16,9 @@
 bool tgt_authorize_login(const struct tgt_origin *origin, const struct tgt_reactor *reactor,
 		     const struct tgt_session *session, uint32_t *why);
 /*
- * Tells why something is denied: the initiator by the answer's result, people by an event and a line of the log. `what`, such as
- * "OPEN of volume", and the name in question, which is a volume's or an initiator's. Returns RBLK_E_DENIED.
+ * Tells why something is denied: the initiator by the answer's result, people by an event and a line of the log.
+ * `what`, such as "OPEN of volume", and the name in question, which is a volume's or an initiator's. Returns
+ * RBLK_E_DENIED.
  */
 enum rblk_status tgt_authorize_deny(struct tgt_request *request, const char *what, const char *volume,
 				    const char *initiator, uint32_t why);

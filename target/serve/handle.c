@@ -222,7 +222,10 @@ static bool handle_attach(struct tgt_handle *handle, struct tgt_volume *volume)
 	return false;
 }
 
-/* As `new` says. Takes over the reference to `volume`, NULL: it was removed. NULL: no memory, or its store cannot be used. */
+/*
+ * As `new` says. Takes over the reference to `volume`; NULL: it was removed. Returns NULL without memory, or if its
+ * store cannot be used.
+ */
 static struct tgt_handle *handle_create(const struct tgt_handle *new, struct tgt_volume *volume)
 {
 	struct tgt_session *session = new->session;

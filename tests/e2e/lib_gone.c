@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a volume whose OPEN is answered GONE, because the target has another volume by the number of its handle, is opened by
- * another number, and so is one that was open, or was removed, when it is opened again. Method: a scripted target
- * (fake_target.h) that answers GONE to the first OPENs, or to those after it has forgotten the session, and notes the numbers.
+ * Goal: a volume whose OPEN is answered GONE, because the target has another volume by the number of its handle, is
+ * opened by another number, and so is one that was open, or was removed, when it is opened again. Method: a scripted
+ * target (fake_target.h) that answers GONE to the first OPENs, or to those after it has forgotten the session, and
+ * notes the numbers.
  */
 #include "tests/unit/unit.h"
 

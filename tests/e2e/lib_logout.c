@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a session that its program closes has closed each volume at the target before it disconnects. A CLOSE that the target
- * refuses for now is sent again; one that it refuses for good is not, nor does one without an answer keep the session. Method: a
- * scripted target (fake_target.h) that counts CLOSEs and answers the first ones as the test says.
+ * Goal: a session that its program closes has closed each volume at the target before it disconnects. A CLOSE that the
+ * target refuses for now is sent again; one that it refuses for good is not, nor does one without an answer keep the
+ * session. Method: a scripted target (fake_target.h) that counts CLOSEs and answers the first ones as the test says.
  */
 #include "tests/unit/unit.h"
 

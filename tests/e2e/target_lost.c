@@ -120,7 +120,7 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	e2e_file_remove(&file);
 }
 
-/* The daemon, which ends here, knows that a sync has failed: FLUSH fails until the volume is closed. after: its cache epoch. */
+/* The daemon, which ends here, knows that a sync has failed: FLUSH fails until its volume is closed. */
 static void expect_loss_until_closed(struct e2e_daemon *daemon, uint8_t after[16])
 {
 	struct client client;

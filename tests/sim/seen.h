@@ -98,7 +98,7 @@ struct rblk_session;
 void sim_seen_borrow(const struct rblk_queue *queue, struct rblk_io *io, bool got);
 void sim_seen_dispatch(struct rblk_io *io, struct rblk_queue *queue);
 void sim_seen_send(struct rblk_command *command);
-void sim_seen_call(struct rblk_queue *queue, const struct rblk_session_command *sc);
+void sim_seen_call(struct rblk_queue *queue, struct rblk_session_command *sc);
 void sim_seen_reserve(const struct rblk_queue *queue, const struct rblk_session_command *sc);
 void sim_seen_reserved(const struct rblk_queue *queue, const struct rblk_session_command *sc, int error);
 void sim_seen_put_queue(const struct rblk_session *session, unsigned int queue);
@@ -110,7 +110,10 @@ void sim_seen_queue_lost(const char *format, __builtin_va_list args);
 #define rblk_trace_borrow sim_seen_borrow
 #define rblk_trace_dispatch sim_seen_dispatch
 #define rblk_trace_send sim_seen_send
-#define rblk_trace_call sim_seen_call
+#define rblk_trace_call(queue, sc)                     \
+	struct rblk_session_command sent = *(sc);      \
+	sim_seen_call(queue, &sent);                   \
+	(sc) = &sent
 #define rblk_trace_reserve sim_seen_reserve
 #define rblk_trace_reserved sim_seen_reserved
 #define rblk_trace_put_queue sim_seen_put_queue

@@ -321,7 +321,7 @@ static void call_early(struct rblk_queue *queue)
 	sim_reached("module", "a command comes before the target has proven itself", NULL);
 }
 
-void sim_seen_call(struct rblk_queue *queue, const struct rblk_session_command *sc)
+void sim_seen_call(struct rblk_queue *queue, struct rblk_session_command *sc)
 {
 	sim_reached("point", "call", NULL);
 	if (sc->opcode == RBLK_OP_AUTHENTICATE)

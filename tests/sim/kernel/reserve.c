@@ -127,8 +127,8 @@ static void check_others(const struct ioctl *own)
 	for (unsigned int i = 0; i < CALLERS_MAX; i++) {
 		const struct ioctl *other = &ioctls[i];
 
-		if (other == own || !other->context || !other->number ||
-		    memcmp(other->disk->uuid, own->disk->uuid, sizeof(own->disk->uuid)) || !is_owed(own->disk, &other->lost))
+		if (other == own || !other->context || !other->number || !is_owed(own->disk, &other->lost) ||
+		    memcmp(other->disk->uuid, own->disk->uuid, sizeof(own->disk->uuid)))
 			continue;
 		sim_fail("the kernel: RESERVE is sent, and a fence is owed for another program's (F5)");
 	}
@@ -230,7 +230,7 @@ static void check_owed(const struct rblk_session *session, const u8 uuid[16], un
 	list_for_each_entry(disk, &session->disks, peer)
 		if (!memcmp(disk->uuid, uuid, sizeof(disk->uuid)) && is_owed(disk, lost) &&
 		    !(session->unfenced & 1ul << queue))
-			sim_fail("the kernel: the queue of a RESERVE that was lost is given back before its fence is owed (F5)");
+			sim_fail("the kernel: a lost RESERVE's queue is given back before its fence is owed (F5)");
 }
 
 void sim_seen_put_queue(const struct rblk_session *session, unsigned int queue)
