@@ -151,8 +151,8 @@ struct tgt_store_info {
 	uint8_t cache_epoch[16];     /* F7: of the machine's boot and the disk; random for memory */
 	bool cache_kept; /* what the kernel knows of failed writes is what it knew when the last process served it */
 	/*
-	 * F10: of another instance with the same one nothing is under way here any more, nor will be. It names machine and
-	 * disk (domain.h), because F6 makes sure of it there; a store that fences by other means has its own.
+	 * F10: of another instance with the same one nothing is under way here any more, nor will be. It names machine
+	 * and disk (domain.h), because F6 makes sure of it there; a store that fences by other means has its own.
 	 */
 	uint8_t fence_domain[16];
 	/*

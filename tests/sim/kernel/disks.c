@@ -328,8 +328,7 @@ void sim_seen_call(struct rblk_queue *queue, struct rblk_session_command *sc)
 		call_early(queue);
 	if (sc->opcode == RBLK_OP_CLOSE && !sim_net.calm && sim_chance(sim_disk_kill_sending))
 		rblk_queue_lost(queue, "killed by its user");
-	/* OPEN and CLOSE are made where they are sent: what they ask for may be changed. */
-	sim_calls_send(queue->session, (struct rblk_session_command *)sc);
+	sim_calls_send(queue->session, sc);
 }
 
 void sim_seen_opened(const struct rblk_queue *queue, const struct rblk_wire_volume *volume)
