@@ -72,5 +72,6 @@ cmp "$scratch/data" "$scratch/disk" || fail "the disk does not have what was wri
 [ "$(grep -c 'memlock' "$scratch/target.log")" = 1 ] || fail "one line about the limit"
 grep -q 'rblkd: reactor 0: serves without fixed buffers, disks are a little slower: ' "$scratch/target.log" || fail "what is lacking"
 # What a start says last is that it has succeeded.
-sed '/rblkd: session /,$d' "$scratch/target.log" | tail -n 1 | grep -q 'rblkd: ready: serving 1 volume on ' || fail "the last line of a start"
+last=$(sed '/rblkd: session /,$d' "$scratch/target.log" | tail -n 1)
+[[ $last == 'rblkd: ready: serving 1 volume on '* ]] || fail "the last line of a start: $last"
 target_stop
