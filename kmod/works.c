@@ -121,7 +121,7 @@ static void rblk_works_run(struct work_struct *work)
 	spin_unlock_irq(&session->core_lock);
 	if (closes)
 		rblk_works_close(queue);
-	/* What stays is nobody's now, or an earlier connection's. */
+	/* Hardware that stays is nobody's now, or an earlier connection's. */
 	if (READ_ONCE(queue->device_goes) && (!queue->cm_id || queue->device_id)) {
 		rblk_queue_release_hardware(queue);
 		/* Without an id there is no handler that would set it. */
