@@ -101,7 +101,7 @@ fi
 # Another secret, none, and another name with this one.
 expect 1 "$RBLK" info --name db1 --key other.key "$target/data"
 err_has "queue 0: $wrong"
-log_has "$wrong"
+log_has "${wrong/failed/denied}"
 # Whose key it is, the target does not tell; how to find out, the command does.
 hint="is it the key of another name? On the target, rblkctl show has the file of each name's secret, and rblk key show FILE prints its fingerprint"
 err_has "$hint; other.key has $("$RBLK" key show other.key | sed -n 's/^1: \([0-9a-f]*\).*/\1/p')"

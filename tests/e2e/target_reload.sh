@@ -149,7 +149,7 @@ copy_under_way() {
 
 # A volume whose settings change while slow I/O is in flight is served again when that has ended, however short
 # its lock_wait is.
-printf '[volume slow]\npath = %s/a.img\nfault = delay=write:500ms\n' "$scratch" > rblkd.conf
+printf '[volume slow]\npath = %s/a.img\nfault = delay=write:2s\n' "$scratch" > rblkd.conf
 target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K
 echo 'lock_wait = 0' >> rblkd.conf
 head -c 1M /dev/zero > zeroes
