@@ -176,7 +176,8 @@ static void try_names(const uint8_t *data, size_t size)
 static void try_host(const uint8_t *data, size_t size)
 {
 	char *host = malloc(size + 1);
-	union http_address address;
+	struct sockaddr_storage address;
+	char why[TGT_ERROR_BYTES];
 
 	FUZZ_ASSERT(host);
 	memcpy(host, data, size);
@@ -185,7 +186,7 @@ static void try_host(const uint8_t *data, size_t size)
 	if (tgt_paths_host_is_local(host) && host[0] != '[')
 		FUZZ_ASSERT(!strncasecmp(host, "localhost", 9) ||
 			    (host[0] >= '0' && host[0] <= '9'));
-	(void)address_parse(host, &address);
+	(void)tgt_http_address_parse(host, &address, why);
 	free(host);
 }
 
