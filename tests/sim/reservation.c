@@ -5,6 +5,7 @@
 #include "tests/sim/reservation.h"
 
 #include <string.h>
+#include "tests/sim/clock.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/model.h"
 #include "tests/sim/trace.h"
@@ -220,6 +221,7 @@ void sim_reservation_lost(struct sim_reservation *reservation, uint32_t session)
 	if (reservation->ghost_count == SIM_GHOSTS)
 		sim_fail("more RESERVEs that nobody hears of than the simulator counts");
 	reservation->ghosts[reservation->ghost_count++] = session;
+	reservation->ghost_ns = sim_now_ns();
 }
 
 static void ghost_forget(struct sim_reservation *reservation, unsigned int i)
@@ -236,8 +238,13 @@ void sim_reservation_fenced(struct sim_reservation *reservation, uint32_t sessio
 			i++;
 }
 
+/* Without KEEPALIVE a target may never miss a program that was killed; by then it has done what it had from it. */
+#define GHOST_NS (60 * SIM_S)
+
 uint64_t sim_reservation_serial(struct sim_reservation *reservation)
 {
+	if (sim_now_ns() - reservation->ghost_ns > GHOST_NS)
+		reservation->ghost_count = 0;
 	for (unsigned int i = 0; i < reservation->ghost_count;)
 		if (sim_model_has_conns(reservation->ghosts[i]))
 			i++;

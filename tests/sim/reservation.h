@@ -37,6 +37,7 @@ struct sim_reservation {
 	bool at_risk;		/* it need not be kept: a crash of the machine may undo it */
 	bool awaited;		/* the last change was one that waits for what it stops */
 	uint32_t ghosts[SIM_GHOSTS]; /* sessions whose RESERVEs nobody hears of: they may still be done */
+	uint64_t ghost_ns; /* when the last of them came */
 	unsigned int ghost_count;
 	struct sim_reservation_table now, before; /* ... the last change */
 };

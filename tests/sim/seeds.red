@@ -34,3 +34,4 @@
 8400033633	# librblk: an event to be confirmed, and commands before it that cannot be sent: its wait was no wait
 7500024612	# a RESERVE of a killed raw initiator was done after a report had told all
 7500031903	# a FENCE of all volumes is one of those, too, that have no disk just then
+8520056208	# a reserver that waited for ever for a killed program, which its target could not miss
