@@ -30,9 +30,9 @@ set(CPACK_DEBIAN_LIBRBLK-DEV_DEBUGINFO_PACKAGE OFF)
 rblk_package(rblk-tools SECTION admin
 	SUMMARY "block storage over RDMA: the rblk command"
 	DESCRIPTION "The command rblk lists, copies, measures and reserves the volumes of an rblk
-target, and finds out why a connection fails. It attaches volumes as disks: with
-the kernel module of rblk-dkms, at every boot those of /etc/rblk/rblktab; or by
-ublk of newer kernels, without a module of its own."
+target, and finds out why a connection fails. It attaches volumes as disks:
+with the kernel module of rblk-dkms, at every boot those of /etc/rblk/rblktab;
+or by ublk of newer kernels, without a module of its own."
 	DEPENDS ${this_library}
 	RECOMMENDS rdma-core ibverbs-providers
 	SUGGESTS rblk-dkms rblk-doc
