@@ -49,7 +49,7 @@ dd if=/dev/rblk0 of=/dev/null bs=64k count=64 iflag=direct status=none || lab_fa
 run 0 list --attached --json
 json ".attached[0].counters.commands >= $before + 64"
 run 0 list --attached
-grep -qE '^rblk0 +- +'"$LAB_ADDR"':4430 +disk +.* +2 +[0-9]+ +no +no +[0-9:]+ +live$' /tmp/out || lab_fail "list: $(cat /tmp/out)"
+grep -qE '^rblk0 +- +'"$LAB_ADDR"':4430 +disk +.* +2 +[0-9]+ +no +no +[0-9]+ (s|min) +live$' /tmp/out || lab_fail "list: $(cat /tmp/out)"
 
 lab_say "top"
 "$RBLK" top --json --interval 200ms --filter rblk0 > /tmp/top 2> /tmp/err &
