@@ -148,25 +148,27 @@ copy_under_way() {
 }
 
 # A volume whose settings change while slow I/O is in flight is served again when that has ended, however short
-# its lock_wait is.
+# its lock_wait is. The copy stands still, so that its session has the volume open however long the reload takes.
 printf '[volume slow]\npath = %s/a.img\nfault = delay=write:2s\n' "$scratch" > rblkd.conf
 target_start --config rblkd.conf --lock-wait 0 --memory fixed=8K
 echo 'lock_wait = 0' >> rblkd.conf
 head -c 1M /dev/zero > zeroes
 copy_under_way
+kill -STOP $copy
 log_has 'status: serving 2 volumes on '
 log_has 'status: reactor 0: '
 echo 'block_size = 4K' >> rblkd.conf
 reloaded 'reload: 0 volumes added, 0 removed, 1 changed'
-wait $copy || true
 wait_for "who had it open" grep -q 'volume slow: session .* had it open' target.log
+kill -CONT $copy
+wait $copy || true
 serves '[["fixed", 8192], ["slow", 1048576]]'
 json_is '.volumes[1].block_bytes == 4096'
 target_stop
 
 # The settings of two volumes change, and the I/O of one does not end: the other one is served
 # meanwhile.
-printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = delay=write:20s\n' "$scratch" "$scratch" > rblkd.conf
+printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = delay=write:10min\n' "$scratch" "$scratch" > rblkd.conf
 target_start --config rblkd.conf --drain-time 0
 copy_under_way
 # The volume that waits comes first in the file.
