@@ -75,16 +75,15 @@ test_exists() {
 	grep -hv "^ *#" tests/*/CMakeLists.txt | grep -E "[[:space:](.\"]$name([^a-z0-9]|\$)" > /dev/null || wrong "$1: names the test $2, which does not exist"
 }
 
-# check_phrases FILE [DOCUMENT]: a sentence may go over two lines, so lines are joined to paragraphs.
+# check_phrases FILE: a sentence may go over two lines, so lines are joined to paragraphs.
+phrases=$(sed -n 's/^phrase //p' "$list" | paste -sd '|')
 check_phrases() {
 	local found
-	while IFS= read -r phrase; do
-		found=$(prose "$1" | grep -v '^#' | awk '
-			/^(\||- |[0-9]+\. |\*|$)/ || entry { print line; line = "" }
-			{ entry = /^\*[^*]*\*($|,| | =)/; sub(/^(- |[0-9]+\. |\t+)/, ""); line = line (line ? " " : "") $0 }
-			END { print line }' | tr '[:upper:]' '[:lower:]' | grep -oE -- "($phrase).{0,40}" | sed -n 1,3p || true)
-		[ -z "$found" ] || wrong "${2:-$1}: has a banned phrase, $phrase: $found"
-	done < <(sed -n 's/^phrase //p' "$list")
+	found=$(prose "$1" | grep -v '^#' | awk '
+		/^(\||- |[0-9]+\. |\*|$)/ || entry { print tolower(line); line = "" }
+		{ entry = /^\*[^*]*\*($|,| | =)/; sub(/^(- |[0-9]+\. |\t+)/, ""); line = line (line ? " " : "") $0 }
+		END { print tolower(line) }' | grep -oE -- "($phrases).{0,40}" || true)
+	[ -z "$found" ] || wrong "$1: has a banned phrase: $found"
 }
 
 mapfile -t documents < <(find . \( -name build -o -name 'build-*' -o -name .git \) -prune -o -name '*.md' -print | sed 's|^\./||' | LC_ALL=C sort)

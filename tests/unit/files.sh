@@ -13,10 +13,8 @@ trap 'rm -f "$list"' EXIT
 {
 	echo "# Files, by folder"
 	find proto target initiator kmod tests \( -name build -o -name .git -o -name mutants \) -prune -o \
-		-type f \( -name '*.[ch]' -o -name '*.sh' -o -perm -u+x \) -print | LC_ALL=C sort | while read -r file; do
-		printf '\f%s\n' "$file"
-		head -n 40 "$file"
-	done | tr -d '\000' | awk '
+		-type f \( -name '*.[ch]' -o -name '*.sh' -o -perm -u+x \) -print0 | LC_ALL=C sort -z |
+		xargs -0 awk 'FNR == 1 { printf "\f%s\n", FILENAME } FNR <= 40' | tr -d '\000' | awk '
 	function first_sentence(text,  at) {
 		gsub(/[ \t]+/, " ", text)
 		# Up to a full stop before a new sentence; not the one of "e.g.", nor of the name of a file.
