@@ -192,9 +192,10 @@ static bool call_receive(struct ctl_connection *connection)
 			continue;
 		if (got <= 0) {
 			ctl_error("%s: %s", connection->path,
-				  !got			 ? "the daemon has closed the connection"
-				  : errno == EAGAIN	 ? "the daemon does not answer"
-							 : strerror(errno));
+				  /* It is reset by a daemon that ends before it has read all. */
+				  !got || errno == ECONNRESET ? "the daemon has closed the connection"
+				  : errno == EAGAIN	      ? "the daemon does not answer"
+							      : strerror(errno));
 			return false;
 		}
 		connection->bytes += (size_t)got;

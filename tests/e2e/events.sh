@@ -163,6 +163,16 @@ for path in "$scratch/nowhere" none; do
 	wait_for "an event without a journal" begun
 	target_stop
 done
+# A daemon that ends before it has read a request has closed the connection, too.
+target_start --control-socket "$socket" --memory ram=1M
+kill -STOP $target_pid
+"$RBLKCTL" events --socket "$socket" 2> "$scratch/reset" &
+asks=$!
+unread() { grep -q '^State:.S' /proc/$asks/status && [[ $(readlink /proc/$asks/fd/*) == *socket:* ]]; }
+wait_for "a request that is not read" unread
+target_stop -KILL
+wait $asks && fail "an answer of nobody"
+grep -q 'the daemon has closed the connection' "$scratch/reset" || fail "why: $(cat "$scratch/reset")"
 # An address of IPv4 is one, also where the target listens on all.
 target_listen=rblk+tcp://:0 target_start --control-socket "$socket" --memory ram=1M
 expect 0 "$RBLK" copy --name v4 "$scratch/file" "rblk+tcp://127.0.0.1:${target##*:}/ram"

@@ -253,5 +253,5 @@ draining() { [ "$(code "$url/readyz")" = 503 ]; }
 wait_for "the drain" draining
 kill -KILL $copy 2> /dev/null || true
 wait $copy 2> /dev/null || true
-target_stop KILL
+target_stop -KILL
 [ -n "$promtool" ] || no_tool "promtool (tests/promtool gets it): names were checked by exposition.awk alone"

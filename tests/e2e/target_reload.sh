@@ -168,7 +168,7 @@ target_stop
 
 # The settings of two volumes change, and the I/O of one does not end: the other one is served
 # meanwhile.
-printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = delay=write:10min\n' "$scratch" "$scratch" > rblkd.conf
+printf '[volume ok]\npath = %s/b.img\n[volume slow]\npath = %s/a.img\nfault = delay=write:60s\n' "$scratch" "$scratch" > rblkd.conf
 target_start --config rblkd.conf --drain-time 0
 copy_under_way
 # The volume that waits comes first in the file.
@@ -177,7 +177,7 @@ reloaded 'volume ok: changed: '
 serves '[["ok", 2097152]]'
 log_has "in use by this process, for a volume that is being closed; waiting"
 if grep -q 'volume slow: changed\|not served yet' target.log; then fail "volume ok waited for volume slow"; fi
-target_stop KILL
+target_stop -KILL
 wait $copy || true
 
 # Signals that come before it serves end nobody: they wait. The file is a pipe, so the daemon has begun when it is open.
