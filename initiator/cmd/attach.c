@@ -13,7 +13,7 @@
 static struct attach_values {
 	struct attach_options options;
 	const char *tab, *discover;
-	bool all, ublk, json;
+	bool all, json;
 } values = { .options = ATTACH_OPTIONS_DEFAULTS, .tab = ATTACH_TAB };
 
 static const struct cmd_option options[] = {
@@ -23,8 +23,6 @@ static const struct cmd_option options[] = {
 	  "find the target of this name on the network; the operand is its volume" },
 	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
 	  "read this table instead of " ATTACH_TAB },
-	{ "ublk", 0, CMD_OPTION_FLAG, offsetof(struct attach_values, ublk), 0, 0, NULL,
-	  "by ublk, without the kernel module: a disk /dev/ublkbN, over RDMA or TCP" },
 	ATTACH_OPTIONS(struct attach_values, options),
 	CMD_OPTION_JSON(struct attach_values),
 	CMD_OPTION_HELP,
@@ -52,7 +50,7 @@ static void attach_one(struct attach_done *done, const char *name, const char *u
 	}
 	done->list = more;
 	if (way == ATTACH_BY_UBLK)
-		err = attach_ublk_run(uri, how, &more[done->count]);
+		err = attach_ublk_run(name, uri, how, &more[done->count]);
 	else
 		err = attach_run(name, uri, how, &more[done->count]);
 	if (err)
@@ -61,14 +59,42 @@ static void attach_one(struct attach_done *done, const char *name, const char *u
 		done->count++;
 }
 
+/* The way of a volume; or -1 after an error message: its URI is wrong, or is not for the module. */
+static int attach_way_of(const char *name, const char *text, const struct attach_options *how)
+{
+	enum attach_way way = how->ublk ? ATTACH_BY_UBLK : ATTACH_BY_MODULE;
+	char reason[ATTACH_REASON_BYTES];
+	const char *why = NULL;
+	struct ini_uri uri;
+	int err = attach_uri_read(text, &uri, reason);
+
+	if (!err && !how->ublk && !how->module)
+		way = attach_way_here(&uri, &why);
+	if (!err && way == ATTACH_BY_MODULE)
+		err = attach_uri_parse(text, &uri, reason);
+	if (err) {
+		cmd_error("%s%s%s", name, name[0] ? ": " : "", reason);
+		return -1;
+	}
+	if (why)
+		cmd_note("%s: %s", name[0] ? name : text, why);
+	return (int)way;
+}
+
 static void attach_entry_run(struct attach_done *done, const struct attach_entry *entry)
 {
+	int way;
+
 	if (entry->error[0]) {
 		cmd_error("%s:%u: %s", values.tab, entry->line, entry->error);
 		done->failed = true;
-	} else {
-		attach_one(done, entry->name, entry->uri, &entry->options, ATTACH_BY_MODULE);
+		return;
 	}
+	way = attach_way_of(entry->name, entry->uri, &entry->options);
+	if (way < 0)
+		done->failed = true;
+	else
+		attach_one(done, entry->name, entry->uri, &entry->options, (enum attach_way)way);
 }
 
 /* From rblktab: the volume of this name, or with NULL all of them. */
@@ -112,29 +138,8 @@ static bool attach_options_given(void)
 	       o->credits != none.credits || o->connect_ms != none.connect_ms ||
 	       o->command_ms != none.command_ms || o->reconnect_ms != none.reconnect_ms ||
 	       o->fail_fast_ms != none.fail_fast_ms || o->give_up_ms != none.give_up_ms ||
-	       o->tos || o->ack_timeout || o->source || o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest;
-}
-
-/* The way of a volume's URI; or -1 after an error message: it is wrong, or is not for the module. */
-static int attach_uri_way(const char *text)
-{
-	enum attach_way way = ATTACH_BY_UBLK;
-	char reason[ATTACH_REASON_BYTES];
-	const char *why = NULL;
-	struct ini_uri uri;
-	int err = attach_uri_read(text, &uri, reason);
-
-	if (!err && !values.ublk)
-		way = attach_way_here(&uri, &why);
-	if (!err && way == ATTACH_BY_MODULE)
-		err = attach_uri_parse(text, &uri, reason);
-	if (err) {
-		cmd_error("%s", reason);
-		return -1;
-	}
-	if (why)
-		fprintf(stderr, "rblk: %s: %s\n", text, why);
-	return (int)way;
+	       o->tos || o->ack_timeout || o->source || o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest ||
+	       o->ublk || o->module;
 }
 
 /* Devices to standard output, one on a line. */
@@ -175,14 +180,18 @@ static int attach_verb_run(char **operands, int count)
 		cmd_error("usage: rblk attach [OPTION]... VOLUME|NAME, or rblk attach --all");
 		return CMD_USAGE;
 	}
-	if ((values.all || !strstr(operands[0], "://")) && (values.ublk || attach_options_given())) {
+	if ((values.all || !strstr(operands[0], "://")) && attach_options_given()) {
 		cmd_error("attach: the options of a volume in %s are set in that file", values.tab);
 		return CMD_USAGE;
 	}
 	if (count && strstr(operands[0], "://")) {
 		if (cmd_options_not("with a target", "tab"))
 			return CMD_USAGE;
-		way = attach_uri_way(operands[0]);
+		if (values.options.ublk && values.options.module) {
+			cmd_error("attach: --ublk and --module: a disk is attached by one of them");
+			return CMD_USAGE;
+		}
+		way = attach_way_of("", operands[0], &values.options);
 		if (way < 0)
 			return CMD_USAGE;
 	}

@@ -6,7 +6,8 @@
  *
  *	attach.c              rblk attach
  *	attach_run.c          one attach to the module from beginning to end
- *	attach_ublk.c         which way a disk is attached; one attach by ublk, and its detach
+ *	attach_way.c          by which way a disk is attached, and why not by the other
+ *	attach_ublk.c         one attach by ublk, and its detach
  *	attach_line.c         the line that the module reads: pure
  *	attach_tab.c          rblktab(5)
  *	attach_control.c      the control device, secrets for the module
@@ -39,11 +40,16 @@ struct attach_options {
 	const char *initiator, *key, *source;                          /* NULL: not set */
 	const char *disk_name, *uri; /* for sysfs; attach_run() sets them. NULL, or disk_name "": not set */
 	bool read_only, accept_volatile, own_session, digest;
+	bool module, ublk; /* the way; neither: as this machine has it */
 };
 #define ATTACH_UNSAID UINT64_MAX
 #define ATTACH_OPTIONS_DEFAULTS { .fail_fast_ms = ATTACH_UNSAID, .give_up_ms = ATTACH_UNSAID }
 /* With the module's own limits, so that the message names the option. */
 #define ATTACH_OPTIONS(type, member)                                                               \
+	{ "ublk", 0, CMD_OPTION_FLAG, offsetof(type, member.ublk), 0, 0, NULL,                     \
+	  "by ublk, without the kernel module: a disk /dev/ublkbN, over RDMA or TCP" },            \
+	{ "module", 0, CMD_OPTION_FLAG, offsetof(type, member.module), 0, 0, NULL,                 \
+	  "by the kernel module, and not by ublk where there is none" },                           \
 	{ "queues", 0, CMD_OPTION_NUMBER, offsetof(type, member.queues), 1, RBLK_QUEUES_MAX,       \
 	  "COUNT", "connections, one per hardware queue (default: one per CPU, at most "           \
 		   CMD_QUOTE(RBLK_ATTACH_QUEUES) ")" },                                            \
@@ -117,7 +123,7 @@ struct attach_entry {
 	const char *name; /* may be set even if the line is wrong; NULL: no name */
 	const char *uri;
 	struct attach_options options;
-	bool noauto;
+	bool noauto, initramfs;
 	char error[ATTACH_REASON_BYTES]; /* empty: the line is right */
 };
 
@@ -131,7 +137,7 @@ int attach_tab_read(const char *path, struct attach_tab *tab);
 void attach_tab_free(struct attach_tab *tab);
 /* NULL: no line has this name. */
 const struct attach_entry *attach_tab_find(const struct attach_tab *tab, const char *name);
-/* Letters, digits and . _ : - ; the first a letter or a digit; no device's name ("rblk0"). */
+/* Letters, digits and . _ : - ; the first a letter or a digit; no device's name ("rblk0", "ublkb0"). */
 bool attach_name_valid(const char *name);
 
 /* -- attached.c -------------------------------------------------------------------------------- */
@@ -217,11 +223,13 @@ int attach_hosts(const char *name, const struct ini_uri *uri, int control, const
 
 /* udev or devtmpfs makes the node of this very device: wait for it, at most 10 s. */
 bool attach_node_wait(const char *device);
+/* udev links the disk by its name, if it has one: wait for that, at most 10 s; not at all where no udev runs. */
+void attach_link_wait(const char *name);
 /* name "": without. 0 with *attached, or -1 after an error message. */
 int attach_run(const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached);
 
-/* -- attach_ublk.c ----------------------------------------------------------------------------- */
+/* -- attach_way.c ------------------------------------------------------------------------------ */
 
 enum attach_way { ATTACH_BY_MODULE, ATTACH_BY_UBLK };
 /*
@@ -231,12 +239,18 @@ enum attach_way { ATTACH_BY_MODULE, ATTACH_BY_UBLK };
 enum attach_way attach_way_choose(bool rdma, bool module, bool ublk, const char **why);
 /* The same for this machine: loads what is missing, if it can be. */
 enum attach_way attach_way_here(const struct ini_uri *uri, const char **why);
+/* Are all hosts reached over RDMA? */
+bool attach_way_rdma(const struct ini_uri *uri);
+/* Is the node there, if need be after its module is loaded? */
+bool attach_way_there(const char *node, const char *module);
+
+/* -- attach_ublk.c ----------------------------------------------------------------------------- */
 
 struct ublk_disk_options;
 /* Pure. 0, or -EINVAL with `reason`: ublk has no such option. */
 int attach_ublk_options(const char *uri, const struct attach_options *options, struct ublk_disk_options *own, char *reason);
-/* 0 with *attached, or -1 after an error message. */
-int attach_ublk_run(const char *uri, const struct attach_options *options, struct attached *attached);
+/* name "": without. 0 with *attached, or -1 after an error message. */
+int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached);
 /* As attach_control_send() of a line that detaches. -EBUSY: somebody uses it; force: it ends under them. */
 int attach_ublk_detach(const struct attached *attached, bool force, char *answer);
 

@@ -225,15 +225,14 @@ bool attach_node_wait(const char *device)
 	return false;
 }
 
-/* udev links the disk by its name, which sysfs shows: wait for that, at most 10 s; not at all where no udev runs. */
-static void run_wait_for_link(const char *name)
+void attach_link_wait(const char *name)
 {
 	char link[128];
 	const char *const settle[] = { "udevadm", "settle", "--timeout=10", link, NULL };
 
 	snprintf(link, sizeof(link), "--exit-if-exists=/dev/rblk/by-name/%s", name);
 	/* Its failure does not fail the attach: without rules there is no link to wait for. */
-	if (!access("/run/udev/control", F_OK))
+	if (name[0] && !access("/run/udev/control", F_OK))
 		attach_program_run(settle);
 }
 
@@ -276,7 +275,6 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 		cmd_error("%s%s/dev/%s: attached, but the device does not appear", name, name[0] ? ": " : "", device);
 		return -1;
 	}
-	if (name[0])
-		run_wait_for_link(name);
+	attach_link_wait(name);
 	return 0;
 }

@@ -4,6 +4,7 @@
  * its error, so that one mistake does not keep a booting machine from its other volumes.
  */
 #include "initiator/cmd/attach.h"
+#include "initiator/ublk/disk.h"
 #include "proto/words/nearest.h"
 
 #include <ctype.h>
@@ -17,18 +18,23 @@ static const struct cmd_option tab_options[] = {
 	ATTACH_OPTIONS(struct attach_entry, options),
 	{ "noauto", 0, CMD_OPTION_FLAG, offsetof(struct attach_entry, noauto), 0, 0, NULL, "" },
 	/* The initial RAM file system attaches it, from a table without this word. */
-	{ "initramfs", 0, CMD_OPTION_FLAG, offsetof(struct attach_entry, noauto), 0, 0, NULL, "" },
+	{ "initramfs", 0, CMD_OPTION_FLAG, offsetof(struct attach_entry, initramfs), 0, 0, NULL, "" },
 	CMD_OPTIONS_END,
 };
 
 bool attach_name_valid(const char *name)
 {
+	static const char *const devices[] = { "rblk", "ublkb" };
 	size_t length = strlen(name);
 
 	if (!length || length >= ATTACH_NAME_BYTES || !isalnum((unsigned char)name[0]))
 		return false;
-	if (!strncmp(name, "rblk", 4) && name[4] && strspn(name + 4, "0123456789") == length - 4)
-		return false;
+	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		size_t begin = strlen(devices[i]);
+
+		if (!strncmp(name, devices[i], begin) && name[begin] && strspn(name + begin, "0123456789") == length - begin)
+			return false;
+	}
 	for (size_t i = 0; i < length; i++)
 		if (!isalnum((unsigned char)name[i]) && !strchr("._:-", name[i]))
 			return false;
@@ -79,6 +85,22 @@ static void tab_option(struct attach_entry *entry, char *word)
 		tab_fail(entry, "%s: %s", option->name, reason);
 }
 
+/* Some mistakes in a line's way can be told before it is taken. */
+static void tab_check_way(struct attach_entry *entry, const struct ini_uri *uri)
+{
+	const struct attach_options *o = &entry->options;
+	char reason[ATTACH_REASON_BYTES];
+	struct ublk_disk_options own;
+	struct ini_uri parsed;
+
+	if (o->ublk && (o->module || entry->initramfs))
+		tab_fail(entry, "%s: not together with ublk", o->module ? "module" : "initramfs");
+	else if ((o->module || entry->initramfs) && attach_uri_parse(entry->uri, &parsed, reason))
+		tab_fail(entry, "%s", reason);
+	else if ((o->ublk || !attach_way_rdma(uri)) && attach_ublk_options(entry->uri, o, &own, reason))
+		tab_fail(entry, "%s", reason);
+}
+
 /* The words of entry->text, which strtok_r() cuts. */
 static void tab_line(struct attach_entry *entry, char *word, char **rest)
 {
@@ -98,7 +120,7 @@ static void tab_line(struct attach_entry *entry, char *word, char **rest)
 		tab_fail(entry, "%s: the URI is missing", word);
 		return;
 	}
-	if (attach_uri_parse(entry->uri, &uri, reason)) {
+	if (attach_uri_read(entry->uri, &uri, reason)) {
 		tab_fail(entry, "%s", reason);
 		return;
 	}
@@ -106,10 +128,12 @@ static void tab_line(struct attach_entry *entry, char *word, char **rest)
 	more = options && options[0] != '#' ? strtok_r(NULL, " \t", rest) : NULL;
 	if (more && more[0] != '#')
 		tab_fail(entry, "\"%.64s\": unexpected word; options are one word, separated by commas", more);
-	if (!options || options[0] == '#')
-		return;
-	for (word = strtok_r(options, ",", &at); word; word = strtok_r(NULL, ",", &at))
+	if (options && options[0] == '#')
+		options = NULL;
+	for (word = options ? strtok_r(options, ",", &at) : NULL; word; word = strtok_r(NULL, ",", &at))
 		tab_option(entry, word);
+	entry->noauto |= entry->initramfs;
+	tab_check_way(entry, &uri);
 	/* For what only the composing checks; the address does not matter. */
 	if (attach_line_compose(&uri, "::", &entry->options, line, reason))
 		tab_fail(entry, "%s", reason);

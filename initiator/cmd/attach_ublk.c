@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns which way a disk is attached, by the kernel module or by ublk, and an attach and a detach by ublk. The server
- * is initiator/ublk's.
+ * Owns an attach and a detach by ublk. The server is initiator/ublk's.
  */
 #include "initiator/cmd/attach.h"
 
@@ -16,35 +15,6 @@
 #include "initiator/ublk/control.h"
 #include "initiator/ublk/disk.h"
 #include "initiator/ublk/record.h"
-
-/* -- which way --------------------------------------------------------------------------------- */
-
-enum attach_way attach_way_choose(bool rdma, bool module, bool ublk, const char **why)
-{
-	*why = NULL;
-	if ((rdma && module) || !ublk)
-		return ATTACH_BY_MODULE;
-	*why = rdma ? "by ublk: the kernel module rblk is not here" : "by ublk: the kernel module rblk supports only RDMA";
-	return ATTACH_BY_UBLK;
-}
-
-/* Is the node there, if need be after its module is loaded? */
-static bool way_there(const char *node, const char *module)
-{
-	const char *const load[] = { "/sbin/modprobe", "-q", module, NULL };
-
-	return !access(node, F_OK) || (!geteuid() && !attach_program_run(load) && !access(node, F_OK));
-}
-
-enum attach_way attach_way_here(const struct ini_uri *uri, const char **why)
-{
-	bool rdma = true, module;
-
-	for (u16 i = 0; i < uri->host_count; i++)
-		rdma &= uri->hosts[i].kind == FAB_VERBS;
-	module = rdma && way_there(ATTACH_CONTROL, "rblk");
-	return attach_way_choose(rdma, module, !module && way_there(UBLK_CONTROL_PATH, "ublk_drv"), why);
-}
 
 /* -- attach ------------------------------------------------------------------------------------ */
 
@@ -103,7 +73,7 @@ static bool ublk_usable(void)
 	struct ublk_control control;
 	int err = -ENOENT;
 
-	if (way_there(UBLK_CONTROL_PATH, "ublk_drv"))
+	if (attach_way_there(UBLK_CONTROL_PATH, "ublk_drv"))
 		err = ublk_control_open(&control);
 	if (!err) {
 		ublk_control_close(&control);
@@ -123,18 +93,30 @@ static bool ublk_usable(void)
 	return false;
 }
 
-int attach_ublk_run(const char *uri, const struct attach_options *options, struct attached *attached)
+int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached)
 {
-	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], device[16];
+	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], line[ATTACH_LINE_BYTES], device[16];
+	struct attach_options words = *options;
+	const char *separator = name[0] ? ": " : "";
 	struct ublk_disk_started started;
 	struct ublk_disk_options own;
+	struct ini_uri parsed;
 
-	if (attach_ublk_options(uri, options, &own, reason)) {
-		cmd_error("%s", reason);
+	words.disk_name = name;
+	words.uri = uri;
+	/* The line's words are those of the record, and of udev's links. */
+	if (attach_ublk_options(uri, options, &own, reason) || attach_uri_read(uri, &parsed, reason) ||
+	    attach_line_compose(&parsed, "::", &words, line, reason)) {
+		cmd_error("%s%s%s", name, separator, reason);
+		return -1;
+	}
+	if (attached_named("", name, device)) {
+		cmd_error("%s: is attached already, as /dev/%s", name, device);
 		return -1;
 	}
 	if (!ublk_usable())
 		return -1;
+	own.name = name;
 	if (discover_uri_is(uri)) {
 		if (discover_uri_resolve(uri, discover_fabric_here(), found))
 			return -1;
@@ -142,14 +124,15 @@ int attach_ublk_run(const char *uri, const struct attach_options *options, struc
 		own.session.queues = cmd_paths_hosts(found);
 	}
 	if (ublk_disk_attach(&own, &started)) {
-		cmd_error("%s", started.words);
+		cmd_error("%s%s%s", name, separator, started.words);
 		return -1;
 	}
 	snprintf(device, sizeof(device), "ublkb%u", started.id);
 	if (!attach_node_wait(device) || attached_read("", device, attached)) {
-		cmd_error("/dev/%s: attached, but the device does not appear", device);
+		cmd_error("%s%s/dev/%s: attached, but the device does not appear", name, separator, device);
 		return -1;
 	}
+	attach_link_wait(name);
 	return 0;
 }
 

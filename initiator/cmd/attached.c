@@ -146,6 +146,10 @@ static int attached_read_record(const char *root, uint32_t id, struct attached *
 	snprintf(a->uri, sizeof(a->uri), "%s", r.uri);
 	snprintf(a->key, sizeof(a->key), "%s", r.key);
 	snprintf(a->attachment, sizeof(a->attachment), "%016" PRIx64, r.attachment);
+	snprintf(a->name, sizeof(a->name), "%s", r.name);
+	for (size_t i = 0; i < sizeof(r.uuid); i++)
+		sprintf(a->serial + 2 * i, "%02x", r.uuid[i]);
+	snprintf(a->wwid, sizeof(a->wwid), "uuid.%s", a->serial);
 	a->bytes = r.bytes;
 	a->block_bytes = r.block_bytes;
 	a->queues = r.queues;

@@ -242,7 +242,9 @@ static void disk_record_begin(struct disk *disk, const struct rblk_volume_info *
 	r->server = getpid();
 	r->attachment = disk->info.ublksrv_flags;
 	snprintf(r->uri, sizeof(r->uri), "%s", disk->options->uri);
+	snprintf(r->name, sizeof(r->name), "%s", disk->options->name);
 	snprintf(r->volume, sizeof(r->volume), "%s", info->name);
+	memcpy(r->uuid, info->uuid, sizeof(r->uuid));
 	snprintf(r->key, sizeof(r->key), "%s", session->key_file ? session->key_file : "");
 	r->bytes = info->bytes;
 	r->block_bytes = info->block_bytes;
@@ -281,6 +283,8 @@ static void disk_record_update(struct disk *disk)
 	if (!words[0])
 		r->words[0] = '\0';
 	snprintf(r->state, sizeof(r->state), "%s", state);
+	if (strcmp(before, state) && ublk_record_write_udev("", r))
+		syslog(LOG_WARNING, "/dev/ublkb%u: no links to it: %s: %m", r->id, UBLK_RECORD_FOLDER);
 	if (strcmp(before, state))
 		syslog(strcmp(state, "live") ? LOG_WARNING : LOG_INFO, "/dev/ublkb%u %s: %s%s%s", r->id, r->uri, state,
 		       words[0] ? ": " : "", words);

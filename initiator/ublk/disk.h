@@ -18,7 +18,7 @@
 #define UBLK_WORDS_BYTES (RBLK_ERROR_BYTES + 320)
 
 struct ublk_disk_options {
-	const char *uri;
+	const char *uri, *name; /* name: in rblktab; "": none */
 	struct rblk_options session; /* of each queue */
 	unsigned int queues;         /* 0: as above */
 	bool read_only;

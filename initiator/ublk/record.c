@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns the files of a server's record: see record.h. N is a JSON object, N.lock is empty. */
+/* Owns the files of a server's record: see record.h. N is a JSON object, N.lock is empty, N.udev has udev's properties. */
 #include "initiator/ublk/record.h"
 
 #include <dirent.h>
@@ -16,6 +16,15 @@
 static void record_path(const char *root, uint32_t id, const char *end, char path[PATH_MAX])
 {
 	snprintf(path, PATH_MAX, "%s" UBLK_RECORD_FOLDER "/%u%s", root, id, end);
+}
+
+#define RECORD_UUID_BYTES (2 * sizeof(((struct ublk_record *)NULL)->uuid) + 1)
+
+static const char *record_uuid(const struct ublk_record *r, char text[RECORD_UUID_BYTES])
+{
+	for (size_t i = 0; i < sizeof(r->uuid); i++)
+		sprintf(text + 2 * i, "%02x", r->uuid[i]);
+	return text;
 }
 
 /* 0 or -errno */
@@ -72,17 +81,18 @@ static bool record_locked(const char *root, uint32_t id)
 
 int ublk_record_write(const char *root, const struct ublk_record *r)
 {
-	char path[PATH_MAX], fresh[PATH_MAX];
+	char path[PATH_MAX], fresh[PATH_MAX], uuid[RECORD_UUID_BYTES];
 	json_t *object;
 	int err = 0;
 
-	object = json_pack("{s:I s:I s:s s:s s:s s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b}", "server",
+	object = json_pack("{s:I s:I s:s s:s s:s s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b s:s s:s}", "server",
 			   (json_int_t)r->server, "attachment", (json_int_t)r->attachment, "uri", r->uri, "volume", r->volume, "peer",
 			   r->peer, "key", r->key, "state", r->state, "words", r->words, "bytes", (json_int_t)r->bytes,
 			   "block_bytes", (json_int_t)r->block_bytes, "queues", (json_int_t)r->queues, "credits",
 			   (json_int_t)r->credits, "connect_ms", (json_int_t)r->connect_ms, "command_ms",
 			   (json_int_t)r->command_ms, "give_up_ms", (json_int_t)r->give_up_ms, "read_only",
-			   (int)r->read_only, "digest", (int)r->digest, "writes_lost", (int)r->writes_lost);
+			   (int)r->read_only, "digest", (int)r->digest, "writes_lost", (int)r->writes_lost, "name",
+			   r->name, "uuid", record_uuid(r, uuid));
 	if (!object)
 		return -EINVAL; /* a text that is not UTF-8 */
 	record_path(root, r->id, ".new", fresh);
@@ -90,6 +100,26 @@ int ublk_record_write(const char *root, const struct ublk_record *r)
 	if (json_dump_file(object, fresh, JSON_COMPACT) || rename(fresh, path))
 		err = errno ? -errno : -EIO;
 	json_decref(object);
+	return err;
+}
+
+int ublk_record_write_udev(const char *root, const struct ublk_record *r)
+{
+	char path[PATH_MAX], fresh[PATH_MAX], uuid[RECORD_UUID_BYTES];
+	FILE *file;
+	int err;
+
+	record_uuid(r, uuid);
+	record_path(root, r->id, ".new", fresh);
+	record_path(root, r->id, ".udev", path);
+	file = fopen(fresh, "we");
+	if (!file)
+		return -errno;
+	fprintf(file, "RBLK_NAME=%s\nRBLK_TARGET=%s\nRBLK_VOLUME=%s\nRBLK_URI=%s\nRBLK_STATE=%s\nRBLK_SERIAL=%s\n", r->name, r->peer,
+		r->volume, r->uri, r->state, uuid);
+	err = ferror(file) ? -EIO : 0;
+	if (fclose(file) || err || rename(fresh, path))
+		err = err ? err : -errno;
 	return err;
 }
 
@@ -107,6 +137,14 @@ static uint64_t read_number(const json_t *object, const char *key)
 	json_int_t value = json_integer_value(json_object_get(object, key));
 
 	return value > 0 ? (uint64_t)value : 0;
+}
+
+static void read_uuid(const char *text, uint8_t uuid[16])
+{
+	unsigned int byte;
+
+	for (size_t i = 0; i < 16 && text && sscanf(text + 2 * i, "%2x", &byte) == 1; i++)
+		uuid[i] = (uint8_t)byte;
 }
 
 int ublk_record_read(const char *root, uint32_t id, struct ublk_record *r)
@@ -139,6 +177,8 @@ int ublk_record_read(const char *root, uint32_t id, struct ublk_record *r)
 	r->read_only = json_is_true(json_object_get(object, "read_only"));
 	r->digest = json_is_true(json_object_get(object, "digest"));
 	r->writes_lost = json_is_true(json_object_get(object, "writes_lost"));
+	read_text(object, "name", r->name, sizeof(r->name));
+	read_uuid(json_string_value(json_object_get(object, "uuid")), r->uuid);
 	json_decref(object);
 	r->alive = record_locked(root, id);
 	return 0;
@@ -146,12 +186,13 @@ int ublk_record_read(const char *root, uint32_t id, struct ublk_record *r)
 
 void ublk_record_remove(const char *root, uint32_t id)
 {
+	static const char *const ends[] = { "", ".udev", ".lock" };
 	char path[PATH_MAX];
 
-	record_path(root, id, "", path);
-	unlink(path);
-	record_path(root, id, ".lock", path);
-	unlink(path);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		record_path(root, id, ends[i], path);
+		unlink(path);
+	}
 }
 
 static int list_compare(const void *a, const void *b)

@@ -25,12 +25,16 @@ struct ublk_record {
 	uint64_t bytes, block_bytes, queues, credits;
 	uint64_t connect_ms, command_ms, give_up_ms;
 	bool read_only, digest, writes_lost;
+	char name[64]; /* in rblktab; "": none */
+	uint8_t uuid[16];
 };
 
 /* The number is this process's from now on. A descriptor, to be held until the end; or -errno. */
 int ublk_record_lock(const char *root, uint32_t id);
 /* In the place of the last one: readers see either. 0 or -errno. */
 int ublk_record_write(const char *root, const struct ublk_record *record);
+/* Beside it, what udev's rule takes from there; again whenever the disk's state is another. 0 or -errno. */
+int ublk_record_write_udev(const char *root, const struct ublk_record *record);
 int ublk_record_read(const char *root, uint32_t id, struct ublk_record *record);
 void ublk_record_remove(const char *root, uint32_t id);
 /* The numbers of all records, in their order. A count with *ids to be freed, or -errno. */

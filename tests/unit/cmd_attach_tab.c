@@ -77,7 +77,14 @@ static void mistakes_are_told(void **state)
 		{ "rblk12 rblk://h/v", "\"rblk12\": a name consists of letters" },
 		{ "d http://h/v", "http://h/v: a URI begins with" },
 		{ "d rblk://h", "rblk://h: the volume is missing" },
-		{ "d rblk+tcp://h/v", "rblk+tcp://h/v: the kernel module supports only RDMA" },
+		{ "ublkb0 rblk://h/v", "\"ublkb0\": a name consists of letters" },
+		{ "d rblk+tcp://h/v module", "rblk+tcp://h/v: the kernel module supports only RDMA" },
+		{ "d rblk+tcp://h/v initramfs", "rblk+tcp://h/v: the kernel module supports only RDMA" },
+		{ "d rblk://h/v ublk,module", "module: not together with ublk" },
+		{ "d rblk://h/v initramfs,ublk", "initramfs: not together with ublk" },
+		{ "d rblk://h/v ublk,poll-queues=1", "--poll-queues: only the kernel module has it" },
+		{ "d rblk://a,rblk+tcp://b/v fail-fast=1s", "--fail-fast: only the kernel module has it" },
+		{ "d rblk+tcp://h/v key=name", "key \"name\": with ublk it is the whole path" },
 		{ "d rblk://h/v queues=0", "queues: \"0\" is not a number from 1 to 16" },
 		{ "d rblk://h/v queues", "queues: COUNT is missing" },
 		{ "d rblk://h/v queues=", "queues: COUNT is missing" },
@@ -129,6 +136,21 @@ static void a_target_by_its_name(void **state)
 	attach_tab_free(&tab);
 }
 
+/* Without a word for it, the machine decides when the volume is attached: TCP is no mistake. */
+static void ways_are_chosen(void **state)
+{
+	struct attach_tab tab = tab_of("a rblk://h/v ublk,key=/k\nb rblk://h/v module,fail-fast=1s\nc rblk+tcp://h/v\n"
+				       "d rblk://h/v poll-queues=1\nublkbx rblk+tcp://h/v ublk,give-up=0\n");
+
+	assert_int_equal(tab.count, 5);
+	for (size_t i = 0; i < tab.count; i++) {
+		assert_string_equal(tab.entries[i].error, "");
+		assert_int_equal(tab.entries[i].options.ublk, i == 0 || i == 4);
+		assert_int_equal(tab.entries[i].options.module, i == 1);
+	}
+	attach_tab_free(&tab);
+}
+
 static void what_cannot_be_read(void **state)
 {
 	struct attach_tab tab;
@@ -145,6 +167,7 @@ int main(void)
 		cmocka_unit_test(mistakes_are_told),
 		cmocka_unit_test(a_mistake_stays_in_its_line),
 		cmocka_unit_test(a_target_by_its_name),
+		cmocka_unit_test(ways_are_chosen),
 		cmocka_unit_test(what_cannot_be_read),
 	};
 

@@ -126,25 +126,48 @@ static void put_record(const char *file, const char *text)
 	assert_int_equal(fclose(out), 0);
 }
 
+static void is_text(const char *file, const char *text)
+{
+	char path[PATH_MAX], line[512];
+	FILE *in;
+
+	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER "/%s", root, file);
+	in = fopen(path, "r");
+	assert_non_null(in);
+	line[fread(line, 1, sizeof(line) - 1, in)] = '\0';
+	fclose(in);
+	assert_string_equal(line, text);
+}
+
 static void a_record_tells_of_the_disk(void **state)
 {
 	const struct ublk_record record = {
 		.id = 12, .server = 99, .attachment = UINT64_MAX, .uri = "rblk+tcp://a/v", .volume = "v", .peer = "1.2.3.4:4430",
 		.key = "/k", .state = "recovering", .words = "no answer", .bytes = 1 << 20, .block_bytes = 4096, .queues = 2,
-		.credits = 64, .give_up_ms = 5, .read_only = true, .digest = true, .writes_lost = true,
+		.credits = 64, .give_up_ms = 5, .read_only = true, .digest = true, .writes_lost = true, .name = "data",
+		.uuid = { 0x6c, 0x1f, [15] = 0xfe },
 	};
 	struct attached a, *list;
 	int lock = ublk_record_lock(root, 12);
+	char device[16];
 
 	assert_true(lock >= 0);
 	assert_int_equal(ublk_record_lock(root, 12), -EAGAIN);
 	assert_int_equal(ublk_record_write(root, &record), 0);
+	assert_int_equal(ublk_record_write_udev(root, &record), 0);
+	is_text("12.udev", "RBLK_NAME=data\nRBLK_TARGET=1.2.3.4:4430\nRBLK_VOLUME=v\nRBLK_URI=rblk+tcp://a/v\nRBLK_STATE=recovering\n"
+			   "RBLK_SERIAL=6c1f00000000000000000000000000fe\n");
 	assert_int_equal(attached_read(root, "ublkb12", &a), 0);
 	assert_string_equal(a.device, "ublkb12");
 	assert_int_equal(a.server, 99);
 	assert_false(a.left);
 	assert_string_equal(a.attachment, "ffffffffffffffff");
 	assert_string_equal(a.uri, "rblk+tcp://a/v");
+	assert_string_equal(a.name, "data");
+	assert_string_equal(a.serial, "6c1f00000000000000000000000000fe");
+	assert_string_equal(a.wwid, "uuid.6c1f00000000000000000000000000fe");
+	assert_true(attached_named(root, "data", device));
+	assert_string_equal(device, "ublkb12");
 	assert_string_equal(a.target, "1.2.3.4:4430");
 	assert_string_equal(a.state, "recovering");
 	assert_string_equal(a.reason, "no answer");
@@ -169,6 +192,7 @@ static void a_record_without_its_server_is_a_failed_disk(void **state)
 {
 	struct attached *list;
 	const struct attached *found;
+	char path[PATH_MAX];
 	int count = attached_list(root, &list);
 
 	assert_true(count > 1);
@@ -179,9 +203,12 @@ static void a_record_without_its_server_is_a_failed_disk(void **state)
 	assert_string_equal(found->state, "failed");
 	assert_non_null(strstr(found->reason, "its server, process 99, has ended"));
 	assert_ptr_equal(attached_find("ublkb12", list, count), found);
+	assert_ptr_equal(attached_find("data", list, count), found);
 	assert_null(attached_find("rblk://a/v", list, count));
 	free(list);
 	ublk_record_remove(root, 12);
+	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER "/12.udev", root);
+	assert_int_equal(access(path, F_OK), -1);
 	assert_int_equal(ublk_record_read(root, 12, &(struct ublk_record){ 0 }), -ENODEV);
 }
 
