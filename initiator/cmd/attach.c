@@ -63,20 +63,19 @@ static void attach_one(struct attach_done *done, const char *name, const char *u
 static int attach_way_of(const char *name, const char *text, const struct attach_options *how)
 {
 	enum attach_way way = how->ublk ? ATTACH_BY_UBLK : ATTACH_BY_MODULE;
-	char reason[ATTACH_REASON_BYTES];
-	const char *why = NULL;
+	char reason[ATTACH_REASON_BYTES], why[ATTACH_REASON_BYTES] = "";
 	struct ini_uri uri;
 	int err = attach_uri_read(text, &uri, reason);
 
 	if (!err && !how->ublk && !how->module)
-		way = attach_way_here(&uri, &why);
+		way = attach_way_here(&uri, why);
 	if (!err && way == ATTACH_BY_MODULE)
 		err = attach_uri_parse(text, &uri, reason);
 	if (err) {
 		cmd_error("%s%s%s", name, name[0] ? ": " : "", reason);
 		return -1;
 	}
-	if (why)
+	if (why[0])
 		cmd_note("%s: %s", name[0] ? name : text, why);
 	return (int)way;
 }

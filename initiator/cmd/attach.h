@@ -233,16 +233,18 @@ int attach_run(const char *name, const char *uri, const struct attach_options *o
 
 enum attach_way { ATTACH_BY_MODULE, ATTACH_BY_UBLK };
 /*
- * Pure. rdma: all hosts are reached over RDMA; module, ublk: this machine has it. *why: to be said; NULL: nothing is
- * to be explained, or the module has to say what is wrong.
+ * Pure. rdma: all hosts are reached over RDMA; missing: why the module is not here, or NULL; ublk: this machine has it. why: to
+ * be said; "": nothing is to be explained, or the module has to say what is wrong.
  */
-enum attach_way attach_way_choose(bool rdma, bool module, bool ublk, const char **why);
+enum attach_way attach_way_choose(bool rdma, const char *missing, bool ublk, char why[ATTACH_REASON_BYTES]);
 /* The same for this machine: loads what is missing, if it can be. */
-enum attach_way attach_way_here(const struct ini_uri *uri, const char **why);
+enum attach_way attach_way_here(const struct ini_uri *uri, char why[ATTACH_REASON_BYTES]);
 /* Are all hosts reached over RDMA? */
 bool attach_way_rdma(const struct ini_uri *uri);
-/* Is the node there, if need be after its module is loaded? */
-bool attach_way_there(const char *node, const char *module);
+/* NULL: the node is there, if need be after its module was loaded. Else why not, as "is not here". */
+const char *attach_way_missing(const char *node, const char *module);
+/* The same of what modprobe has told. Pure. */
+const char *attach_way_words(const char *told);
 
 /* -- attach_ublk.c ----------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "initiator/ublk/kernel.h"
 #include "proto/secret/secret.h"
 
 /* -- the device -------------------------------------------------------------------------------- */
@@ -39,13 +40,11 @@ int attach_program_run(const char *const argv[])
 
 int attach_control_open(void)
 {
-	/* By its full name: the PATH of a user who became root may lack it. */
-	static const char *const load[] = { "/sbin/modprobe", "-q", "rblk", NULL };
 	int control = open(ATTACH_CONTROL, O_RDWR | O_CLOEXEC);
-	bool loaded = false;
+	const char *missing = NULL;
 
 	if (control < 0 && errno == ENOENT && !geteuid()) {
-		loaded = !attach_program_run(load);
+		missing = attach_way_missing(ATTACH_CONTROL, "rblk");
 		control = open(ATTACH_CONTROL, O_RDWR | O_CLOEXEC);
 	}
 	if (control >= 0)
@@ -56,9 +55,9 @@ int attach_control_open(void)
 	else if (errno == ENOENT && geteuid())
 		cmd_error("%s: does not exist: the kernel module is not loaded; as root: modprobe rblk",
 			  ATTACH_CONTROL);
-	else if (errno == ENOENT && !loaded)
-		cmd_error("%s: does not exist, and the kernel module cannot be loaded: run modprobe rblk for the reason; is it built for this kernel?",
-			  ATTACH_CONTROL);
+	else if (missing)
+		cmd_error("%s: does not exist, and the kernel module cannot be loaded: rblk %s; %s", ATTACH_CONTROL, missing,
+			  attach_way_missing(UBLK_CONTROL_PATH, "ublk_drv") ? "see rblk doctor" : "rblk attach --ublk needs none");
 	else
 		cmd_error("%s: %s", ATTACH_CONTROL, strerror(errno));
 	return -1;

@@ -73,7 +73,7 @@ static bool ublk_usable(void)
 	struct ublk_control control;
 	int err = -ENOENT;
 
-	if (attach_way_there(UBLK_CONTROL_PATH, "ublk_drv"))
+	if (!attach_way_missing(UBLK_CONTROL_PATH, "ublk_drv"))
 		err = ublk_control_open(&control);
 	if (!err) {
 		ublk_control_close(&control);

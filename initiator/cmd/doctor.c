@@ -58,6 +58,12 @@ static json_t *json_module(const struct doctor_module *module)
 					     : "missing");
 }
 
+static json_t *json_way(const struct doctor_way *way)
+{
+	return json_pack("{s:s s:b s:o}", "way", way->name, "usable", (int)way->usable, "error",
+			 cmd_json_words(way->usable ? NULL : way->words));
+}
+
 static json_t *json_node(const struct doctor_node *node)
 {
 	return json_pack("{s:s s:s}", "path", node->path, "node_state",
@@ -75,8 +81,8 @@ static json_t *json_system(const struct doctor_facts *facts)
 
 	for (unsigned int i = 0; i < facts->module_count; i++)
 		json_array_append_new(modules, json_module(&facts->modules[i]));
-	for (unsigned int i = 0; i < DOCTOR_WAYS; i++)
-		json_array_append_new(ways, json_module(&facts->ways[i]));
+	for (unsigned int i = 0; i < facts->way_count; i++)
+		json_array_append_new(ways, json_way(&facts->ways[i]));
 	for (unsigned int i = 0; i < facts->node_count; i++)
 		json_array_append_new(nodes, json_node(&facts->nodes[i]));
 	if (facts->memlock_bytes == DOCTOR_UNLIMITED)
@@ -194,11 +200,6 @@ static void doctor_connect(struct doctor_connection *connection)
 
 /* -- for people -------------------------------------------------------------------------------- */
 
-static const char *doctor_way(const struct doctor_module *module)
-{
-	return module->loaded ? "loaded" : module->available ? "can be loaded" : "not on this machine";
-}
-
 static void doctor_print_system(void)
 {
 	char size[CMD_TEXT_BYTES];
@@ -222,8 +223,9 @@ static void doctor_print_system(void)
 		if (facts.modules[i].available && !facts.modules[i].loaded)
 			modules += printf(" (%s)", facts.modules[i].name) > 0;
 	printf("%s\n", modules ? "" : " none");
-	printf("attach       kernel module %s: %s; ublk (%s): %s\n", facts.ways[0].name, doctor_way(&facts.ways[0]),
-	       facts.ways[1].name, doctor_way(&facts.ways[1]));
+	for (i = 0; i < facts.way_count; i++)
+		printf("%-12s %s: %s%s\n", i ? "" : "ways", facts.ways[i].name, facts.ways[i].usable ? "" : "no: ",
+		       facts.ways[i].words);
 	for (i = 0; i < facts.node_count; i++)
 		printf("%-12s %s: %s\n", i ? "" : "nodes", facts.nodes[i].path,
 		       !facts.nodes[i].exists	    ? "missing"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk doctor, in three files: doctor_system.c collects facts about this machine,
+ * rblk doctor, in four files: doctor_system.c collects facts about this machine, doctor_ways.c those about how it can use volumes,
  * doctor_judge.c says what is wrong in them (facts in, problems out: no look at the machine),
  * doctor.c is the verb and prints, also as an object for programs.
  */
@@ -16,7 +16,7 @@
 #define DOCTOR_PORTS_MAX 4   /* of a device, that are looked at */
 #define DOCTOR_GIDS_MAX 16   /* of a port, that are kept */
 #define DOCTOR_MODULES_MAX 16
-#define DOCTOR_WAYS 2
+#define DOCTOR_WAYS_MAX 4
 #define DOCTOR_NODES_MAX 20
 #define DOCTOR_PROBLEMS_MAX 64
 #define DOCTOR_UNLIMITED UINT64_MAX
@@ -57,6 +57,13 @@ struct doctor_module {
 	char name[32];
 	bool loaded;
 	bool available; /* loaded, built in, or to be loaded on this kernel */
+	char file[128]; /* below the kernel's folder; "": it is none, or only loaded */
+};
+
+struct doctor_way {
+	char name[16];   /* "module", "ublk", "nbdkit", "librblk" */
+	bool usable;
+	char words[128]; /* how it is, or why not */
 };
 
 struct doctor_node {
@@ -71,8 +78,9 @@ struct doctor_facts {
 	uint64_t huge_pages, huge_pages_free, huge_page_bytes;
 	char netdev[16]; /* that a software RDMA device could go on; empty: none */
 	struct doctor_module modules[DOCTOR_MODULES_MAX];
-	struct doctor_module ways[DOCTOR_WAYS]; /* by which volumes are attached: rblk, ublk_drv */
 	unsigned int module_count;
+	struct doctor_way ways[DOCTOR_WAYS_MAX];
+	unsigned int way_count;
 	struct doctor_node nodes[DOCTOR_NODES_MAX];
 	unsigned int node_count;
 	struct doctor_device devices[DOCTOR_DEVICES_MAX];
@@ -106,6 +114,11 @@ struct doctor_connection {
 /* root: "" for this machine; tests give a folder that holds their own /proc, /sys and /dev. */
 void doctor_collect_system(struct doctor_facts *facts, const char *root);
 void doctor_collect_rdma(struct doctor_facts *facts);
+/* Needs facts->kernel; called by doctor_collect_system(), whose two helpers follow. */
+void doctor_collect_ways(struct doctor_facts *facts, const char *root);
+/* The first line of a file that has `key` in front, without it. */
+bool doctor_line(const char *root, const char *path, const char *key, char *line, int bytes);
+void doctor_module_read(const struct doctor_facts *facts, const char *root, const char *name, struct doctor_module *module);
 
 void doctor_judge(const struct doctor_facts *facts, struct doctor_problems *problems);
 json_t *doctor_json(const struct doctor_facts *facts, const struct doctor_problems *problems,

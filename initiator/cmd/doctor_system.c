@@ -167,10 +167,7 @@ static const char *const doctor_modules[] = {
 	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe", "siw", "mlx5_ib", "irdma",
 };
 
-static const char *const doctor_ways[DOCTOR_WAYS] = { "rblk", "ublk_drv" };
-
-/* The first line of a file that has `key` in front, without it. */
-static bool system_line(const char *root, const char *path, const char *key, char *line, int bytes)
+bool doctor_line(const char *root, const char *path, const char *key, char *line, int bytes)
 {
 	char name[PATH_MAX];
 	bool found = false;
@@ -194,19 +191,18 @@ static uint64_t system_number(const char *root, const char *path, const char *ke
 {
 	char line[256];
 
-	return system_line(root, path, key, line, sizeof(line)) ? strtoull(line, NULL, base) : 0;
+	return doctor_line(root, path, key, line, sizeof(line)) ? strtoull(line, NULL, base) : 0;
 }
 
 /* Is there a module of this name for the running kernel, in a file or built in? */
-static bool system_module_listed(const char *root, const char *kernel, const char *list,
-				 const char *module)
+static bool system_module_listed(const char *root, const char *kernel, const char *list, struct doctor_module *module)
 {
 	char path[PATH_MAX], line[1024], with_ko[48];
 	bool found = false;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/lib/modules/%s/%s", root, kernel, list);
-	snprintf(with_ko, sizeof(with_ko), "/%s.ko", module);
+	snprintf(with_ko, sizeof(with_ko), "/%s.ko", module->name);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
@@ -215,27 +211,28 @@ static bool system_module_listed(const char *root, const char *kernel, const cha
 		found = strstr(line, with_ko) != NULL;
 	}
 	fclose(file);
+	if (found)
+		snprintf(module->file, sizeof(module->file), "%.*s", (int)sizeof(module->file) - 1, line);
 	return found;
 }
 
-static void system_module(const struct doctor_facts *facts, const char *root, const char *name, struct doctor_module *module)
+void doctor_module_read(const struct doctor_facts *facts, const char *root, const char *name, struct doctor_module *module)
 {
 	char path[PATH_MAX];
 
+	*module = (struct doctor_module){ .loaded = false };
 	snprintf(module->name, sizeof(module->name), "%s", name);
 	snprintf(path, sizeof(path), "%s/sys/module/%s", root, module->name);
 	module->loaded = !access(path, F_OK);
 	module->available = module->loaded ||
-			    system_module_listed(root, facts->kernel, "modules.dep", module->name) ||
-			    system_module_listed(root, facts->kernel, "modules.builtin", module->name);
+			    system_module_listed(root, facts->kernel, "modules.dep", module) ||
+			    system_module_listed(root, facts->kernel, "modules.builtin", module);
 }
 
 static void system_modules(struct doctor_facts *facts, const char *root)
 {
 	for (size_t i = 0; i < sizeof(doctor_modules) / sizeof(doctor_modules[0]); i++)
-		system_module(facts, root, doctor_modules[i], &facts->modules[facts->module_count++]);
-	for (size_t i = 0; i < DOCTOR_WAYS; i++)
-		system_module(facts, root, doctor_ways[i], &facts->ways[i]);
+		doctor_module_read(facts, root, doctor_modules[i], &facts->modules[facts->module_count++]);
 }
 
 static void system_node(struct doctor_facts *facts, const char *root, const char *name)
@@ -284,7 +281,7 @@ static void system_netdev(struct doctor_facts *facts, const char *root)
 
 		snprintf(path, sizeof(path), "/sys/class/net/%.64s/operstate", name);
 		if (!facts->netdev[0] && name[0] != '.' && strcmp(name, "lo") &&
-		    system_line(root, path, "", state, sizeof(state)) && !strcmp(state, "up"))
+		    doctor_line(root, path, "", state, sizeof(state)) && !strcmp(state, "up"))
 			snprintf(facts->netdev, sizeof(facts->netdev), "%.15s", name);
 		free(entries[i]);
 	}
@@ -303,7 +300,7 @@ void doctor_collect_system(struct doctor_facts *facts, const char *root)
 	struct utsname name;
 	uint64_t capabilities;
 
-	if (!system_line(root, "/proc/sys/kernel/osrelease", "", facts->kernel,
+	if (!doctor_line(root, "/proc/sys/kernel/osrelease", "", facts->kernel,
 			 sizeof(facts->kernel)) &&
 	    !uname(&name))
 		snprintf(facts->kernel, sizeof(facts->kernel), "%.79s", name.release);
@@ -316,6 +313,7 @@ void doctor_collect_system(struct doctor_facts *facts, const char *root)
 	facts->huge_pages_free = system_number(root, "/proc/meminfo", "HugePages_Free:", 10);
 	facts->huge_page_bytes = system_number(root, "/proc/meminfo", "Hugepagesize:", 10) * 1024;
 	system_modules(facts, root);
+	doctor_collect_ways(facts, root);
 	system_nodes(facts, root);
 	system_netdev(facts, root);
 }

@@ -14,26 +14,36 @@
 #include "initiator/ublk/disk.h"
 #include "initiator/ublk/record.h"
 
+static char reason[ATTACH_REASON_BYTES];
+
 static void the_module_comes_first(void **state)
 {
-	const char *why = "";
+	const char *missing = attach_way_words("modprobe: FATAL: Module rblk not found in directory /lib/modules/6.12");
 
-	assert_int_equal(attach_way_choose(true, true, true, &why), ATTACH_BY_MODULE);
-	assert_null(why);
-	assert_int_equal(attach_way_choose(true, true, false, &why), ATTACH_BY_MODULE);
-	assert_int_equal(attach_way_choose(true, false, true, &why), ATTACH_BY_UBLK);
-	assert_non_null(strstr(why, "is not here"));
-	assert_int_equal(attach_way_choose(false, true, true, &why), ATTACH_BY_UBLK);
-	assert_non_null(strstr(why, "only RDMA"));
+	assert_int_equal(attach_way_choose(true, NULL, true, reason), ATTACH_BY_MODULE);
+	assert_string_equal(reason, "");
+	assert_int_equal(attach_way_choose(true, NULL, false, reason), ATTACH_BY_MODULE);
+	assert_int_equal(attach_way_choose(true, missing, true, reason), ATTACH_BY_UBLK);
+	assert_string_equal(reason, "by ublk: the kernel module rblk is not here: it is not built for this kernel");
+	assert_int_equal(attach_way_choose(false, NULL, true, reason), ATTACH_BY_UBLK);
+	assert_non_null(strstr(reason, "only RDMA"));
 	/* The module's own messages say what is missing. */
-	assert_int_equal(attach_way_choose(true, false, false, &why), ATTACH_BY_MODULE);
-	assert_null(why);
-	assert_int_equal(attach_way_choose(false, true, false, &why), ATTACH_BY_MODULE);
-	assert_null(why);
+	assert_int_equal(attach_way_choose(true, missing, false, reason), ATTACH_BY_MODULE);
+	assert_string_equal(reason, "");
+	assert_int_equal(attach_way_choose(false, NULL, false, reason), ATTACH_BY_MODULE);
+	assert_string_equal(reason, "");
+}
+
+static void a_module_that_is_refused(void **state)
+{
+	assert_non_null(strstr(attach_way_words("modprobe: ERROR: could not insert 'rblk': Key was rejected by service"), "not signed"));
+	assert_non_null(strstr(attach_way_words("modprobe: ERROR: could not insert 'rblk': Operation not permitted"), "Secure Boot"));
+	assert_non_null(strstr(attach_way_words("could not insert 'rblk': Required key not available"), "does not know the key"));
+	assert_non_null(strstr(attach_way_words("could not insert 'rblk': Invalid argument"), "another kernel"));
+	assert_string_equal(attach_way_words(""), "is not here: it cannot be loaded");
 }
 
 static struct ublk_disk_options own;
-static char reason[ATTACH_REASON_BYTES];
 
 static void options_are_librblks(void **state)
 {
@@ -216,6 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_module_comes_first),
+		cmocka_unit_test(a_module_that_is_refused),
 		cmocka_unit_test(options_are_librblks),
 		cmocka_unit_test(what_a_server_has_not_is_refused),
 		cmocka_unit_test(a_record_tells_of_the_disk),

@@ -4,6 +4,9 @@
  * a time; the problem's text, its command, and whether doctor says that RDMA works.
  */
 #include "tests/unit/unit.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "initiator/cmd/doctor.h"
 
@@ -171,6 +174,59 @@ static void memlock(void **state)
 	assert_int_equal(problems.count, 0);
 }
 
+/* One of this name, or of the file's: a machine's folder made for the test. */
+__attribute__((format(printf, 1, 2))) static void shell(const char *format, ...)
+{
+	char command[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	assert_int_equal(system(command), 0);
+}
+
+static void expect_way(const char *root, unsigned int n, const char *name, bool usable, const char *words)
+{
+	doctor_collect_ways(&facts, root);
+	assert_int_equal(facts.way_count, 4);
+	assert_string_equal(facts.ways[n].name, name);
+	assert_int_equal(facts.ways[n].usable, usable);
+	assert_non_null(strstr(facts.ways[n].words, words));
+}
+
+static void ways_and_why_not(void **state)
+{
+	char root[] = "/tmp/rblk-root.XXXXXX";
+
+	assert_non_null(mkdtemp(root));
+	expect_way(root, 0, "module", false, "not built");
+	expect_way(root, 1, "ublk", false, "6.5 or newer");
+	expect_way(root, 2, "nbdkit", false, "nbdkit is not installed");
+	expect_way(root, 3, "librblk", true, "");
+	strcpy(facts.kernel, "6.12.1-amd64");
+	expect_way(root, 1, "ublk", false, "no module ublk_drv");
+	shell("cd %s && mkdir -p lib/modules/6.12.1-amd64/updates sys/kernel/security sys/module/module/parameters proc/sys/kernel "
+	      "usr/sbin usr/lib/x/nbdkit/plugins && printf 'updates/rblk.ko: a\nkernel/ublk_drv.ko.xz:\n' > "
+	      "lib/modules/6.12.1-amd64/modules.dep && echo code > lib/modules/6.12.1-amd64/updates/rblk.ko && > usr/sbin/nbdkit", root);
+	expect_way(root, 0, "module", true, "can be loaded");
+	expect_way(root, 1, "ublk", true, "can be loaded");
+	expect_way(root, 2, "nbdkit", false, "plugin");
+	shell("cd %s && echo 'none [integrity] confidentiality' > sys/kernel/security/lockdown && echo 2 > proc/sys/kernel/io_uring_disabled "
+	      "&& > usr/lib/x/nbdkit/plugins/nbdkit-rblk-plugin.so", root);
+	expect_way(root, 0, "module", false, "not signed");
+	expect_way(root, 1, "ublk", false, "io_uring");
+	expect_way(root, 2, "nbdkit", true, "");
+	shell("cd %s && echo '~Module signature appended~' >> lib/modules/6.12.1-amd64/updates/rblk.ko", root);
+	expect_way(root, 0, "module", true, "can be loaded");
+	shell("cd %s && echo '[none] integrity' > sys/kernel/security/lockdown && echo Y > sys/module/module/parameters/sig_enforce "
+	      "&& echo code > lib/modules/6.12.1-amd64/updates/rblk.ko", root);
+	expect_way(root, 0, "module", false, "not signed");
+	shell("mkdir %s/sys/module/rblk", root);
+	expect_way(root, 0, "module", true, "is loaded");
+	shell("rm -r %s", root);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +240,7 @@ int main(void)
 		cmocka_unit_test_setup(infiniband_has_addresses_and_a_manager, healthy),
 		cmocka_unit_test_setup(iwarp_has_no_roce, healthy),
 		cmocka_unit_test_setup(memlock, healthy),
+		cmocka_unit_test_setup(ways_and_why_not, healthy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,7 +122,7 @@ fi
 outage "$TCP"
 detach
 "$RBLK" doctor > /tmp/out 2>&1
-grep -q '^attach .*ublk' /tmp/out || lab_fail "doctor does not know ublk: $(cat /tmp/out)"
+grep -q '^ *ublk: ublk_drv is loaded' /tmp/out || lab_fail "doctor does not know ublk: $(cat /tmp/out)"
 
 lab_say "options"
 attach --ublk --read-only --queues 1 --credits 8 --digest "$RDMA"
