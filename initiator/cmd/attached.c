@@ -122,6 +122,36 @@ static bool attached_index(const char *device, const char *prefix, unsigned int 
 	return true;
 }
 
+static void attached_count(struct attached *a, const char *name, uint64_t value)
+{
+	snprintf(a->counters[a->counter_count].name, sizeof(a->counters[0].name), "%s", name);
+	a->counters[a->counter_count++].value = value;
+}
+
+/* The names are those of the module's disks. A server that has ended has no connections. */
+static void attached_read_session(const struct ublk_record *r, struct attached *a)
+{
+	uint64_t now_ms = ublk_record_now_ms();
+
+	attached_count(a, "commands", r->stats.commands);
+	attached_count(a, "digest_retries", r->stats.digest_retries);
+	attached_count(a, "doorbells", r->stats.doorbells);
+	attached_count(a, "immediates", r->stats.immediates);
+	attached_count(a, "messages", r->stats.sends);
+	attached_count(a, "replies", r->stats.replies);
+	a->losses = r->losses;
+	a->retries = r->stats.retries;
+	memcpy(a->paths.list, r->paths, sizeof(a->paths.list));
+	a->paths.count = r->path_count;
+	for (unsigned int i = 0; i < r->path_count; i++) {
+		struct rblk_path_info *path = &a->paths.list[i];
+
+		path->connected_ms = now_ms > path->connected_ms ? now_ms - path->connected_ms : 0;
+		if (!r->alive)
+			path->connections = 0;
+	}
+}
+
 /*
  * A disk of ublk, as its server tells; its size is in the record, because the kernel removes the disk of a server that has
  * ended.
@@ -160,6 +190,7 @@ static int attached_read_record(const char *root, uint32_t id, struct attached *
 	a->read_only = r.read_only;
 	a->digest = r.digest;
 	a->writes_lost = r.writes_lost;
+	attached_read_session(&r, a);
 	return 0;
 }
 
@@ -401,20 +432,16 @@ const struct attached *attached_find(const char *operand, const struct attached 
 int attached_print(const struct attached *list, int count)
 {
 	char size[CMD_TEXT_BYTES], age[CMD_TEXT_BYTES], queues[24], commands[24], before[24];
-	struct cmd_table *table = cmd_table_create(11);
+	struct cmd_table *table = cmd_table_create(12);
 	int i;
 
-	cmd_table_row(table, "DEVICE", "NAME", "TARGET", "VOLUME", ">SIZE", ">QUEUES", ">COMMANDS",
+	cmd_table_row(table, "DEVICE", "NAME", "TARGET", "VOLUME", "OVER", ">SIZE", ">QUEUES", ">COMMANDS",
 		      "PROVEN", "DIGEST", ">AGE", "STATE");
 	for (i = 0; i < count; i++) {
 		snprintf(queues, sizeof(queues), "%" PRIu64, list[i].queues);
-		/* A server of ublk does not count. */
-		if (list[i].server)
-			snprintf(commands, sizeof(commands), "-");
-		else
-			snprintf(commands, sizeof(commands), "%" PRIu64, attached_counter(&list[i], "commands"));
+		snprintf(commands, sizeof(commands), "%" PRIu64, attached_counter(&list[i], "commands"));
 		cmd_table_row(table, list[i].device, list[i].name[0] ? list[i].name : "-",
-			      list[i].target, list[i].volume,
+			      list[i].target, list[i].volume, cmd_paths_over(&list[i].paths),
 			      units_format_bytes(list[i].bytes, size), queues, commands,
 			      list[i].key[0] ? "yes" : "no", list[i].digest ? "yes" : "no",
 			      cmd_paths_format_age(&list[i].paths, age), list[i].state);

@@ -209,6 +209,8 @@ void cmd_paths_read(const struct rblk_session *session, struct cmd_paths *paths)
 unsigned int cmd_paths_down(const struct cmd_paths *paths);
 /* The credits of one of the session's connections. */
 unsigned int cmd_paths_credits(const struct rblk_session *session, const struct cmd_paths *paths);
+/* "RDMA", "TCP", "TLS", "mixed"; "-": there is no connection. */
+const char *cmd_paths_over(const struct cmd_paths *paths);
 /* For how long the oldest of its connections has been up, as "1:23"; "-": there is none. CMD_TEXT_BYTES. */
 const char *cmd_paths_format_age(const struct cmd_paths *paths, char *text);
 /* The same, in nanoseconds; null. */

@@ -232,6 +232,25 @@ static bool path_is_rdma(const struct rblk_path_info *path)
 	return strcmp(path->device, "tcp") != 0;
 }
 
+static const char *path_over(const struct rblk_path_info *path)
+{
+	return path->tls ? "TLS" : path_is_rdma(path) ? "RDMA" : "TCP";
+}
+
+const char *cmd_paths_over(const struct cmd_paths *paths)
+{
+	const char *over = "-";
+
+	for (unsigned int i = 0; i < paths->count; i++) {
+		if (!paths->list[i].connections)
+			continue;
+		if (over[0] != '-' && strcmp(over, path_over(&paths->list[i])) != 0)
+			return "mixed";
+		over = path_over(&paths->list[i]);
+	}
+	return over;
+}
+
 void cmd_paths_print(const struct cmd_paths *paths, const char *before, int width)
 {
 	for (unsigned int i = 0; i < paths->count && paths->count > 1; i++) {
@@ -242,7 +261,7 @@ void cmd_paths_print(const struct cmd_paths *paths, const char *before, int widt
 		printf("%s%-*s %s: ", before, width, "path", path->host);
 		if (path->connections)
 			printf("up, %u connection%s over %s%s%s, %s, %s, for %s\n", path->connections,
-			       path->connections == 1 ? "" : "s", path->tls ? "TLS" : rdma ? "RDMA" : "TCP",
+			       path->connections == 1 ? "" : "s", path_over(path),
 			       rdma && path->device[0] ? " through " : "", rdma ? path->device : "",
 			       path->proven ? "proven" : "not proven", path->digest ? "digest" : "no digest",
 			       units_format_span(path->connected_ms * 1000000, age));

@@ -257,6 +257,43 @@ static void disk_record_begin(struct disk *disk, const struct rblk_volume_info *
 	r->digest = session->digest;
 }
 
+/* Adds a queue's: connections are counted, and the oldest's time is told. All queues have the same hosts. */
+static void disk_record_paths(struct ublk_record *r, const struct ublk_queue_view *view)
+{
+	for (; r->path_count < view->path_count; r->path_count++)
+		r->paths[r->path_count] = (struct rblk_path_info){ .tls = true, .proven = true, .digest = true };
+	for (unsigned int i = 0; i < view->path_count; i++) {
+		struct rblk_path_info *path = &r->paths[i];
+		const struct rblk_path_info *own = &view->paths[i];
+
+		memcpy(path->host, own->host, sizeof(path->host));
+		if (!own->connections) {
+			memcpy(path->words, own->words, sizeof(path->words));
+			continue;
+		}
+		if (!path->connections || own->connected_ms < path->connected_ms)
+			path->connected_ms = own->connected_ms;
+		path->connections += own->connections;
+		path->tls &= own->tls;
+		path->proven &= own->proven;
+		path->digest &= own->digest;
+		memcpy(path->peer, own->peer, sizeof(path->peer));
+		memcpy(path->device, own->device, sizeof(path->device));
+	}
+}
+
+static void disk_record_count(struct ublk_record *r, const struct ublk_queue_view *view)
+{
+	r->losses += view->losses;
+	r->stats.commands += view->stats.commands;
+	r->stats.sends += view->stats.sends;
+	r->stats.replies += view->stats.replies;
+	r->stats.immediates += view->stats.immediates;
+	r->stats.doorbells += view->stats.doorbells;
+	r->stats.retries += view->stats.retries;
+	r->stats.digest_retries += view->stats.digest_retries;
+}
+
 /* The disk's state is its worst queue's. */
 static void disk_record_update(struct disk *disk)
 {
@@ -266,10 +303,14 @@ static void disk_record_update(struct disk *disk)
 	char before[sizeof(r->state)];
 
 	snprintf(before, sizeof(before), "%s", r->state);
+	r->losses = r->path_count = 0;
+	r->stats = (struct rblk_stats){ 0 };
 	for (unsigned int i = 0; i < disk->queue_count; i++) {
 		ublk_queue_look(disk->queues[i], &view);
 		if (!i || !r->peer[0])
 			snprintf(r->peer, sizeof(r->peer), "%s", view.peer);
+		disk_record_paths(r, &view);
+		disk_record_count(r, &view);
 		r->writes_lost |= view.writes_lost;
 		if (view.session == RBLK_SESSION_FAILED)
 			state = "failed";

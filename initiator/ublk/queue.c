@@ -18,10 +18,12 @@
 #include <unistd.h>
 #include "initiator/ublk/kernel.h"
 #include "initiator/ublk/parameters.h"
+#include "initiator/ublk/record.h"
 
 /* All memory is locked, stacks too: so much is enough for librblk with TLS. */
 #define QUEUE_STACK_BYTES (512u * 1024)
 #define QUEUE_GO_POLL_MS 10        /* at the start only */
+#define QUEUE_VIEW_MS 1000         /* so old may the view's counts be */
 #define QUEUE_WATCH UINT64_MAX     /* user_data of the poll of librblk's descriptor; others are tags */
 #define QUEUE_NONE UINT32_MAX      /* no tag */
 
@@ -46,6 +48,8 @@ struct ublk_queue {
 	struct rblk_volume *volume;
 	bool lost;     /* the session has FAILED, and has called everything back */
 	bool watching; /* the ring polls librblk's descriptor */
+	bool worked;   /* since the view's counts were taken, at viewed_ms */
+	uint64_t viewed_ms;
 	struct io_uring ring;
 	bool ring_made;
 	const struct ublksrv_io_desc *descriptors; /* the kernel's, one for each tag */
@@ -65,6 +69,20 @@ static void queue_tell(struct ublk_queue *q)
 	/* It can only fail when the counter is full, and then it is readable. */
 	if (write(q->shared->wake_fd, &one, sizeof(one)) < 0)
 		return;
+}
+
+/* The session's part of the view. The lock is held. */
+static void queue_view(struct ublk_queue *q)
+{
+	int count = rblk_session_paths(q->session, q->view.paths, sizeof(q->view.paths[0]), RBLK_PATHS_MAX);
+
+	q->viewed_ms = ublk_record_now_ms();
+	q->worked = false;
+	q->view.path_count = count > 0 ? (unsigned int)count : 0;
+	for (unsigned int i = 0; i < q->view.path_count; i++)
+		if (q->view.paths[i].connections)
+			q->view.paths[i].connected_ms = q->viewed_ms - q->view.paths[i].connected_ms;
+	rblk_session_stats(q->session, &q->view.stats, sizeof(q->view.stats));
 }
 
 static void queue_set_phase(struct ublk_queue *q, enum ublk_queue_phase phase, const char *words)
@@ -90,6 +108,9 @@ static void queue_event(void *arg, struct rblk_session *session, const struct rb
 	snprintf(q->view.words, sizeof(q->view.words), "%s", connected ? "" : rblk_session_error(session));
 	if (event->type == RBLK_SESSION_EVENT_WRITES_LOST)
 		q->view.writes_lost = true;
+	if (event->type == RBLK_SESSION_EVENT_RECOVERING)
+		q->view.losses++;
+	queue_view(q);
 	if (connected && !rblk_session_info(session, &info, sizeof(info)))
 		snprintf(q->view.peer, sizeof(q->view.peer), "%s", info.peer);
 	pthread_mutex_unlock(&q->lock);
@@ -252,10 +273,26 @@ static unsigned int queue_poll(struct ublk_queue *q)
 	return 1;
 }
 
+/* How long it may sleep, -1: without a limit. What it has done lately is told first, or is going to be. */
+static int queue_timeout(struct ublk_queue *q)
+{
+	int timeout_ms = q->lost ? -1 : rblk_timeout_ms(q->session);
+
+	if (!q->worked || q->lost)
+		return timeout_ms;
+	if (ublk_record_now_ms() - q->viewed_ms < QUEUE_VIEW_MS)
+		return timeout_ms < 0 || timeout_ms > QUEUE_VIEW_MS ? QUEUE_VIEW_MS : timeout_ms;
+	pthread_mutex_lock(&q->lock);
+	queue_view(q);
+	pthread_mutex_unlock(&q->lock);
+	queue_tell(q);
+	return timeout_ms;
+}
+
 /* Until either side has something. */
 static void queue_sleep(struct ublk_queue *q)
 {
-	int timeout_ms = q->lost ? -1 : rblk_timeout_ms(q->session);
+	int timeout_ms = queue_timeout(q);
 	struct __kernel_timespec limit = { .tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L };
 	struct io_uring_cqe *cqe;
 
@@ -283,6 +320,7 @@ static void queue_serve(struct ublk_queue *q)
 
 		queue_begin_waiting(q);
 		count += queue_poll(q); /* sends what was begun, too */
+		q->worked |= count;
 		if (count)
 			io_uring_submit(&q->ring);
 		else
@@ -311,6 +349,7 @@ static int queue_connect(struct ublk_queue *q, char words[RBLK_ERROR_BYTES])
 	q->view.credits = rblk_session_credits(q->session);
 	q->view.session = RBLK_SESSION_READY;
 	snprintf(q->view.peer, sizeof(q->view.peer), "%s", info.peer);
+	queue_view(q);
 	pthread_mutex_unlock(&q->lock);
 	return 0;
 }

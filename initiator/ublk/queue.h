@@ -47,9 +47,14 @@ struct ublk_queue_view {
 	enum rblk_session_state session;
 	bool writes_lost;             /* F7: flushes fail from now on */
 	unsigned int credits;
-	struct rblk_volume_info info; /* as the volume was opened */
+	struct rblk_volume_info info;
 	char peer[288];
 	char words[RBLK_ERROR_BYTES]; /* why it is not connected, or did not start; "": it is */
+	uint64_t losses;              /* of all its connections */
+	struct rblk_stats stats;      /* a second old at most */
+	/* As old. connected_ms: when that was, by ublk_record_now_ms(); 0: there is no connection. */
+	struct rblk_path_info paths[RBLK_PATHS_MAX];
+	unsigned int path_count;
 };
 
 struct ublk_queue;

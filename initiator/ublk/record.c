@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static void record_path(const char *root, uint32_t id, const char *end, char path[PATH_MAX])
@@ -25,6 +27,14 @@ static const char *record_uuid(const struct ublk_record *r, char text[RECORD_UUI
 	for (size_t i = 0; i < sizeof(r->uuid); i++)
 		sprintf(text + 2 * i, "%02x", r->uuid[i]);
 	return text;
+}
+
+uint64_t ublk_record_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* 0 or -errno */
@@ -79,6 +89,42 @@ static bool record_locked(const char *root, uint32_t id)
 	return locked;
 }
 
+static const struct {
+	const char *key;
+	size_t offset;
+} counts[] = {
+	{ "losses", offsetof(struct ublk_record, losses) },
+	{ "commands", offsetof(struct ublk_record, stats.commands) },
+	{ "sends", offsetof(struct ublk_record, stats.sends) },
+	{ "replies", offsetof(struct ublk_record, stats.replies) },
+	{ "immediates", offsetof(struct ublk_record, stats.immediates) },
+	{ "doorbells", offsetof(struct ublk_record, stats.doorbells) },
+	{ "retries", offsetof(struct ublk_record, stats.retries) },
+	{ "digest_retries", offsetof(struct ublk_record, stats.digest_retries) },
+};
+#define RECORD_COUNTS (sizeof(counts) / sizeof(counts[0]))
+
+static uint64_t *record_count(struct ublk_record *r, size_t n)
+{
+	return (uint64_t *)((char *)r + counts[n].offset);
+}
+
+static json_t *record_paths(const struct ublk_record *r)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < r->path_count; i++) {
+		const struct rblk_path_info *path = &r->paths[i];
+
+		json_array_append_new(list, json_pack("{s:s s:s s:s s:s s:I s:I s:b s:b s:b}", "host", path->host, "peer", path->peer,
+						      "device", path->device, "words", path->words, "connections",
+						      (json_int_t)path->connections, "since_ms", (json_int_t)path->connected_ms,
+						      "tls", (int)path->tls, "proven", (int)path->proven, "digest",
+						      (int)path->digest));
+	}
+	return list;
+}
+
 int ublk_record_write(const char *root, const struct ublk_record *r)
 {
 	char path[PATH_MAX], fresh[PATH_MAX], uuid[RECORD_UUID_BYTES];
@@ -95,6 +141,9 @@ int ublk_record_write(const char *root, const struct ublk_record *r)
 			   r->name, "uuid", record_uuid(r, uuid));
 	if (!object)
 		return -EINVAL; /* a text that is not UTF-8 */
+	for (size_t i = 0; i < RECORD_COUNTS; i++)
+		json_object_set_new(object, counts[i].key, json_integer((json_int_t)*record_count((struct ublk_record *)r, i)));
+	json_object_set_new(object, "paths", record_paths(r));
 	record_path(root, r->id, ".new", fresh);
 	record_path(root, r->id, "", path);
 	if (json_dump_file(object, fresh, JSON_COMPACT) || rename(fresh, path))
@@ -139,6 +188,29 @@ static uint64_t read_number(const json_t *object, const char *key)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
+static void read_paths(const json_t *list, struct ublk_record *r)
+{
+	const json_t *object;
+	size_t i;
+
+	json_array_foreach(list, i, object) {
+		struct rblk_path_info *path = &r->paths[i];
+
+		if (i == RBLK_PATHS_MAX)
+			break;
+		r->path_count++;
+		read_text(object, "host", path->host, sizeof(path->host));
+		read_text(object, "peer", path->peer, sizeof(path->peer));
+		read_text(object, "device", path->device, sizeof(path->device));
+		read_text(object, "words", path->words, sizeof(path->words));
+		path->connections = (unsigned int)read_number(object, "connections");
+		path->connected_ms = read_number(object, "since_ms");
+		path->tls = json_is_true(json_object_get(object, "tls"));
+		path->proven = json_is_true(json_object_get(object, "proven"));
+		path->digest = json_is_true(json_object_get(object, "digest"));
+	}
+}
+
 static void read_uuid(const char *text, uint8_t uuid[16])
 {
 	unsigned int byte;
@@ -179,6 +251,9 @@ int ublk_record_read(const char *root, uint32_t id, struct ublk_record *r)
 	r->writes_lost = json_is_true(json_object_get(object, "writes_lost"));
 	read_text(object, "name", r->name, sizeof(r->name));
 	read_uuid(json_string_value(json_object_get(object, "uuid")), r->uuid);
+	for (size_t i = 0; i < RECORD_COUNTS; i++)
+		*record_count(r, i) = read_number(object, counts[i].key);
+	read_paths(json_object_get(object, "paths"), r);
 	json_decref(object);
 	r->alive = record_locked(root, id);
 	return 0;

@@ -26,9 +26,15 @@ struct ublk_record {
 	uint64_t connect_ms, command_ms, give_up_ms;
 	bool read_only, digest, writes_lost;
 	char name[64]; /* in rblktab; "": none */
+	uint64_t losses;
+	struct rblk_stats stats;
+	struct rblk_path_info paths[RBLK_PATHS_MAX]; /* of all queues; connected_ms as in struct ublk_queue_view */
+	unsigned int path_count;
 	uint8_t uuid[16];
 };
 
+/* Goes on while the machine sleeps, and is the same for all processes. */
+uint64_t ublk_record_now_ms(void);
 /* The number is this process's from now on. A descriptor, to be held until the end; or -errno. */
 int ublk_record_lock(const char *root, uint32_t id);
 /* In the place of the last one: readers see either. 0 or -errno. */
