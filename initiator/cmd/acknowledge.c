@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk acknowledge: tells the module that the user knows that writes to an attached disk may be
- * lost (F7). Then its flushes no longer fail. The module keeps the state; this writes to its sysfs.
+ * rblk acknowledge: tells the module, or the server of ublk, that the user knows that writes to an attached disk may be
+ * lost (F7). Then its flushes no longer fail. They keep the state; this writes to sysfs, or sends a signal.
  */
 #include "initiator/cmd/attach.h"
 
@@ -25,8 +25,8 @@ static int acknowledge_one(const struct attached *attached)
 {
 	int lost;
 
-	if (attached->server)
-		return cmd_error("/dev/%s: its losses cannot be acknowledged: detach it, then attach it again", attached->device);
+	if (attached->left)
+		return cmd_error("/dev/%s: %s", attached->device, attached->reason);
 	lost = attached_acknowledge("", attached);
 	if (lost == -EACCES || lost == -EPERM)
 		return cmd_error("/dev/%s: only root can acknowledge that writes may be lost",

@@ -177,7 +177,7 @@ int attached_read(const char *root, const char *device, struct attached *attache
 /* All that is attached, in the order of devices. A count with *list to be freed, or -errno. */
 int attached_list(const char *root, struct attached **list);
 /*
- * Tell the module that the user knows that writes may be lost. 1: a loss was acknowledged; 0: there
+ * Tell the module, or the server, that the user knows that writes may be lost. 1: a loss was acknowledged; 0: there
  * was none. -ENOENT: the volume is no longer attached, or its module does not support this.
  */
 int attached_acknowledge(const char *root, const struct attached *attached);
@@ -253,6 +253,8 @@ struct ublk_disk_options;
 int attach_ublk_options(const char *uri, const struct attach_options *options, struct ublk_disk_options *own, char *reason);
 /* name "": without. 0 with *attached, or -1 after an error message. */
 int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached);
+/* As attached_acknowledge(); -ETIMEDOUT: the server does not do it. */
+int attach_ublk_acknowledge(const struct attached *attached);
 /* As attach_control_send() of a line that detaches. -EBUSY: somebody uses it; force: it ends under them. */
 int attach_ublk_detach(const struct attached *attached, bool force, char *answer);
 

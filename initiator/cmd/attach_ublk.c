@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <time.h>
 #include <unistd.h>
 #include "initiator/cmd/discover.h"
@@ -32,14 +33,14 @@ static const char *options_wrong(const struct attach_options *o)
 
 int attach_ublk_options(const char *uri, const struct attach_options *o, struct ublk_disk_options *own, char *reason)
 {
-	const char *wrong = options_wrong(o);
+	const char *wrong = options_wrong(o), *key = cmd_key_file(o->key);
 
 	if (wrong) {
 		snprintf(reason, ATTACH_REASON_BYTES, "%s: only the kernel module has it; see rblk-ublk(7)", wrong);
 		return -EINVAL;
 	}
-	if (o->key && o->key[0] != '/') {
-		snprintf(reason, ATTACH_REASON_BYTES, "key \"%.64s\": with ublk it is the whole path of a file", o->key);
+	if (key && key[0] != '/') {
+		snprintf(reason, ATTACH_REASON_BYTES, "key \"%.64s\": with ublk it is the whole path of a file", key);
 		return -EINVAL;
 	}
 	*own = (struct ublk_disk_options){
@@ -57,7 +58,7 @@ int attach_ublk_options(const char *uri, const struct attach_options *o, struct 
 			.queues = cmd_paths_hosts(uri), /* a path each */
 			.polling = RBLK_POLL_NEVER,
 			.initiator_name = o->initiator,
-			.key_file = o->key,
+			.key_file = key,
 			.source = o->source,
 			.tos = (uint32_t)o->tos,
 			.ack_timeout = (uint32_t)o->ack_timeout,
@@ -97,6 +98,7 @@ int attach_ublk_run(const char *name, const char *uri, const struct attach_optio
 {
 	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], line[ATTACH_LINE_BYTES], device[16];
 	struct attach_options words = *options;
+	char hint[CMD_HINT_BYTES];
 	const char *separator = name[0] ? ": " : "";
 	struct ublk_disk_started started;
 	struct ublk_disk_options own;
@@ -125,6 +127,8 @@ int attach_ublk_run(const char *name, const char *uri, const struct attach_optio
 	}
 	if (ublk_disk_attach(&own, &started)) {
 		cmd_error("%s%s%s", name, separator, started.words);
+		if (cmd_key_hint(started.words, own.session.key_file, hint))
+			cmd_note("%s%s%s", name, separator, hint);
 		return -1;
 	}
 	snprintf(device, sizeof(device), "ublkb%u", started.id);
@@ -141,6 +145,14 @@ int attach_ublk_run(const char *name, const char *uri, const struct attach_optio
 #define UBLK_END_MS 30000 /* sessions are closed, and a process that was killed gives its devices back */
 #define UBLK_POLL_MS 50
 
+/* The loss is in its record until all of its queues have acknowledged it. */
+static bool server_has_all(const struct attached *attached)
+{
+	struct ublk_record record;
+
+	return ublk_record_read("", attached->index, &record) || !record.writes_lost;
+}
+
 /* It has removed its record and then its device, or was killed; or the number is another server's already. */
 static bool server_ended(const struct attached *attached)
 {
@@ -153,17 +165,33 @@ static bool server_ended(const struct attached *attached)
 	return access(node, F_OK) != 0;
 }
 
-/* The server ends when its disk has. False: it takes too long. */
-static bool server_wait(const struct attached *attached)
+/* False: it takes too long. */
+static bool server_wait(const struct attached *attached, bool (*wanted)(const struct attached *))
 {
 	const struct timespec pause = { .tv_nsec = UBLK_POLL_MS * 1000000L };
 
 	for (int tries = 0; tries < UBLK_END_MS / UBLK_POLL_MS; tries++) {
-		if (server_ended(attached))
+		if (wanted(attached))
 			return true;
 		nanosleep(&pause, NULL);
 	}
 	return false;
+}
+
+/* To this very process: a record and a number may be another's by the time that the signal is sent. */
+static int server_signal(const struct attached *attached, int signal)
+{
+	int fd = pidfd_open((pid_t)attached->server, 0), err = 0;
+	struct ublk_record record;
+
+	if (fd < 0)
+		return -errno;
+	if (ublk_record_read("", attached->index, &record) || !record.alive || (uint64_t)record.server != attached->server)
+		err = -ESRCH;
+	else if (pidfd_send_signal(fd, signal, NULL, 0))
+		err = -errno;
+	close(fd);
+	return err;
 }
 
 /* A server was killed: the kernel has failed its I/O and removed the disk; device and record are left. */
@@ -217,20 +245,29 @@ static int ublk_end(struct ublk_control *control, const struct attached *attache
 
 	if (attached->left)
 		return ublk_clean(control, attached);
-	/* Its lock was seen: this is its process. The kernel fails what it had, and does not wait for its target. */
-	if (force && kill((pid_t)attached->server, SIGKILL) && errno != ESRCH)
-		err = -errno;
-	else
-		err = force ? 0 : ublk_claim(attached, &fd, answer);
+	/* The kernel fails what the server had, and does not wait for its target. */
+	err = force ? server_signal(attached, SIGKILL) : ublk_claim(attached, &fd, answer);
+	if (force && err == -ESRCH)
+		err = 0;
 	if (err)
 		return err;
 	if (!force)
 		err = ublk_control_stop(control, attached->index);
 	if (fd >= 0)
 		close(fd);
-	if (!err && !server_wait(attached))
+	/* The server ends when its disk has. */
+	if (!err && !server_wait(attached, server_ended))
 		err = -ETIMEDOUT;
 	return !err && force ? ublk_clean(control, attached) : err;
+}
+
+int attach_ublk_acknowledge(const struct attached *attached)
+{
+	int err = attached->writes_lost ? server_signal(attached, UBLK_SIGNAL_ACKNOWLEDGE) : 0;
+
+	if (err || !attached->writes_lost)
+		return err == -ESRCH ? -ENOENT : err;
+	return server_wait(attached, server_has_all) ? 1 : -ETIMEDOUT;
 }
 
 int attach_ublk_detach(const struct attached *attached, bool force, char *answer)

@@ -165,7 +165,10 @@ static int attached_read_record(const char *root, uint32_t id, struct attached *
 	*a = (struct attached){ .index = id, .server = (uint64_t)r.server, .left = !r.alive };
 	snprintf(a->device, sizeof(a->device), "ublkb%u", id);
 	snprintf(a->state, sizeof(a->state), "%s", r.alive ? r.state : "failed");
-	if (r.alive)
+	if (r.alive && !r.words[0] && r.volume_bytes != r.bytes)
+		snprintf(a->reason, sizeof(a->reason), "the volume has %" PRIu64 " bytes now, and this kernel does not resize a disk of ublk: "
+			 "detach it, then attach it again", r.volume_bytes);
+	else if (r.alive)
 		snprintf(a->reason, sizeof(a->reason), "%.*s", (int)sizeof(a->reason) - 1, r.words);
 	else
 		snprintf(a->reason, sizeof(a->reason),
@@ -320,6 +323,8 @@ int attached_acknowledge(const char *root, const struct attached *attached)
 	if (attached_read(root, attached->device, &now) ||
 	    strcmp(now.attachment, attached->attachment))
 		return -ENOENT;
+	if (now.server)
+		return attach_ublk_acknowledge(&now);
 	snprintf(path, sizeof(path), "%s/sys/block/%s/rblk/acknowledge", root, attached->device);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)

@@ -53,18 +53,19 @@ static int control_device(struct ublk_control *control, unsigned int op, uint32_
 
 int ublk_control_open(struct ublk_control *control)
 {
-	uint64_t features = 0;
+	uint64_t *features = &control->features;
 	int err;
 
+	*features = 0;
 	control->fd = open(UBLK_CONTROL_PATH, O_RDWR | O_CLOEXEC);
 	if (control->fd < 0)
 		return -errno;
 	err = io_uring_queue_init(CONTROL_ENTRIES, &control->ring, IORING_SETUP_SQE128);
 	if (err)
 		goto err_close;
-	err = control_device(control, UBLK_U_CMD_GET_FEATURES, 0, &features, UBLK_FEATURES_LEN, 0);
+	err = control_device(control, UBLK_U_CMD_GET_FEATURES, 0, features, UBLK_FEATURES_LEN, 0);
 	/* A kernel that is too old does not know the command, in one way or another. */
-	if (err == -EOPNOTSUPP || err == -ENODEV || err == -EINVAL || (!err && !(features & UBLK_F_CMD_IOCTL_ENCODE)))
+	if (err == -EOPNOTSUPP || err == -ENODEV || err == -EINVAL || (!err && !(*features & UBLK_F_CMD_IOCTL_ENCODE)))
 		err = -EOPNOTSUPP;
 	if (!err)
 		return 0;
@@ -99,6 +100,13 @@ int ublk_control_set_parameters(struct ublk_control *control, uint32_t id, struc
 int ublk_control_start(struct ublk_control *control, uint32_t id, pid_t server)
 {
 	return control_device(control, UBLK_U_CMD_START_DEV, id, NULL, 0, (uint64_t)server);
+}
+
+int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t bytes)
+{
+	if (!(control->features & UBLK_F_UPDATE_SIZE))
+		return -EOPNOTSUPP;
+	return control_device(control, UBLK_U_CMD_UPDATE_SIZE, id, NULL, 0, bytes >> 9); /* sectors */
 }
 
 int ublk_control_stop(struct ublk_control *control, uint32_t id)

@@ -15,6 +15,7 @@
 struct ublk_control {
 	struct io_uring ring;
 	int fd;
+	uint64_t features; /* UBLK_F_... that this kernel has */
 };
 
 /* -ENOENT: this kernel has no ublk, or its module is not loaded; -EOPNOTSUPP: it is older than 6.5. */
@@ -31,6 +32,8 @@ int ublk_control_info(struct ublk_control *control, uint32_t id, struct ublksrv_
 int ublk_control_set_parameters(struct ublk_control *control, uint32_t id, struct ublk_params *parameters);
 /* /dev/ublkbN exists then. The kernel reads its partitions meanwhile: its queues have to be served already. */
 int ublk_control_start(struct ublk_control *control, uint32_t id, pid_t server);
+/* A started disk has so many bytes from now on. -EOPNOTSUPP: the kernel is older than 6.16. */
+int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t bytes);
 /* /dev/ublkbN goes, when all of its I/O has ended; dirty data is written before. Its queues' commands end. */
 int ublk_control_stop(struct ublk_control *control, uint32_t id);
 /* The device goes as soon as nobody has it open any more, whom this does not wait for. */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -214,7 +215,7 @@ static int disk_add(struct disk *disk, const struct rblk_volume_info *info, unsi
 		.nr_hw_queues = (uint16_t)disk->queue_count,
 		.queue_depth = (uint16_t)disk->shared.depth,
 		.max_io_buf_bytes = disk->shared.io_bytes,
-		.flags = UBLK_F_CMD_IOCTL_ENCODE,
+		.flags = UBLK_F_CMD_IOCTL_ENCODE | (disk->control.features & UBLK_F_UPDATE_SIZE),
 		.ublksrv_flags = disk_attachment(), /* the kernel keeps it */
 	};
 	err = ublk_control_add(&disk->control, &disk->info);
@@ -242,11 +243,11 @@ static void disk_record_begin(struct disk *disk, const struct rblk_volume_info *
 	r->server = getpid();
 	r->attachment = disk->info.ublksrv_flags;
 	snprintf(r->uri, sizeof(r->uri), "%s", disk->options->uri);
-	snprintf(r->name, sizeof(r->name), "%s", disk->options->name);
+	snprintf(r->name, sizeof(r->name), "%s", disk->options->name ? disk->options->name : "");
 	snprintf(r->volume, sizeof(r->volume), "%s", info->name);
 	memcpy(r->uuid, info->uuid, sizeof(r->uuid));
 	snprintf(r->key, sizeof(r->key), "%s", session->key_file ? session->key_file : "");
-	r->bytes = info->bytes;
+	r->bytes = r->volume_bytes = info->bytes;
 	r->block_bytes = info->block_bytes;
 	r->queues = disk->queue_count;
 	r->credits = disk->shared.depth;
@@ -294,6 +295,30 @@ static void disk_record_count(struct ublk_record *r, const struct ublk_queue_vie
 	r->stats.digest_retries += view->stats.digest_retries;
 }
 
+/* The volume has another size, once all queues have learned it. */
+static void disk_resize(struct disk *disk)
+{
+	struct ublk_record *r = &disk->record;
+	struct ublk_queue_view view;
+	uint64_t bytes = 0;
+	int err;
+
+	for (unsigned int i = 0; i < disk->queue_count; i++) {
+		ublk_queue_look(disk->queues[i], &view);
+		if (i && view.info.bytes != bytes)
+			return;
+		bytes = view.info.bytes;
+	}
+	if (bytes == r->volume_bytes)
+		return;
+	r->volume_bytes = bytes;
+	err = ublk_control_resize(&disk->control, r->id, bytes);
+	if (!err)
+		r->bytes = bytes;
+	syslog(err ? LOG_WARNING : LOG_INFO, "/dev/ublkb%u %s: the volume has %" PRIu64 " bytes now%s%s", r->id, r->uri, bytes,
+	       err ? ", and the disk has not: attach it again: " : "", err ? strerror(-err) : "");
+}
+
 /* The disk's state is its worst queue's. */
 static void disk_record_update(struct disk *disk)
 {
@@ -304,6 +329,7 @@ static void disk_record_update(struct disk *disk)
 
 	snprintf(before, sizeof(before), "%s", r->state);
 	r->losses = r->path_count = 0;
+	r->writes_lost = false;
 	r->stats = (struct rblk_stats){ 0 };
 	for (unsigned int i = 0; i < disk->queue_count; i++) {
 		ublk_queue_look(disk->queues[i], &view);
@@ -363,6 +389,7 @@ static int disk_take_signals(struct disk *disk)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, UBLK_SIGNAL_ACKNOWLEDGE);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
@@ -447,8 +474,13 @@ static void disk_stop_unused(struct disk *disk)
 static void disk_run(struct disk *disk)
 {
 	while (!disk_all(disk, UBLK_QUEUE_ENDED)) {
-		if (disk_wait(disk))
+		int signal = disk_wait(disk);
+
+		if (signal == UBLK_SIGNAL_ACKNOWLEDGE)
+			atomic_fetch_add(&disk->shared.acknowledged, 1);
+		else if (signal)
 			disk_stop_unused(disk);
+		disk_resize(disk);
 		disk_record_update(disk);
 	}
 }

@@ -7,6 +7,7 @@
 #ifndef RBLK_UBLK_DISK_H
 #define RBLK_UBLK_DISK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,7 +19,7 @@
 #define UBLK_WORDS_BYTES (RBLK_ERROR_BYTES + 320)
 
 struct ublk_disk_options {
-	const char *uri, *name; /* name: in rblktab; "": none */
+	const char *uri, *name; /* name: in rblktab; NULL or "": none */
 	struct rblk_options session; /* of each queue */
 	unsigned int queues;         /* 0: as above */
 	bool read_only;
@@ -37,6 +38,8 @@ struct ublk_disk_started {
  * then, without a terminal. 0, or -1 and why in started->words.
  */
 int ublk_disk_attach(const struct ublk_disk_options *options, struct ublk_disk_started *started);
+
+#define UBLK_SIGNAL_ACKNOWLEDGE SIGUSR2 /* to a server: the user knows that writes may be lost (F7) */
 
 /* Who has the disk open, other than this process: "mounted" and the like is for the caller to find. */
 enum ublk_disk_use {

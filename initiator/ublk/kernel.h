@@ -32,5 +32,9 @@
 #ifndef UBLK_U_CMD_DEL_DEV_ASYNC
 #define UBLK_U_CMD_DEL_DEV_ASYNC _IOR('u', 0x14, struct ublksrv_ctrl_cmd) /* 6.9 */
 #endif
+#ifndef UBLK_F_UPDATE_SIZE
+#define UBLK_F_UPDATE_SIZE (1ULL << 10) /* 6.16 */
+#define UBLK_U_CMD_UPDATE_SIZE _IOWR('u', 0x15, struct ublksrv_ctrl_cmd)
+#endif
 
 #endif

@@ -48,8 +48,10 @@ struct ublk_queue {
 	struct rblk_volume *volume;
 	bool lost;     /* the session has FAILED, and has called everything back */
 	bool watching; /* the ring polls librblk's descriptor */
+	bool changed;  /* the target has told so; asked again as soon as that can be */
 	bool worked;   /* since the view's counts were taken, at viewed_ms */
 	uint64_t viewed_ms;
+	unsigned int acknowledged; /* of the shared count */
 	struct io_uring ring;
 	bool ring_made;
 	const struct ublksrv_io_desc *descriptors; /* the kernel's, one for each tag */
@@ -113,8 +115,31 @@ static void queue_event(void *arg, struct rblk_session *session, const struct rb
 	queue_view(q);
 	if (connected && !rblk_session_info(session, &info, sizeof(info)))
 		snprintf(q->view.peer, sizeof(q->view.peer), "%s", info.peer);
+	if (event->type == RBLK_SESSION_EVENT_RECOVERED && q->volume)
+		q->view.info = *rblk_volume_info(q->volume);
+	pthread_mutex_unlock(&q->lock);
+	q->changed |= event->type == RBLK_SESSION_EVENT_VOLUME_CHANGED;
+	queue_tell(q);
+}
+
+/* From rblk_poll(). What a REFRESH has not learned, the next event tells, or a reconnection. */
+static void queue_refreshed(void *arg, struct rblk_volume *volume, int error)
+{
+	struct ublk_queue *q = arg;
+
+	if (error)
+		return;
+	pthread_mutex_lock(&q->lock);
+	q->view.info = *rblk_volume_info(volume);
 	pthread_mutex_unlock(&q->lock);
 	queue_tell(q);
+}
+
+static void queue_refresh(struct ublk_queue *q)
+{
+	int err = q->changed && !q->lost ? rblk_volume_refresh_start(q->volume, queue_refreshed, q) : 0;
+
+	q->changed = err == -EAGAIN || err == -EBUSY;
 }
 
 void ublk_queue_look(struct ublk_queue *q, struct ublk_queue_view *view)
@@ -273,14 +298,29 @@ static unsigned int queue_poll(struct ublk_queue *q)
 	return 1;
 }
 
+/* A loss that is acknowledged by the volumes of all queues is one no more. */
+static void queue_acknowledge(struct ublk_queue *q)
+{
+	unsigned int count = atomic_load_explicit(&q->shared->acknowledged, memory_order_relaxed);
+
+	if (count == q->acknowledged)
+		return;
+	q->acknowledged = count;
+	rblk_acknowledge(q->volume);
+	pthread_mutex_lock(&q->lock);
+	q->view.writes_lost = false;
+	pthread_mutex_unlock(&q->lock);
+	queue_tell(q);
+}
+
 /* How long it may sleep, -1: without a limit. What it has done lately is told first, or is going to be. */
 static int queue_timeout(struct ublk_queue *q)
 {
 	int timeout_ms = q->lost ? -1 : rblk_timeout_ms(q->session);
 
-	if (!q->worked || q->lost)
+	if (q->lost || !(q->worked || q->view.writes_lost))
 		return timeout_ms;
-	if (ublk_record_now_ms() - q->viewed_ms < QUEUE_VIEW_MS)
+	if (!q->worked || ublk_record_now_ms() - q->viewed_ms < QUEUE_VIEW_MS)
 		return timeout_ms < 0 || timeout_ms > QUEUE_VIEW_MS ? QUEUE_VIEW_MS : timeout_ms;
 	pthread_mutex_lock(&q->lock);
 	queue_view(q);
@@ -318,6 +358,8 @@ static void queue_serve(struct ublk_queue *q)
 	while (q->ended < q->shared->depth) {
 		unsigned int count = queue_reap(q);
 
+		queue_acknowledge(q);
+		queue_refresh(q);
 		queue_begin_waiting(q);
 		count += queue_poll(q); /* sends what was begun, too */
 		q->worked |= count;

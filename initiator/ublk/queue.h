@@ -30,6 +30,8 @@ struct ublk_shared {
 	uint32_t io_bytes;   /* of each tag's buffer */
 	bool kernel_flushes; /* the kernel was told of a volatile cache */
 	atomic_int go;       /* enum ublk_go; the disk's thread writes it */
+	/* The user knows of all losses up to the one that comes with this count (F7); the disk's thread counts. */
+	atomic_uint acknowledged;
 	/* A session has given up, so the disk has: it cannot work on some processors and not on others. */
 	atomic_bool failed;
 };
@@ -47,7 +49,7 @@ struct ublk_queue_view {
 	enum rblk_session_state session;
 	bool writes_lost;             /* F7: flushes fail from now on */
 	unsigned int credits;
-	struct rblk_volume_info info;
+	struct rblk_volume_info info; /* as the target has told last */
 	char peer[288];
 	char words[RBLK_ERROR_BYTES]; /* why it is not connected, or did not start; "": it is */
 	uint64_t losses;              /* of all its connections */

@@ -94,6 +94,7 @@ static const struct {
 	size_t offset;
 } counts[] = {
 	{ "losses", offsetof(struct ublk_record, losses) },
+	{ "volume_bytes", offsetof(struct ublk_record, volume_bytes) },
 	{ "commands", offsetof(struct ublk_record, stats.commands) },
 	{ "sends", offsetof(struct ublk_record, stats.sends) },
 	{ "replies", offsetof(struct ublk_record, stats.replies) },

@@ -30,6 +30,7 @@ struct ublk_record {
 	struct rblk_stats stats;
 	struct rblk_path_info paths[RBLK_PATHS_MAX]; /* of all queues; connected_ms as in struct ublk_queue_view */
 	unsigned int path_count;
+	uint64_t volume_bytes; /* the volume's size, which the disk has not if the kernel cannot change it */
 	uint8_t uuid[16];
 };
 

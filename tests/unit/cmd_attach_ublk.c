@@ -49,6 +49,7 @@ static void options_are_librblks(void **state)
 {
 	struct attach_options o = ATTACH_OPTIONS_DEFAULTS;
 
+	setenv("RBLK_KEY", "none", 1);
 	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), 0);
 	assert_string_equal(own.uri, "rblk://a/v");
 	assert_int_equal(own.queues, 0);
@@ -75,6 +76,17 @@ static void options_are_librblks(void **state)
 	assert_string_equal(own.session.initiator_name, "me");
 	assert_string_equal(own.session.key_file, "/k");
 	assert_string_equal(own.session.source, "::1");
+	/* As the other verbs have it, but the server has no folder. */
+	o.key = NULL;
+	setenv("RBLK_KEY", "/there", 1);
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), 0);
+	assert_string_equal(own.session.key_file, "/there");
+	setenv("RBLK_KEY", "here", 1);
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), -EINVAL);
+	assert_string_equal(reason, "key \"here\": with ublk it is the whole path of a file");
+	o.key = "none";
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), 0);
+	assert_null(own.session.key_file);
 	/* Not at all: not the default. */
 	o.give_up_ms = 0;
 	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), 0);
@@ -155,7 +167,11 @@ static void a_record_tells_of_the_disk(void **state)
 		.id = 12, .server = 99, .attachment = UINT64_MAX, .uri = "rblk+tcp://a/v", .volume = "v", .peer = "1.2.3.4:4430",
 		.key = "/k", .state = "recovering", .words = "no answer", .bytes = 1 << 20, .block_bytes = 4096, .queues = 2,
 		.credits = 64, .give_up_ms = 5, .read_only = true, .digest = true, .writes_lost = true, .name = "data",
-		.uuid = { 0x6c, 0x1f, [15] = 0xfe },
+		.uuid = { 0x6c, 0x1f, [15] = 0xfe }, .losses = 3, .volume_bytes = 1 << 20, .path_count = 2,
+		.stats = { .commands = 7, .sends = 6, .replies = 5, .immediates = 4, .doorbells = 2, .retries = 9, .digest_retries = 1 },
+		.paths = { { .host = "a:1", .peer = "1.2.3.4:1", .device = "tcp", .connections = 2, .tls = true, .proven = true,
+			     .connected_ms = ublk_record_now_ms() - 90000 },
+			   { .host = "b:1", .words = "no answer" } },
 	};
 	struct attached a, *list;
 	int lock = ublk_record_lock(root, 12);
@@ -183,6 +199,21 @@ static void a_record_tells_of_the_disk(void **state)
 	assert_string_equal(a.reason, "no answer");
 	assert_int_equal(a.bytes, 1 << 20);
 	assert_true(a.read_only && a.digest && a.writes_lost);
+	assert_int_equal(a.losses, 3);
+	assert_int_equal(a.retries, 9);
+	assert_int_equal(attached_counter(&a, "commands"), 7);
+	assert_int_equal(attached_counter(&a, "messages"), 6);
+	assert_int_equal(attached_counter(&a, "replies"), 5);
+	assert_int_equal(attached_counter(&a, "immediates"), 4);
+	assert_int_equal(attached_counter(&a, "doorbells"), 2);
+	assert_int_equal(attached_counter(&a, "digest_retries"), 1);
+	assert_int_equal(a.paths.count, 2);
+	assert_string_equal(a.paths.list[0].peer, "1.2.3.4:1");
+	assert_true(a.paths.list[0].tls && a.paths.list[0].proven && !a.paths.list[0].digest);
+	assert_true(a.paths.list[0].connected_ms >= 90000 && a.paths.list[0].connected_ms < 3600000);
+	assert_string_equal(cmd_paths_over(&a.paths), "TLS");
+	assert_string_equal(a.paths.list[1].words, "no answer");
+	assert_int_equal(a.paths.list[1].connections, 0);
 	assert_int_equal(attached_read(root, "ublkb7", &a), -ENODEV); /* another program's */
 
 	/* Its server is killed: the lock is gone, the record stays. */
@@ -196,6 +227,21 @@ static void a_record_tells_of_the_disk(void **state)
 	assert_int_equal(list[0].server, 0);
 	assert_string_equal(list[2].device, "ublkb12");
 	free(list);
+}
+
+static void a_size_that_the_disk_has_not(void **state)
+{
+	struct ublk_record record = { .id = 4, .server = 99, .state = "live", .bytes = 1024, .volume_bytes = 4096 };
+	int lock = ublk_record_lock(root, 4);
+	struct attached a;
+
+	assert_int_equal(ublk_record_write(root, &record), 0);
+	assert_int_equal(attached_read(root, "ublkb4", &a), 0);
+	assert_string_equal(a.state, "live");
+	assert_non_null(strstr(a.reason, "the volume has 4096 bytes now"));
+	assert_int_equal(a.bytes, 1024);
+	close(lock);
+	ublk_record_remove(root, 4);
 }
 
 static void a_record_without_its_server_is_a_failed_disk(void **state)
@@ -212,6 +258,7 @@ static void a_record_without_its_server_is_a_failed_disk(void **state)
 	assert_true(found->left);
 	assert_string_equal(found->state, "failed");
 	assert_non_null(strstr(found->reason, "its server, process 99, has ended"));
+	assert_int_equal(cmd_paths_down(&found->paths), found->paths.count);
 	assert_ptr_equal(attached_find("ublkb12", list, count), found);
 	assert_ptr_equal(attached_find("data", list, count), found);
 	assert_null(attached_find("rblk://a/v", list, count));
@@ -230,6 +277,7 @@ int main(void)
 		cmocka_unit_test(options_are_librblks),
 		cmocka_unit_test(what_a_server_has_not_is_refused),
 		cmocka_unit_test(a_record_tells_of_the_disk),
+		cmocka_unit_test(a_size_that_the_disk_has_not),
 		cmocka_unit_test(a_record_without_its_server_is_a_failed_disk),
 	};
 

@@ -141,6 +141,53 @@ fails 'poll-queues: only the kernel module has it' "$RBLK" attach --ublk --poll-
 fails 'no such volume' "$RBLK" attach --ublk "$LAB_URI/none"
 gone || lab_fail "something stays of an attach that failed"
 
+lab_say "a key, TLS, digest, two paths, the disk's name"
+lab_rblkd_stop
+"$RBLK" key new /tmp/host.key > /dev/null && truncate -s 16M /tmp/grows.img || lab_fail "no key"
+printf '[volume disk]\npath = /dev/vda\nfault = delay=close:1us\n[volume grows]\npath = /tmp/grows.img\n[initiator host]\nwrite = disk, grows
+secret = /tmp/host.key\n' > /tmp/rblkd.conf
+keyed_start() { lab_rblkd_start --config /tmp/rblkd.conf --fault-socket /tmp/faults --listen "rblk+tcp://$LAB_ADDR" "$@"; }
+keyed_start --listen "rblk://$LAB_ADDR"
+is() { [ "$(attached ".[0] | $1")" = true ]; }
+fails 'which has to be proven with its key' "$RBLK" attach --ublk --name host "rblk+tcp://$LAB_ADDR/disk"
+printf 'data rblk://%s,rblk+tcp://%s/disk ublk,name=host,key=/tmp/host.key,digest\n' "$LAB_ADDR" "$LAB_ADDR" > /tmp/tab
+attach --tab /tmp/tab data
+is '.name == "data" and .digest and .key == "/tmp/host.key" and (.paths | length == 2 and
+	all(.path_state == "up" and .connections > 0 and .proven and .digest and .age_ns >= 0 and .error == null) and
+	.[0].rdma and (.[0].tls | not) and (.[1].rdma | not) and .[1].tls)' || lab_fail "the list is wrong: $(attached '.[0]')"
+fails 'data: is attached already' "$RBLK" attach --tab /tmp/tab data
+dd if="$DISK" of=/dev/null bs=64k count=16 iflag=direct status=none || lab_fail "it cannot be read"
+lab_wait 20 is '.counters.commands >= 16' || lab_fail "it does not count"
+"$RBLK" top --json --count 1 --interval 100ms | jq -e ".uses[] | .device == \"$DISK\" and .state == \"live\"" > /dev/null || lab_fail "top does not know it"
+target_kill
+keyed_start
+lab_wait 60 is '.state == "live" and .paths[0].path_state == "down" and .paths[0].error != null and .paths[1].path_state == "up" and .losses > 0' ||
+	lab_fail "one path: $(attached '.[0]')"
+cmp -n 1048576 "$DISK" /dev/vda || lab_broken "other bytes"
+
+lab_say "writes that may be lost"
+dd if=/dev/zero of="$DISK" bs=4k count=1 oflag=direct status=none || lab_fail "dd"
+"$RBLK" fault /tmp/faults lose disk || lab_fail "no fault"
+lab_wait 60 is '.writes_lost' || lab_fail "it has not learned of the loss"
+! dd if=/dev/zero of="$DISK" bs=4k count=1 conv=fsync status=none 2> /tmp/out || lab_broken "fsync succeeds over lost writes"
+"$RBLK" acknowledge data > /tmp/out 2>&1 && grep -q 'flushes work again' /tmp/out || lab_fail "acknowledge: $(cat /tmp/out)"
+dd if=/dev/zero of="$DISK" bs=4k count=1 conv=fsync status=none || lab_fail "fsync fails after it"
+"$RBLK" acknowledge "$DISK" | grep 'no writes are known to be lost' > /dev/null || lab_fail "a loss is left"
+"$RBLK" detach data || lab_fail "detach by name"
+
+lab_say "another size"
+attach --ublk --name host --key /tmp/host.key "rblk+tcp://$LAB_ADDR/grows"
+truncate -s 24M /tmp/grows.img
+"$RBLKCTL" reload --force > /tmp/out || lab_fail "reload: $(cat /tmp/out)"
+grown() { [ "$(blockdev --getsize64 "$DISK")" = $((24 << 20)) ] && is ".bytes == $((24 << 20)) and .error == null"; }
+told() { [ "$(blockdev --getsize64 "$DISK")" = $((16 << 20)) ] && attached '.[0].error' | grep -F "the volume has $((24 << 20)) bytes now" > /dev/null; }
+# Linux 6.16 and newer resize a disk of ublk.
+[ "$(printf '6.16\n%s\n' "$(uname -r)" | sort -V | sed -n 1p)" = 6.16 ] && want=grown || want=told
+lab_wait 20 $want || lab_fail "$want: $(attached '.[0]')"
+detach
+lab_rblkd_stop
+target_start
+
 lab_say "the server is killed"
 attach --ublk "$RDMA"
 "${FIO[@]}" --filename="$DISK" --verify=0 --time_based --runtime=3600 > /dev/null 2>&1 &
