@@ -14,7 +14,11 @@ expect 2 "$RBLK" attach --give-up soon rblk://localhost/disk
 err_has '--give-up: "soon" is not a time from 0 to'
 expect 2 "$RBLK" attach --connect-timeout 1ms rblk://localhost/disk
 err_has '--connect-timeout: "1ms" is not a time from 100ms to 10min'
-expect 2 "$RBLK" attach rblk+tcp://localhost/disk
+expect 2 "$RBLK" attach --ublk --module rblk://localhost/disk
+err_has '--ublk and --module: a disk is attached by one of them'
+expect 2 "$RBLK" attach --module data
+err_has 'attach: the options of a volume in /etc/rblk/rblktab are set in that file'
+expect 2 "$RBLK" attach --module rblk+tcp://localhost/disk
 err_has 'rblk+tcp://localhost/disk: the kernel module supports only RDMA'
 expect 2 "$RBLK" attach rblk://localhost
 err_has 'rblk://localhost: the volume is missing'
@@ -57,8 +61,8 @@ expect 1 "$RBLK" detach rblk0
 err_has 'rblk0: is not attached; see rblk list --attached'
 expect 0 "$RBLK" detach --all
 if [ "$(id -u)" = 0 ]; then
-	expect 1 "$RBLK" attach rblk://localhost/disk
-	err_has '/dev/rblk-control: does not exist, and the kernel module cannot be loaded: run modprobe rblk'
+	expect 1 "$RBLK" attach --module rblk://localhost/disk
+	err_has '/dev/rblk-control: does not exist, and the kernel module cannot be loaded: rblk is not here'
 fi
 if [ "$(id -u)" != 0 ]; then
 	as=()
@@ -68,5 +72,5 @@ else
 	echo "SKIPPED: no unprivileged user to run as"
 	exit 0
 fi
-expect 1 "${as[@]}" "$RBLK" attach rblk://localhost/disk
+expect 1 "${as[@]}" "$RBLK" attach --module rblk://localhost/disk
 err_has '/dev/rblk-control: does not exist: the kernel module is not loaded; as root: modprobe rblk'

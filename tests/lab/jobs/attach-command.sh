@@ -24,7 +24,7 @@ lab_rblkd_start --discovery lab0 --name lab-target --memory ram=32M disk=/dev/vd
 lab_say "without the module"
 run 0 list --attached --json
 json '.attached == []'
-run 1 attach "$LAB_URI/disk"
+run 1 attach --module "$LAB_URI/disk" # newer kernels have ublk
 says '/dev/rblk-control: does not exist, and the kernel module cannot be loaded'
 run 0 detach --all
 run 1 detach rblk0
@@ -73,7 +73,7 @@ run 1 attach "$LAB_URI/none"
 says "$LAB_ADDR:4430/none: no such volume"
 run 1 attach "rblk://no-such-host.invalid/disk"
 says 'no-such-host.invalid: '
-run 2 attach "rblk+tcp://$LAB_ADDR/disk"
+run 2 attach --module "rblk+tcp://$LAB_ADDR/disk"
 says 'the kernel module supports only RDMA'
 run 2 attach "$LAB_URI"
 says 'the volume is missing'
