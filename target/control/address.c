@@ -167,3 +167,34 @@ int tgt_address_resolve(const struct tgt_address *address,
 	freeaddrinfo(list);
 	return count;
 }
+
+static bool is_any(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+
+	return address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) : in->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+/* [::] is of both families. */
+static bool takes(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
+{
+	return is_any(one) && (one->ss_family == AF_INET6 || other->ss_family == AF_INET);
+}
+
+bool tgt_sockets_collide(const struct sockaddr_storage *one, const struct sockaddr_storage *other)
+{
+	const struct sockaddr_in *a = (const struct sockaddr_in *)one, *b = (const struct sockaddr_in *)other;
+	const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)one, *b6 = (const struct sockaddr_in6 *)other;
+
+	/* The port is in the same place in both families' addresses; 0: the kernel chooses a free one. */
+	if (!a->sin_port || a->sin_port != b->sin_port)
+		return false;
+	if (takes(one, other) || takes(other, one))
+		return true;
+	if (one->ss_family != other->ss_family)
+		return false;
+	return one->ss_family == AF_INET6
+		       ? !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) && a6->sin6_scope_id == b6->sin6_scope_id
+		       : a->sin_addr.s_addr == b->sin_addr.s_addr;
+}

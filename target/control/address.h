@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The grammar of addresses to listen on: from text to struct tgt_address, back to text, and to the
- * socket addresses that it stands for. Called by options_value.c, config.c and listener.c. Any
+ * socket addresses that it stands for. Called by options_value.c, config.c, listener.c and check_addresses.c. Any
  * thread.
  */
 #ifndef RBLK_TARGET_ADDRESS_H
@@ -41,5 +41,8 @@ bool tgt_address_loopback(const struct tgt_address *address);
 #define TGT_ADDRESS_CANDIDATES 16
 int tgt_address_resolve(const struct tgt_address *address,
 			struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES], char *error);
+
+/* Of the same kind of fabric, they cannot both be listened on: they have one port, and an address in common. */
+bool tgt_sockets_collide(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
 
 #endif

@@ -16,12 +16,13 @@
 #include "target/base/log.h"
 #include "target/base/text.h"
 #include "target/control/as_service.h"
+#include "target/control/check_addresses.h"
 #include "target/control/config.h"
 #include "target/control/cpus.h"
-#include "target/control/listener.h"
 #include "target/control/options.h"
 #include "target/control/say.h"
 #include "target/control/service_devices.h"
+#include "target/serve/reactor.h"
 #include "target/store/identity.h"
 #include "target/store/nvme_path.h"
 #include "target/store/path.h"
@@ -149,26 +150,15 @@ static int volume_check(const struct tgt_config *config, unsigned int n, uint8_t
 	return status ? status : identity_check(config, n, uuids, error);
 }
 
-/* For a moment it is listened on, unless it is in use, by the running service usually. */
-static int address_check(const struct tgt_config *config, unsigned int n, char *error)
+/* Without these a reactor does not start. */
+static int ring_check(const struct tgt_config *config, char *error)
 {
-	static struct tgt_config one;
-	const struct tgt_listener_options options = {.config = &one};
-	struct tgt_listener *listener = NULL;
-	int status;
+	int status = tgt_reactor_check_ring(error);
 
-	one = *config;
-	one.listen[0] = config->listen[n];
-	one.listen_count = 1;
-	one.listen_wait_ms = 0;
-	one.reactors = 0;
-	one.require_all = true;
-	status = tgt_listener_create(&options, &listener, error);
-	tgt_listener_destroy(listener);
-	return status == -EADDRINUSE ? 0 : status;
+	(void)config;
+	return status == -ENOMEM ? 0 : status; /* the unit's limits are not known here */
 }
 
-/* Without it a reactor does not start. */
 static int cpus_check(const struct tgt_config *config, char *error)
 {
 	cpu_set_t before;
@@ -198,6 +188,27 @@ static int memory_check(const struct tgt_config *config, char *error)
 			 "memory: the buffers (pool_size) of %u reactor%s and the volumes in memory are %s, and this machine has %s",
 			 config->reactors, TGT_S(config->reactors), units_format_bytes(bytes, needed),
 			 units_format_bytes(machine, there));
+}
+
+/* A start replaces the socket of the one before, and no other file. */
+static int fault_socket_check(const struct tgt_config *config, char *error)
+{
+	const char *path = config->fault_socket;
+	char folder[PATH_MAX];
+	struct stat st;
+	char *slash;
+
+	if (!path[0])
+		return 0;
+	if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return tgt_error(error, -EEXIST, "fault_socket: %s: exists, and is not a socket of rblkd", path);
+	snprintf(folder, sizeof(folder), "%s", path);
+	slash = strrchr(folder, '/');
+	if (slash)
+		slash[slash == folder] = '\0';
+	if (access(slash ? folder : ".", W_OK | X_OK) == 0)
+		return 0;
+	return tgt_error(error, -errno, "fault_socket: %s: %s", path, strerror(errno));
 }
 
 /* The daemon makes the folder if its parent is there. */
@@ -243,6 +254,8 @@ static void folders_say(const struct tgt_config *config)
 
 unsigned int tgt_check(const struct tgt_config *config, bool as_service)
 {
+	static int (*const others[])(const struct tgt_config *config, char *error) = {ring_check, cpus_check, memory_check,
+										      fault_socket_check};
 	static uint8_t uuids[RBLK_VOLUMES_MAX][16];
 	char error[TGT_ERROR_BYTES];
 	unsigned int wrong = 0;
@@ -253,17 +266,10 @@ unsigned int tgt_check(const struct tgt_config *config, bool as_service)
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		wrong++;
 	}
-	for (unsigned int i = 0; i < config->listen_count; i++) {
-		if (address_check(config, i, error) == 0)
+	wrong += tgt_check_addresses(config);
+	for (unsigned int i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (others[i](config, error) == 0)
 			continue;
-		tgt_log(TGT_LOG_ERROR, "%s", error);
-		wrong++;
-	}
-	if (cpus_check(config, error) < 0) {
-		tgt_log(TGT_LOG_ERROR, "%s", error);
-		wrong++;
-	}
-	if (memory_check(config, error) < 0) {
 		tgt_log(TGT_LOG_ERROR, "%s", error);
 		wrong++;
 	}

@@ -131,14 +131,30 @@ static void place_set_port(struct tgt_listener *listener, const struct listen_pl
 	}
 }
 
+/* A place of our own that has this one's port; NULL: another process may have it. */
+static const struct listen_place *place_taken(const struct tgt_listener *listener, const struct listen_place *place)
+{
+	for (unsigned int i = 0; i < listener->count; i++) {
+		const struct listen_place *other = &listener->places[i];
+
+		for (int j = 0; j < place->candidates && other->listener && other->address.kind == place->address.kind; j++)
+			if (tgt_sockets_collide(&other->found[0], &place->found[j]))
+				return other;
+	}
+	return NULL;
+}
+
 static int place_listen(struct tgt_listener *listener, struct listen_place *place, char *error)
 {
+	const struct listen_place *taken = place_taken(listener, place);
 	struct sockaddr_storage bound;
 	struct fab *fab;
 	int err = fab_get(listener, place, error);
 
 	if (err)
 		return err;
+	if (taken)
+		return tgt_error(error, -EADDRINUSE, "%s: %s is listened on, too, and takes the same port", place->name, taken->name);
 	if (!place->candidates)
 		return tgt_error(error, -EINVAL, "%s: it is not known yet", place->name);
 	fab = listener->fabs[place->address.kind];
@@ -183,7 +199,7 @@ static int place_listen_wait(struct tgt_listener *listener, struct listen_place 
 	bool told = false;
 	int err;
 
-	while ((err = place_listen(listener, place, error)) == -EADDRINUSE &&
+	while ((err = place_listen(listener, place, error)) == -EADDRINUSE && !place_taken(listener, place) &&
 	       env_now_ns() < deadline_ns && !end_requested()) {
 		if (!told)
 			tgt_log(TGT_LOG_WARNING, "%s: waiting up to %s", error,

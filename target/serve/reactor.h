@@ -21,6 +21,8 @@ struct tgt_peers;
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 		       struct tgt_registry *registry, struct tgt_peers *peers,
 		       struct tgt_reactor **reactor, char *error);
+/* Whether reactors get their io_uring here, without one: 0, or negative errno with `error` (TGT_ERROR_BYTES). */
+int tgt_reactor_check_ring(char *error);
 /* The thread. Without start, a test or the simulator drives tgt_reactor_step() itself. */
 int tgt_reactor_start(struct tgt_reactor *reactor);
 void tgt_reactor_destroy(struct tgt_reactor *reactor); /* after stop; frees everything */

@@ -226,6 +226,17 @@ static int reactor_create_ring(struct tgt_reactor *reactor, char *error)
 	return 0;
 }
 
+int tgt_reactor_check_ring(char *error)
+{
+	struct tgt_ring *ring;
+	int err = tgt_ring_create(RING_DEPTH, RBLK_VOLUMES_MAX, &ring);
+
+	if (err)
+		return tgt_error(error, err, "io_uring: %s%s", strerror(-err), ring_advice(err));
+	tgt_ring_destroy(ring);
+	return 0;
+}
+
 int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 		       struct tgt_registry *registry, struct tgt_peers *peers,
 		       struct tgt_reactor **out, char *error)

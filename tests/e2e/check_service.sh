@@ -141,6 +141,11 @@ if [ -z "$(ls /sys/class/infiniband 2> /dev/null)" ]; then
 	wrong 'rblk://:4430: '
 fi
 
+# Ports that are the system's.
+printf '[target]\nlisten = rblk+tcp://:4430\nhttp = 80\ndiscovery = lo\ndiscovery_port = 53\n[volume a]\npath = /srv/a.img\n' > $conf
+wrong 'http: 80: Permission denied'
+err_has 'discovery: UDP port 53: Permission denied'
+
 # What a start warns of: rules without a volume, and a file system without zeroes.
 volume /srv/a.img "$(printf '[initiator db1]\naddress = 192.0.2.1\nwrite = a, aa')"
 right

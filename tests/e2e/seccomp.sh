@@ -20,6 +20,8 @@ expect 1 "$RUN" deny 1 "$forbidden" "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --s
 err_has 'reactor 0: io_uring: Operation not permitted'
 err_has 'seccomp profile that allows io_uring, such as /usr/share/rblk/seccomp.json'
 err_has 'kernel.io_uring_disabled'
+expect 1 "$RUN" deny 1 "$forbidden" "$RBLKD" --check --listen rblk+tcp://127.0.0.1:0 --control-socket none --memory m=1M
+err_has 'io_uring: Operation not permitted (it is forbidden here'
 
 [ "$(jq -r .defaultAction "$profile")" = SCMP_ACT_ERRNO ] || fail "the profile's default"
 mapfile -t names < <(jq -r '.syscalls[] | select(.action == "SCMP_ACT_ALLOW") | .names[]' "$profile")

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include "target/base/error.h"
 #include "target/control/address.h"
 #include "tests/unit/unit.h"
@@ -106,6 +107,36 @@ static void an_empty_host_is_both_families(void **state)
 	assert_int_equal(ntohs(in->sin_port), 99);
 }
 
+static void sockets_collide_on_one_port(void **state)
+{
+	static const struct {
+		const char *one, *other;
+		bool collide;
+	} cases[] = {
+		{"10.0.0.1:99", "10.0.0.1:99", true},	{"10.0.0.1:99", "10.0.0.1:98", false},
+		{"10.0.0.1:99", "10.0.0.2:99", false},	{"10.0.0.1:0", "10.0.0.1:0", false},
+		{"0.0.0.0:99", "10.0.0.1:99", true},	{"0.0.0.0:99", "[::1]:99", false},
+		{"[::]:99", "10.0.0.1:99", true},	{"[::]:99", "0.0.0.0:99", true},
+		{"[::]:99", "[fe80::1]:99", true},	{"[fe80::1%1]:99", "[fe80::1%2]:99", false},
+		{"[fe80::1%1]:99", "[fe80::1%1]:99", true}, {"[fe80::1]:99", "[fe80::2]:99", false},
+		{"[::1]:99", "127.0.0.1:99", false},
+	};
+	struct sockaddr_storage one[TGT_ADDRESS_CANDIDATES], other[TGT_ADDRESS_CANDIDATES];
+	char text[64], error[TGT_ERROR_BYTES];
+	struct tgt_address address;
+
+	for (size_t i = 0; i < UNIT_LENGTH(cases); i++) {
+		snprintf(text, sizeof(text), "rblk+tcp://%s", cases[i].one);
+		assert_null(tgt_address_parse(text, &address));
+		assert_int_equal(tgt_address_resolve(&address, one, error), 1);
+		snprintf(text, sizeof(text), "rblk+tcp://%s", cases[i].other);
+		assert_null(tgt_address_parse(text, &address));
+		assert_int_equal(tgt_address_resolve(&address, other, error), 1);
+		assert_int_equal(tgt_sockets_collide(one, other), cases[i].collide);
+		assert_int_equal(tgt_sockets_collide(other, one), cases[i].collide);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +144,7 @@ int main(void)
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(numbers_become_socket_addresses),
 		cmocka_unit_test(an_empty_host_is_both_families),
+		cmocka_unit_test(sockets_collide_on_one_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
