@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "initiator/cmd/cmd.h"
 #include "proto/screen/table.h"
@@ -52,15 +53,18 @@ static bool look_failed(const char *where, int err)
 	return false;
 }
 
-/* False: the end, after a message. */
-static bool top_look(struct top_look *look)
+/*
+ * False: the end, after a message. At first the folder has to be there: a mistyped one would be empty for ever. It may go and come
+ * later, as that of a service does.
+ */
+static bool top_look(struct top_look *look, bool first)
 {
 	int err;
 
 	memset(look, 0, sizeof(*look));
 	look->taken_ns = progress_now_ns();
 	if (values.folder) {
-		err = top_pages_look(values.folder, look);
+		err = first && access(values.folder, F_OK) ? -errno : top_pages_look(values.folder, look);
 		return err ? look_failed(values.folder, err) : true;
 	}
 	err = top_disks_look("", look);
@@ -182,7 +186,7 @@ static bool top_step(struct screen_top *screen, bool first)
 	struct top *top = (struct top *)screen;
 	struct top_look now;
 	struct top_rows rows;
-	bool good = top_look(&now);
+	bool good = top_look(&now, first);
 
 	if (good && !first) {
 		good = top_rows_make(&top->last, &now, values.filter, screen->sort, &rows);

@@ -39,8 +39,11 @@ target_start --cache buffered --memory ram=256M "$scratch/disk"
 expect 0 "$RBLK" top --json --count 1 --interval 100ms --folder "$pages"
 is_top "$scratch/out"
 json_is '.uses == [] and .elapsed_ns > 0'
-expect 0 "$RBLK" top --json --count 1 --interval 100ms --folder "$scratch/none"
-json_is '.uses == []'
+# A folder that is not there is mistyped, perhaps: nobody publishes there.
+expect 1 "$RBLK" top --count 1 --interval 100ms --folder "$scratch/none"
+err_has "$scratch/none: No such file or directory"
+expect 1 "$RBLK" top --json --count 1 --interval 100ms --folder "$scratch/none"
+json_is '.errors | length == 1'
 expect 1 "$RBLK" top --json --count 1 --interval 100ms --folder "$scratch/disk"
 json_is '.errors | length == 1'
 # What only the environment asks for, and cannot be, is no error.
@@ -101,7 +104,26 @@ shows '.uses == []' || fail "a killed program"
 [ "$(find "$pages" -mindepth 1 | wc -l)" = 5 ] || fail "its page is still there, or more is gone"
 rm -r "$pages"
 
+# A folder that goes later, as a service's does, does not end a table that is there.
+"$RBLK" top --json --interval 100ms --folder "$pages" > "$scratch/later" 2> "$scratch/err" &
+top=$!
+later() { [ -s "$scratch/later" ]; }
+wait_for "the first table" later
+rm -r "$pages"
+tables=$(wc -l < "$scratch/later")
+more() { [ "$(wc -l < "$scratch/later")" -gt $((tables + 2)) ]; }
+wait_for "more tables" more
+kill "$top"
+wait "$top" || true
+top=
+
 # -- the usual folder, and an orderly end ----------------------------------------------------------
+tables=$(wc -l < "$scratch/all")
+more() { [ "$(wc -l < "$scratch/all")" -gt $((tables + 2)) ]; }
+wait_for "more tables" more
+kill "$top"
+wait "$top" || true
+top=
 
 pages=$scratch/run/rblk
 mkdir "$scratch/run"
