@@ -97,6 +97,16 @@ static void private_words(const char *path, const char *user, char words[TGT_DEN
 				 folders[i]);
 }
 
+/* What only root makes the service's. */
+static const char *images_words(const char *path, const char *user)
+{
+	static const char folder[] = TGT_SERVICE_IMAGES "/";
+
+	if (strcmp(user, SERVICE_USER) || strncmp(path, folder, strlen(folder)) || strchr(path + strlen(folder), '/'))
+		return "";
+	return "; systemctl reload rblkd gives it what is in " TGT_SERVICE_IMAGES;
+}
+
 /* An empty string: nothing that this file knows of. */
 static void advice(const char *path, int error, const char *user, char *words)
 {
@@ -132,7 +142,8 @@ const char *tgt_denied(const char *path, int error, char words[TGT_DENIED_BYTES]
 	}
 	advice(path, error, user, what);
 	if (what[0])
-		snprintf(words, TGT_DENIED_BYTES, "; rblkd runs as user %s: %.*s", user, (int)(TGT_DENIED_BYTES - NAME_BYTES - 32), what);
+		snprintf(words, TGT_DENIED_BYTES, "; rblkd runs as user %s: %.*s%s", user, (int)(TGT_DENIED_BYTES - NAME_BYTES - 96), what,
+			 images_words(path, user));
 	errno = saved;
 	return words;
 }

@@ -8,6 +8,9 @@
 
 #define TGT_DENIED_BYTES 256
 
+/* What is in this folder becomes the service's at its start, and at a reload by systemctl (install/rblkd.tmpfiles). */
+#define TGT_SERVICE_IMAGES "/srv/rblk"
+
 /*
  * Words to append to the reason: as whom rblkd runs, and what would help, such as "; rblkd runs as user rblk: chown rblk
  * /srv/a.img". Returns `words`; empty if `error` (an errno, of either sign) is not EACCES, EPERM, or ENOENT where the service's unit hides files. Keeps errno.

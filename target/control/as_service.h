@@ -10,8 +10,6 @@
 
 /* The service's configuration: a check of another file is of whoever runs it. */
 #define TGT_SERVICE_CONFIG "/etc/rblk/rblkd.conf"
-/* Files in this folder become the service's when it starts (install/rblkd.tmpfiles). */
-#define TGT_SERVICE_IMAGES "/srv/rblk"
 
 /*
  * For good. True: this process sees what the service will, and `user` (64 bytes) is its user. False: it is not root, `path` is

@@ -156,6 +156,29 @@ volume /mnt/a.img 'cache = buffered'
 right
 err_has 'WRITE_ZEROES is not offered'
 
+# A new image of root's there is refused to rblkctl add, with what makes it the service's; other files are root's to give.
+printf '[target]\nopen = yes\n[volume a]\npath = /srv/a.img\n' > "$scratch/open.conf"
+chmod 711 "$scratch"
+chown rblk "$scratch/state" "$scratch/identities" 2> /dev/null || true
+printf '#!/bin/bash\nexec setpriv --reuid rblk --regid rblk --clear-groups "%s" "$@"\n' "$RBLKD" > "$scratch/as-rblk"
+chmod 755 "$scratch/as-rblk"
+install -d -o rblk "$scratch/run"
+chown root "$conf" /srv/rblk/a.img
+RBLKD=$scratch/as-rblk target_start --control-socket "$scratch/run/control" --config "$scratch/open.conf"
+expect 1 "$RBLKCTL" add volume b path=/srv/rblk/a.img --socket "$scratch/run/control"
+err_has '/srv/rblk/a.img: Permission denied; rblkd runs as user rblk: chown rblk /srv/rblk/a.img; systemctl reload rblkd gives it what is in /srv/rblk'
+chown root /srv/rblk
+chmod 700 /srv/rblk
+expect 1 "$RBLKCTL" add volume b path=/srv/rblk/a.img --socket "$scratch/run/control"
+err_has '/srv/rblk/a.img: Permission denied; rblkd runs as user rblk: it may not enter /srv/rblk; systemctl reload rblkd gives it what is in /srv/rblk'
+chmod 770 /srv/rblk
+truncate -s 1M /srv/b.img
+chmod 600 /srv/b.img
+expect 1 "$RBLKCTL" add volume b path=/srv/b.img --socket "$scratch/run/control"
+err_has 'chown rblk /srv/b.img'
+grep -q systemctl "$scratch/err" && fail "a reload does not help"
+target_stop
+
 # Another file is checked as who asks; and the service may run meanwhile.
 cp $conf "$scratch/other.conf"
 expect 0 "$RBLKD" --check --config "$scratch/other.conf"
