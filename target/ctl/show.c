@@ -195,7 +195,7 @@ static void volume_state(const json_t *volume, char *text, size_t bytes)
 	size_t i, length = 0;
 
 	snprintf(object, sizeof(object), "volume %s: ", ctl_string(volume, "volume"));
-	snprintf(text, bytes, json_is_true(json_object_get(volume, "read_only")) ? "read-only" : "ok");
+	snprintf(text, bytes, "%s", json_is_true(json_object_get(volume, "read_only")) ? "read-only" : "ok");
 	json_array_foreach(list, i, problem) {
 		const char *message = ctl_string(problem, "message");
 
@@ -236,9 +236,9 @@ static void volumes_print(const json_t *result)
 	}
 	json_array_foreach(json_object_get(result, "missing"), i, volume)
 	{
-		char state[600];
+		char state[4096];
 
-		snprintf(state, sizeof(state), "missing: %s", ctl_string(volume, "reason"));
+		volume_state(volume, state, sizeof(state));
 		screen_table_row(table, CELLS(ctl_string(volume, "volume"), "-", "-", "-", "-", "-", "-", "-", "-",
 					      "-", state));
 	}

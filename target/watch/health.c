@@ -175,30 +175,30 @@ static void find_failures(const struct tgt_view *view, enum tgt_problem_kind kin
 
 /* -- what is missing --------------------------------------------------------------------------- */
 
+static void missing_add(const struct tgt_unserved_one *one, enum tgt_unserved_kind kind, struct tgt_health *health)
+{
+	bool is_volume = kind == TGT_UNSERVED_VOLUME;
+	struct tgt_problem *problem =
+		problem_add(health, is_volume ? TGT_PROBLEM_VOLUME_MISSING : TGT_PROBLEM_ADDRESS_MISSING,
+			    is_volume ? "volume" : "address", one->name);
+	const char *reason = one->reason;
+	char object[300];
+
+	if (!problem)
+		return;
+	snprintf(object, sizeof(object), "%s%s", is_volume ? "volume " : "", one->name);
+	what(problem, "%s: missing", object);
+	/* It begins with the object. */
+	if (!strncmp(reason, object, strlen(object)))
+		reason += strlen(object) + strspn(reason + strlen(object), ": ");
+	snprintf(problem->reason, sizeof(problem->reason), ", %s, tried again every second", reason);
+}
+
 static void find_missing(const struct tgt_view *view, enum tgt_unserved_kind kind,
 			 struct tgt_health *health)
 {
-	bool is_volume = kind == TGT_UNSERVED_VOLUME;
-
-	for (unsigned int i = 0; i < view->unserved_counts[kind]; i++) {
-		const struct tgt_unserved_one *one = &view->unserved[kind][i];
-		struct tgt_problem *problem = problem_add(
-			health,
-			is_volume ? TGT_PROBLEM_VOLUME_MISSING : TGT_PROBLEM_ADDRESS_MISSING,
-			is_volume ? "volume" : "address", one->name);
-		const char *reason = one->reason;
-		char object[300];
-
-		if (!problem)
-			continue;
-		snprintf(object, sizeof(object), "%s%s", is_volume ? "volume " : "", one->name);
-		what(problem, "%s: missing", object);
-		/* It begins with the object. */
-		if (!strncmp(reason, object, strlen(object)))
-			reason += strlen(object) + strspn(reason + strlen(object), ": ");
-		snprintf(problem->reason, sizeof(problem->reason), ", %s, tried again every second",
-			 reason);
-	}
+	for (unsigned int i = 0; i < view->unserved_counts[kind]; i++)
+		missing_add(&view->unserved[kind][i], kind, health);
 }
 
 static void find_devices(struct tgt_health *health)
@@ -398,4 +398,13 @@ json_t *tgt_health_volume_report(const struct tgt_view_volume *volume, bool reas
 	find_failures(&view, TGT_PROBLEM_DISK_FULL, &health);
 	find_failures(&view, TGT_PROBLEM_VOLUME_FAILING, &health);
 	return tgt_health_report(&health, reasons);
+}
+
+json_t *tgt_health_missing_report(const struct tgt_unserved_one *one, enum tgt_unserved_kind kind)
+{
+	struct tgt_problem problem = {0};
+	struct tgt_health health = {.list = &problem};
+
+	missing_add(one, kind, &health);
+	return tgt_health_report(&health, true);
 }

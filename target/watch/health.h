@@ -88,5 +88,7 @@ json_t *tgt_health_report(const struct tgt_health *health, bool reasons);
 /* Those of one volume that is served, however many others there are. A new reference. */
 json_t *tgt_health_volume_report(const struct tgt_view_volume *volume, bool reasons);
 const char *tgt_problem_name(enum tgt_problem_kind kind);
+/* That of one that is missing. A new reference. */
+json_t *tgt_health_missing_report(const struct tgt_unserved_one *one, enum tgt_unserved_kind kind);
 
 #endif

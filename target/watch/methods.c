@@ -72,8 +72,8 @@ static json_t *status_object(const struct tgt_methods *methods, const struct tgt
 			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
 			 "reactors_silent", (int)view->missing, "unsaved_changes",
 			 methods->changer && methods->changer->unsaved(methods->changer->context),
-			 "missing_volumes", tgt_report_missing(view, TGT_UNSERVED_VOLUME), "missing_addresses",
-			 tgt_report_missing(view, TGT_UNSERVED_ADDRESS));
+			 "missing_volumes", tgt_report_missing(view, TGT_UNSERVED_VOLUME, false), "missing_addresses",
+			 tgt_report_missing(view, TGT_UNSERVED_ADDRESS, false));
 }
 
 json_t *tgt_methods_status(const struct tgt_methods *methods, const struct tgt_view *view, bool reasons)
@@ -113,7 +113,7 @@ static json_t *method_volumes(struct tgt_rpc_call *call)
 	const struct tgt_view *view = tgt_methods_view(call->context);
 
 	return view ? json_pack("{s:o, s:o}", "volumes", tgt_report_volumes(view, true), "missing",
-				tgt_report_missing(view, TGT_UNSERVED_VOLUME))
+				tgt_report_missing(view, TGT_UNSERVED_VOLUME, true))
 		    : NULL;
 }
 

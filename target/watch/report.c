@@ -129,15 +129,19 @@ json_t *tgt_report_volumes(const struct tgt_view *view, bool problems)
 	return array;
 }
 
-json_t *tgt_report_missing(const struct tgt_view *view, enum tgt_unserved_kind kind)
+json_t *tgt_report_missing(const struct tgt_view *view, enum tgt_unserved_kind kind, bool problems)
 {
 	json_t *array = json_array();
 
-	for (unsigned int i = 0; i < view->unserved_counts[kind]; i++)
-		json_array_append_new(array, json_pack("{s:o, s:o}",
-						       kind == TGT_UNSERVED_VOLUME ? "volume" : "address",
-						       tgt_rpc_text(view->unserved[kind][i].name), "reason",
-						       tgt_rpc_text(view->unserved[kind][i].reason)));
+	for (unsigned int i = 0; i < view->unserved_counts[kind]; i++) {
+		const struct tgt_unserved_one *one = &view->unserved[kind][i];
+		json_t *object = json_pack("{s:o, s:o}", kind == TGT_UNSERVED_VOLUME ? "volume" : "address",
+					   tgt_rpc_text(one->name), "reason", tgt_rpc_text(one->reason));
+
+		if (problems)
+			json_object_set_new(object, "problems", tgt_health_missing_report(one, kind));
+		json_array_append_new(array, object);
+	}
 	return array;
 }
 

@@ -32,7 +32,7 @@ volume_says() {
 	[ -n "$words" ] || return 1
 	"$RBLKCTL" volumes --socket "$socket" | grep "^$1 " | grep -F -- "  $words" > /dev/null || return 1
 	"$RBLKCTL" volumes --json --socket "$socket" | jq -e --arg name "$1" --slurpfile status "$scratch/out" \
-		'.volumes[] | select(.volume == $name) | .problems == [$status[0].problems[] | select(.volume == $name)]' > /dev/null
+		'.volumes[], .missing[] | select(.volume == $name) | .problems == [$status[0].problems[] | select(.volume == $name)]' > /dev/null
 }
 # healthz CODE TEXT: what it answers, with a line that has this text.
 healthz() { [ "$(curl -s -o "$scratch/body" -w '%{http_code}' --max-time 60 "$url/healthz")" = "$1" ] && grep -qF -- "$2" "$scratch/body"; }
@@ -96,6 +96,7 @@ http_start --listen rblk+tcp://192.0.2.77:4430 --memory ram=1M "logs=$scratch/go
 says 3 "^2 problems: volume logs: missing, $scratch/gone.img: No such file or directory, tried again every second; rblk\+tcp://192\.0\.2\.77:4430: missing, " ||
 	fail "what is missing"
 problem volume_missing error 1 || fail "a volume"
+volume_says logs || fail "rblkctl volumes of a missing volume"
 problem address_missing error 1 || fail "an address"
 status --json
 json_is '.problems[0].volume == "logs" and (.problems[0] | has("address") | not) and .problems[1].address == "rblk+tcp://192.0.2.77:4430" and

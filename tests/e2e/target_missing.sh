@@ -42,7 +42,7 @@ asked volumes
 json_is '[.volumes[].volume] == ["a"] and (.missing | length) == 1 and .missing[0].volume == "b" and
 	(.missing[0].reason | endswith("gone.img: No such file or directory"))'
 expect 0 "$RBLKCTL" volumes --socket "$socket"
-grep -qE "^b +.*missing: volume b: $gone: No such file or directory" "$scratch/out" || fail "rblkctl volumes"
+grep -qE "^b +(- +){9}missing, $gone: No such file or directory, tried again every second\$" "$scratch/out" || fail "rblkctl volumes"
 expect 3 "$RBLKCTL" status --socket "$socket"
 out_has "1 problem: volume b: missing, $gone: No such file or directory"
 asked events
