@@ -218,11 +218,11 @@ static int fault_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	return base->ops->device_bytes ? base->ops->device_bytes(base, bytes) : -EOPNOTSUPP;
 }
 
-static bool fault_is_deleted(struct tgt_store *store)
+static bool fault_file_look(struct tgt_store *store, struct tgt_store_file *file)
 {
 	struct tgt_store *base = to_fault(store)->base;
 
-	return base->ops->is_deleted && base->ops->is_deleted(base);
+	return base->ops->file_look && base->ops->file_look(base, file);
 }
 
 /* One random sequence per rule, so that one rule does not shift another one's. */
@@ -567,7 +567,7 @@ static const struct tgt_store_ops fault_ops = {
 	.close = fault_close,
 	.refresh = fault_refresh,
 	.device_bytes = fault_device_bytes,
-	.is_deleted = fault_is_deleted,
+	.file_look = fault_file_look,
 	.attach = fault_attach,
 	.detach = fault_detach,
 	.submit = fault_submit,

@@ -212,6 +212,12 @@ struct tgt_channel {
 	bool looking;                        /* is there, or `look` has been posted */
 };
 
+/* What the kernel knows of a store's file by now. */
+struct tgt_store_file {
+	bool deleted; /* it has no name any more: its data ends with the store */
+	uint64_t bytes;
+};
+
 struct tgt_store_ops {
 	const char *kind; /* its name, in configurations and reports */
 	bool on_path;	  /* keeps its data at config->path, which has its size; else in itself, of config->bytes */
@@ -235,8 +241,8 @@ struct tgt_store_ops {
 	/* Any thread; does not wait. How many bytes it has now; negative errno: this cannot
 	 * tell. NULL: never. */
 	int (*device_bytes)(struct tgt_store *store, uint64_t *bytes);
-	/* Any thread; does not wait. Its file has no name any more: its data ends with the store. NULL: never. */
-	bool (*is_deleted)(struct tgt_store *store);
+	/* Any thread; does not wait. False: it is of no file, or nothing is known. NULL: never. */
+	bool (*file_look)(struct tgt_store *store, struct tgt_store_file *file);
 
 	/*
 	 * Any reactor's thread. Begins to prepare the store's memory for quick registration with a

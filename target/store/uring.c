@@ -101,13 +101,16 @@ static int uring_device_bytes(struct tgt_store *store, uint64_t *bytes)
 }
 
 /* The kernel says what it knows by now: a file server that does not answer is not waited for. */
-static bool uring_is_deleted(struct tgt_store *store)
+static bool uring_file_look(struct tgt_store *store, struct tgt_store_file *file)
 {
+	const unsigned int wanted = STATX_NLINK | STATX_SIZE;
 	const struct tgt_path *path = &to_uring(store)->path;
 	struct statx stx;
 
-	return !path->device && statx(path->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &stx) == 0 &&
-	       stx.stx_mask & STATX_NLINK && !stx.stx_nlink;
+	if (path->device || statx(path->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, &stx) || (stx.stx_mask & wanted) != wanted)
+		return false;
+	*file = (struct tgt_store_file){.deleted = !stx.stx_nlink, .bytes = stx.stx_size};
+	return true;
 }
 
 static int uring_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
@@ -380,7 +383,7 @@ const struct tgt_store_ops tgt_store_uring = {
 	.close = uring_close,
 	.refresh = uring_refresh,
 	.device_bytes = uring_device_bytes,
-	.is_deleted = uring_is_deleted,
+	.file_look = uring_file_look,
 	.attach = uring_attach,
 	.detach = uring_detach,
 	.submit = uring_submit,

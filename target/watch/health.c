@@ -20,6 +20,7 @@ static const struct problem_kind {
 	[TGT_PROBLEM_REACTOR_SILENT] = {"reactor_silent", TGT_LOG_ERROR},
 	[TGT_PROBLEM_FLUSH_FAILED] = {"flush_failed", TGT_LOG_ERROR},
 	[TGT_PROBLEM_VOLUME_DELETED] = {"volume_deleted", TGT_LOG_ERROR},
+	[TGT_PROBLEM_VOLUME_SHORT] = {"volume_short", TGT_LOG_ERROR},
 	[TGT_PROBLEM_VOLUME_MISSING] = {"volume_missing", TGT_LOG_ERROR},
 	[TGT_PROBLEM_DISK_FULL] = {"disk_full", TGT_LOG_ERROR},
 	[TGT_PROBLEM_VOLUME_FAILING] = {"volume_failing", TGT_LOG_ERROR},
@@ -69,8 +70,8 @@ static void what(struct tgt_problem *problem, const char *format, ...)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
-/* A volume that is served has at most these: a failed flush, a deleted file, and a disk that is full or fails. */
-#define VOLUME_PROBLEMS_MAX 3u
+/* A volume that is served has at most these: a failed flush, a deleted file, a truncated one, and a disk that is full or fails. */
+#define VOLUME_PROBLEMS_MAX 4u
 
 static void find_flushes(const struct tgt_view *view, struct tgt_health *health)
 {
@@ -104,6 +105,24 @@ static void find_deleted(const struct tgt_view *view, struct tgt_health *health)
 		else
 			what(problem, "volume %s: its file was deleted: its data is lost when rblkd stops, copy it away before",
 			     volume->name);
+		if (problem)
+			snprintf(problem->reason, sizeof(problem->reason), " (%s)", volume->path ? volume->path : "");
+	}
+}
+
+static void find_short(const struct tgt_view *view, struct tgt_health *health)
+{
+	for (unsigned int i = 0; i < view->volume_count; i++) {
+		const struct tgt_view_volume *volume = &view->volumes[i];
+		struct tgt_problem *problem;
+
+		if (!volume->short_bytes)
+			continue;
+		problem = problem_add(health, TGT_PROBLEM_VOLUME_SHORT, "volume", volume->name);
+		what(problem,
+		     "volume %s: shorter than it is served: has %" PRIu64 " bytes, but %" PRIu64
+		     " are served; reads of the rest fail until it has them again",
+		     volume->name, volume->bytes - volume->short_bytes, volume->bytes);
 		if (problem)
 			snprintf(problem->reason, sizeof(problem->reason), " (%s)", volume->path ? volume->path : "");
 	}
@@ -327,6 +346,7 @@ int tgt_health_take(const struct tgt_view *view, const struct tgt_busy *busy,
 	find_silent(view, health);
 	find_flushes(view, health);
 	find_deleted(view, health);
+	find_short(view, health);
 	find_missing(view, TGT_UNSERVED_VOLUME, health);
 	find_failures(view, TGT_PROBLEM_DISK_FULL, health);
 	find_failures(view, TGT_PROBLEM_VOLUME_FAILING, health);
@@ -395,6 +415,7 @@ json_t *tgt_health_volume_report(const struct tgt_view_volume *volume, bool reas
 
 	find_flushes(&view, &health);
 	find_deleted(&view, &health);
+	find_short(&view, &health);
 	find_failures(&view, TGT_PROBLEM_DISK_FULL, &health);
 	find_failures(&view, TGT_PROBLEM_VOLUME_FAILING, &health);
 	return tgt_health_report(&health, reasons);

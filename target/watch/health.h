@@ -16,6 +16,7 @@ enum tgt_problem_kind {
 	TGT_PROBLEM_REACTOR_SILENT,
 	TGT_PROBLEM_FLUSH_FAILED,
 	TGT_PROBLEM_VOLUME_DELETED,
+	TGT_PROBLEM_VOLUME_SHORT,
 	TGT_PROBLEM_VOLUME_MISSING,
 	TGT_PROBLEM_DISK_FULL,
 	TGT_PROBLEM_VOLUME_FAILING,
@@ -87,8 +88,8 @@ char *tgt_health_words(const struct tgt_health *health, bool reasons);
 json_t *tgt_health_report(const struct tgt_health *health, bool reasons);
 /* Those of one volume that is served, however many others there are. A new reference. */
 json_t *tgt_health_volume_report(const struct tgt_view_volume *volume, bool reasons);
-const char *tgt_problem_name(enum tgt_problem_kind kind);
 /* That of one that is missing. A new reference. */
 json_t *tgt_health_missing_report(const struct tgt_unserved_one *one, enum tgt_unserved_kind kind);
+const char *tgt_problem_name(enum tgt_problem_kind kind);
 
 #endif

@@ -167,6 +167,7 @@ static void view_volume_counts(struct tgt_view *view)
 static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *volume)
 {
 	const struct tgt_store_ops *ops = volume->store->ops;
+	struct tgt_store_file file;
 
 	memcpy(entry->name, volume->config.name, sizeof(entry->name));
 	/* Which one it has become: uring and nvme can stand for each other. What faults are in front of is not known here. */
@@ -177,7 +178,11 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 	entry->block_bytes = volume->block_bytes;
 	entry->read_only = volume->config.read_only || volume->store->info.read_only;
 	entry->buffered = volume->store->info.buffered;
-	entry->deleted = ops->is_deleted && ops->is_deleted(volume->store);
+	if (ops->file_look && ops->file_look(volume->store, &file))
+		entry->deleted = file.deleted;
+	else if (!ops->device_bytes || ops->device_bytes(volume->store, &file.bytes) < 0)
+		file.bytes = entry->bytes;
+	entry->short_bytes = file.bytes < entry->bytes ? entry->bytes - file.bytes : 0;
 	/* Only then: the file that is there is another one, and a file server that does not answer has not said so much. */
 	entry->replaced = entry->deleted && access(volume->config.path, F_OK) == 0;
 	entry->flush_failed_ns = atomic_load(&volume->trouble.lost_ns);

@@ -112,6 +112,16 @@ truncate -s 1M "$scratch/gone.img"
 mended() { says 3 '^1 problem: rblk\+tcp'; }
 wait_for "the volume" mended
 problem volume_missing error 0 || fail "the volume is there"
+# Truncated under the daemon: told before a read fails, and until it has its size again.
+truncate -s 4097 "$scratch/gone.img"
+short() { says 3 "^2 problems: volume logs: shorter than it is served: has 4097 bytes, but 1048576 are served; reads of the rest fail until it has them again \\($scratch/gone\.img\\); "; }
+wait_for "a truncated file" short
+problem volume_short error 1 || fail "a truncated file"
+volume_says logs || fail "rblkctl volumes of a truncated file"
+healthz 503 'volume logs: shorter than it is served: has 4097 bytes, but 1048576 are served' || fail "healthz"
+grep -qF "$scratch" "$scratch/body" && fail "paths are not for everyone"
+truncate -s 1M "$scratch/gone.img"
+wait_for "its size" mended
 # It is served as ever without a name, and would be gone with the daemon.
 rm "$scratch/gone.img"
 deleted() { says 3 "^2 problems: volume logs: its file was deleted: its data is lost when rblkd stops, copy it away before \\($scratch/gone\.img\\); "; }
