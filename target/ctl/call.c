@@ -27,11 +27,13 @@ struct ctl_connection {
 
 /* -- messages ---------------------------------------------------------------------------------- */
 
+static const char *verb; /* as it was typed: methods may have other names */
 static bool wants_json;
 
-void ctl_json_begin(void)
+void ctl_begin(const char *name, bool json)
 {
-	wants_json = true;
+	verb = name;
+	wants_json = json;
 }
 
 int ctl_json_print(json_t *object)
@@ -216,7 +218,7 @@ json_t *ctl_call(struct ctl_connection *connection, const char *method, json_t *
 	json_unpack(answer, "{s:{s:s}}", "error", "message", &message);
 	result = json_incref(json_object_get(answer, "result"));
 	if (message)
-		ctl_error("%s: %s", method, message);
+		ctl_error("%s: %s", verb, message);
 	else if (!json_is_object(result))
 		ctl_error("%s: an answer that is not of rblkd", connection->path);
 	json_decref(answer);

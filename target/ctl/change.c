@@ -52,7 +52,7 @@ static void save_print(const json_t *result)
 }
 
 /* Takes over params. */
-static int change(const struct ctl_values *values, const char *method, json_t *params,
+static int change(const struct ctl_values *values, const char *verb, const char *method, json_t *params,
 		  void (*print)(const json_t *result))
 {
 	struct ctl_connection *connection = ctl_connect(values->socket);
@@ -77,7 +77,7 @@ static int change(const struct ctl_values *values, const char *method, json_t *p
 	/* It is in force, but not all of it. */
 	if (!values->json)
 		print(result);
-	status = ctl_error("%s: %s", method, ctl_string(result, "reason"));
+	status = ctl_error("%s: %s", verb, ctl_string(result, "reason"));
 	json_decref(result);
 	return status;
 }
@@ -86,14 +86,14 @@ int ctl_reload(const struct ctl_values *values, char **operands, int count)
 {
 	(void)operands;
 	(void)count;
-	return change(values, "reload", json_object(), change_print);
+	return change(values, "reload", "reload", json_object(), change_print);
 }
 
 int ctl_save(const struct ctl_values *values, char **operands, int count)
 {
 	(void)operands;
 	(void)count;
-	return change(values, "save", json_object(), save_print);
+	return change(values, "save", "save", json_object(), save_print);
 }
 
 /* -- edits ------------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static int edit(const struct ctl_values *values, const char *verb, char **operan
 		json_decref(keys);
 	else
 		json_object_set_new(json_array_get(json_object_get(edits, "edits"), 0), "keys", keys);
-	return change(values, "change", edits, change_print);
+	return change(values, verb, "change", edits, change_print);
 }
 
 int ctl_add(const struct ctl_values *values, char **operands, int count)

@@ -72,7 +72,8 @@ struct ctl_connection;
 int ctl_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Errors are kept, and not printed, until it is called with false. Returns where the last one's words are. */
 const char *ctl_hold_errors(bool hold);
-void ctl_json_begin(void);
+/* Before calls: their errors begin with the verb, and json is their form, too. */
+void ctl_begin(const char *verb, bool json);
 /* Prints the result with `print`, or as JSON; takes the reference. */
 int ctl_show(const struct ctl_values *values, json_t *result, void (*print)(const json_t *result));
 /* Prints the object, with "errors"; takes the reference. */

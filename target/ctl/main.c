@@ -86,8 +86,7 @@ static int ctl_main(int argc, char **argv)
 	verb = verb_find(argv[1]);
 	if (!verb)
 		return unknown(argv[1]);
-	if (wants_json(argv + 2, argc - 2))
-		ctl_json_begin();
+	ctl_begin(verb->name, wants_json(argv + 2, argc - 2));
 	count = ctl_options_parse(verb, &values, argv + 2, argc - 2);
 	if (count < 0)
 		return CTL_USAGE;

@@ -55,11 +55,11 @@ static bool key_take(struct tgt_rpc_call *call, struct tgt_change *change, const
 	}
 	if (!value)
 		tgt_rpc_fail(call, TGT_RPC_PARAMS,
-			     "change: [%.64s] %.64s: is neither a text, nor some texts, nor null",
+			     "[%.64s] %.64s: is neither a text, nor some texts, nor null",
 			     section, key);
 	else if (!added)
 		tgt_rpc_fail(call, TGT_RPC_PARAMS,
-			     "change: more than %u edits at once, or out of memory", TGT_EDITS_MAX);
+			     "more than %u edits at once, or out of memory", TGT_EDITS_MAX);
 	return value && added;
 }
 
@@ -81,13 +81,13 @@ static bool edit_take(struct tgt_rpc_call *call, struct tgt_change *change, json
 	if (i == 3 || (keys && !json_is_object(keys)) ||
 	    (keys && kinds[i].kind == TGT_EDIT_REMOVE)) {
 		tgt_rpc_fail(call, TGT_RPC_PARAMS,
-			     "change: an edit has edit (add, set or remove), section and, unless it "
+			     "an edit has edit (add, set or remove), section and, unless it "
 			     "removes, keys");
 		return false;
 	}
 	if (!edit_add(change, kinds[i].kind, section, NULL, NULL)) {
 		tgt_rpc_fail(call, TGT_RPC_PARAMS,
-			     "change: more than %u edits at once, or out of memory", TGT_EDITS_MAX);
+			     "more than %u edits at once, or out of memory", TGT_EDITS_MAX);
 		return false;
 	}
 	json_object_foreach(keys, key, value)
@@ -102,7 +102,7 @@ static bool edits_take(struct tgt_rpc_call *call, struct tgt_change *change)
 	size_t i;
 
 	if (!json_array_size(edits)) {
-		tgt_rpc_fail(call, TGT_RPC_PARAMS, "change: edits is not an array of edits");
+		tgt_rpc_fail(call, TGT_RPC_PARAMS, "edits is not an array of edits");
 		return false;
 	}
 	json_array_foreach(edits, i, edit)

@@ -74,33 +74,33 @@ serves '[["a", 1048576], ["b", 3145728], ["fixed", 8192], ["m", 131072]]'
 
 nothing_changed() { serves '[["a", 1048576], ["b", 3145728], ["fixed", 8192], ["m", 131072]]'; }
 asked 1 set volume a blok_size=4K
-err_has 'change: [volume a]: unknown key "blok_size"; did you mean "block_size"?'
+err_has 'rblkctl: set: [volume a]: unknown key "blok_size"; did you mean "block_size"?'
 asked 1 set volume a limit=10M
-err_has 'change: [volume a]: unknown key "limit"; there is "limit_iops", "limit_rate"'
+err_has 'rblkctl: set: [volume a]: unknown key "limit"; there is "limit_iops", "limit_rate"'
 asked 1 set volume a cache=never
-err_has 'change: [volume a]: cache: '
+err_has 'rblkctl: set: [volume a]: cache: '
 asked 1 set volume fixd cache=direct
-err_has 'change: there is no section [volume fixd] in rblkd.conf; rblkctl add makes one'
+err_has 'rblkctl: set: there is no section [volume fixd] in rblkd.conf; rblkctl add makes one'
 asked 1 add initiator 'data base' address=local
-err_has 'change: [initiator data base]'
+err_has 'rblkctl: add: [initiator data base]'
 asked 1 add volume c path="$scratch/missing.img"
-err_has "change: volume c: $scratch/missing.img: No such file or directory"
+err_has "rblkctl: add: volume c: $scratch/missing.img: No such file or directory"
 asked 1 add volume a path="$scratch/b.img"
-err_has 'change: section [volume a] is already there, in rblkd.conf'
+err_has 'rblkctl: add: section [volume a] is already there, in rblkd.conf'
 asked 1 set volume none cache=direct
-err_has 'change: there is no section [volume none] in rblkd.conf; rblkctl add makes one'
+err_has 'rblkctl: set: there is no section [volume none] in rblkd.conf; rblkctl add makes one'
 asked 1 add volume data2 store=memory bytes=1M
-err_has 'change: [volume data2]: unknown key "bytes"'
+err_has 'rblkctl: add: [volume data2]: unknown key "bytes"'
 asked 0 add volume data2 store=null size=1M
 asked 1 set volume dta2 cache=direct
-err_has 'change: there is no section [volume dta2] in rblkd.conf; did you mean [volume data2]?'
+err_has 'rblkctl: set: there is no section [volume dta2] in rblkd.conf; did you mean [volume data2]?'
 asked 1 remove volume dat2
-err_has 'change: there is no section [volume dat2] in rblkd.conf; did you mean [volume data2]?'
+err_has 'rblkctl: remove: there is no section [volume dat2] in rblkd.conf; did you mean [volume data2]?'
 asked 0 remove volume data2
 asked 1 remove volume fixed
-err_has 'change: volume fixed is on the command line of rblkd: only its next start changes it'
+err_has 'rblkctl: remove: volume fixed is on the command line of rblkd: only its next start changes it'
 asked 1 set volume fixed limit_iops=10
-err_has 'change: volume fixed is on the command line of rblkd'
+err_has 'rblkctl: set: volume fixed is on the command line of rblkd'
 log_has 'control: set volume fixed limit_iops=10, as user '
 asked 1 set volume a 'path=/x ; y'
 err_has 'would begin a comment'
