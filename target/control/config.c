@@ -149,9 +149,9 @@ static int volumes_differ(const struct tgt_config *config, char *error)
 	return 0;
 }
 
-int tgt_config_complete(struct tgt_config *config, char *error)
+void tgt_config_fill(struct tgt_config *config)
 {
-	unsigned int i, quota;
+	unsigned int quota;
 
 	if (!config->listen_count)
 		config->listen[config->listen_count++] = (struct tgt_address){
@@ -173,6 +173,13 @@ int tgt_config_complete(struct tgt_config *config, char *error)
 		if (quota && config->reactors > quota)
 			config->reactors = quota;
 	}
+}
+
+int tgt_config_complete(struct tgt_config *config, char *error)
+{
+	unsigned int i;
+
+	tgt_config_fill(config);
 	if (config->pool_bytes < config->max_io_bytes)
 		return tgt_error(
 			error, -EINVAL,

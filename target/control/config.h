@@ -24,7 +24,9 @@ int tgt_config_load_text(struct tgt_config *config, const char *path, const char
  */
 int tgt_config_volume_add(struct tgt_config *config, const char *name, const char *source,
 			  struct tgt_volume_config **volume, char *error);
-/* At the end: fills in what depends on the machine, and checks settings together. */
+/* Fills in what depends on the machine, or on other settings: the addresses and reactors that nobody has set. */
+void tgt_config_fill(struct tgt_config *config);
+/* At the end: does that, and checks settings together. */
 int tgt_config_complete(struct tgt_config *config, char *error);
 
 #endif

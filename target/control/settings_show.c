@@ -100,6 +100,9 @@ static struct setting_list list_of(const struct tgt_config *config)
 	struct tgt_config target;
 
 	tgt_config_init(&target);
+	target.cpus = config->cpus; /* the reactors' number depends on them */
+	tgt_config_fill(&target);
+	memset(&target.cpus, 0, sizeof(target.cpus));
 	tgt_options_default(&volume, TGT_IN_VOLUME);
 	tgt_options_default(&initiator, TGT_IN_INITIATOR);
 	list_section(&list, "target", "", config, &target, TGT_IN_TARGET);

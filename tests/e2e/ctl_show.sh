@@ -52,6 +52,22 @@ ctl 0 show --all
 shows 'credits = 128'
 out_has 'read_only = no'
 
+# What the machine has chosen is no setting, with --cpus or without.
+target_stop
+for option in --reservations-dir="$scratch/identities" --cpus=0; do
+	target_start --control-socket "$socket" --memory m=8K $option
+	ctl 0 show
+	grep -qE '^(reactors|read_only)' out && fail "nobody has set that"
+	ctl 0 show --all
+	out_has 'reactors = '
+	target_stop
+done
+target_listen=rblk://:4430 target_start --control-socket "$socket" --config rblkd.conf --reactors 2 --pool-size 32M --memory m=8K
+ctl 0 show
+grep -q '^listen = ' out && fail "nobody has set the address"
+target_stop
+target_start --config rblkd.conf --control-socket "$socket" --reactors 2 --pool-size 32M --memory m=8K
+
 # Changed, and not saved.
 ctl 0 set volume data limit_rate=50M
 ctl 0 add volume more store=memory size=1M
