@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define WRONG_MAX 4u
+
 static unsigned int least(unsigned int a, unsigned int b)
 {
 	return a < b ? a : b;
@@ -46,15 +48,16 @@ static unsigned int edit_distance(const char *a, const char *b)
 
 struct words_nearest words_nearest_to(const char *word)
 {
-	/* Up to a third of the letters wrong is a typing error, more is another word. */
-	return (struct words_nearest){word, NULL, least((unsigned int)strlen(word) / 3 + 1, 4) + 1};
+	return (struct words_nearest){word, NULL, WRONG_MAX + 1};
 }
 
 void words_nearest_offer(struct words_nearest *search, const char *candidate)
 {
 	unsigned int wrong = edit_distance(search->word, candidate);
+	size_t letters = strlen(search->word), others = strlen(candidate);
 
-	if (wrong >= search->below)
+	/* Up to two fifths of the letters wrong are typing errors, more is another word. */
+	if (wrong >= search->below || wrong * 5 > 2 * (letters > others ? letters : others))
 		return;
 	search->nearest = candidate;
 	search->below = wrong;

@@ -19,6 +19,7 @@ err_has 'rblk VERB'
 wrong 'unknown verb "frobnicate"' frobnicate
 wrong 'unknown verb "--frobnicate"; see rblk --help' --frobnicate
 wrong 'unknown verb "lsit"; did you mean "list"?' lsit
+wrong 'unknown verb "foo"; see rblk --help' help foo
 wrong 'unknown verb "atach"; did you mean "attach"?' help atach
 wrong 'list: unknown option --time-out=5; did you mean "--timeout"?' list --time-out=5 x
 wrong 'list: unknown option --give_up; did you mean "--give-up"?' list --give_up 5 x

@@ -30,6 +30,8 @@ expect 2 "$RBLKCTL" status --frobnicate
 err_has 'unknown option --frobnicate; see rblkctl status --help'
 expect 2 "$RBLKCTL" volume
 err_has 'unknown verb "volume"; did you mean "volumes"?'
+expect 2 "$RBLKCTL" foo
+err_has 'unknown verb "foo"; see rblkctl --help'
 expect 2 "$RBLKCTL" top --intervall=2
 err_has 'top: unknown option --intervall=2; did you mean "--interval"?'
 expect 2 "$RBLKCTL" status more

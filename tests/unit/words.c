@@ -163,7 +163,7 @@ static void figures_are_written(void **state)
 
 static const char *nearest(const char *word)
 {
-	static const char *const words[] = {"list", "limit_rate", "copy", "attach", "give-up"};
+	static const char *const words[] = {"list", "limit_rate", "copy", "attach", "give-up", "top"};
 	struct words_nearest search = words_nearest_to(word);
 
 	for (size_t i = 0; i < UNIT_LENGTH(words); i++)
@@ -179,6 +179,10 @@ static void words_are_guessed(void **state)
 	assert_string_equal(nearest("limit-rate"), "limit_rate");
 	assert_string_equal(nearest("atach"), "attach");
 	assert_string_equal(nearest("give_upp"), "give-up");
+	assert_string_equal(nearest("tp"), "top");
+	/* Other words, however short. */
+	assert_null(nearest("foo"));
+	assert_null(nearest("to-do"));
 	assert_null(nearest("destroy"));
 	assert_null(nearest("x"));
 	memset(longest, 'l', sizeof(longest) - 1);
