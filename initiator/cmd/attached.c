@@ -451,7 +451,7 @@ int attached_print(const struct attached *list, int count)
 			      list[i].key[0] ? "yes" : "no", list[i].digest ? "yes" : "no",
 			      cmd_paths_format_age(&list[i].paths, age), list[i].state);
 	}
-	cmd_table_print(table);
+	cmd_table_print(table, "no attached disks");
 	cmd_table_destroy(table);
 	for (i = 0; i < count; i++) {
 		snprintf(before, sizeof(before), "%s: ", list[i].device);

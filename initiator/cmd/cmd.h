@@ -110,7 +110,8 @@ const char *cmd_format_uuid(const uint8_t uuid[16], char *text);
 struct cmd_table;
 struct cmd_table *cmd_table_create(unsigned int columns);
 void cmd_table_row(struct cmd_table *table, ...);
-void cmd_table_print(const struct cmd_table *table);
+/* empty: the sentence where there is no row; NULL: there always is one. */
+void cmd_table_print(const struct cmd_table *table, const char *empty);
 void cmd_table_destroy(struct cmd_table *table);
 
 /*

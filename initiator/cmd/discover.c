@@ -78,7 +78,7 @@ static int discover_print(const struct discover_list *list)
 				      discover_portal_format(&target->portals[j], portal), protocol,
 				      target->interface, over);
 	}
-	cmd_table_print(table);
+	cmd_table_print(table, "no target answered; a target does if its rblkd.conf has discovery");
 	cmd_table_destroy(table);
 	return CMD_OK;
 }
@@ -146,9 +146,6 @@ static int discover_run(char **operands, int count)
 		return CMD_FAILED;
 	if (list.left_out)
 		cmd_error("discover: more targets or portals answered than are listed");
-	/* The table is for programs; a person would take an empty one for a fault. */
-	if (!count && !list.count && !values.json)
-		cmd_note("discover: no target answered; a target does if its rblkd.conf has discovery");
 	if (count && !list.count)
 		status = cmd_error("%s: no target of this name answered", name);
 	else

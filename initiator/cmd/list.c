@@ -49,7 +49,7 @@ static int list_print(const struct rblk_volume_info *list, int count)
 			      list_flags(&list[i], flags, sizeof(flags)),
 			      cmd_format_uuid(list[i].uuid, uuid));
 	}
-	cmd_table_print(table);
+	cmd_table_print(table, "no volumes for this initiator");
 	cmd_table_destroy(table);
 	return CMD_OK;
 }

@@ -93,9 +93,9 @@ void cmd_table_row(struct cmd_table *table, ...)
 	screen_table_row(table->screen, cells);
 }
 
-void cmd_table_print(const struct cmd_table *table)
+void cmd_table_print(const struct cmd_table *table, const char *empty)
 {
-	screen_table_print(table->screen, 0, NULL);
+	screen_table_list(table->screen, empty);
 }
 
 void cmd_table_destroy(struct cmd_table *table)

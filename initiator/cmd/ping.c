@@ -355,7 +355,7 @@ static int ping_run(char **operands, int count)
 						  "transfer_bytes", (json_int_t)values.bytes,
 						  "kinds", list, "paths", cmd_paths_json(&paths)));
 	} else if (!status) {
-		cmd_table_print(table);
+		cmd_table_print(table, NULL);
 		cmd_paths_print(&paths, "", 4);
 	}
 	json_decref(list);

@@ -198,7 +198,7 @@ static void show_text(const struct rblk_pr_state *state,
 		cmd_table_row(table, registrants[i].initiator, key,
 			      registrants[i].holder ? "yes" : "no");
 	}
-	cmd_table_print(table);
+	cmd_table_print(table, NULL);
 	cmd_table_destroy(table);
 }
 

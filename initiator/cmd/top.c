@@ -223,6 +223,8 @@ static int top_run(char **operands, int count)
 				       .count = values.count,
 				       .sorts = TOP_SORTS,
 				       .filter = values.filter,
+				       .empty = values.folder ? "no program publishes in this folder" :
+								"no attached disks, and no program publishes what it does",
 				       .plain = values.json,
 				       .step = top_step } };
 	bool good;

@@ -142,6 +142,19 @@ void screen_table_print(const struct screen_table *table, unsigned int width,
 		row_print(table, row, widths, shown);
 }
 
+bool screen_table_is_empty(const struct screen_table *table)
+{
+	return table->rows <= 1;
+}
+
+void screen_table_list(const struct screen_table *table, const char *empty)
+{
+	if (empty && screen_table_is_empty(table))
+		printf("%s\n", empty);
+	else
+		screen_table_print(table, 0, NULL);
+}
+
 void screen_table_destroy(struct screen_table *table)
 {
 	for (unsigned int i = 0; i < table->rows * table->columns; i++)

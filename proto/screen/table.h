@@ -21,6 +21,9 @@ void screen_table_row(struct screen_table *table, const char *const *cells);
  * the most important first) until the others fit. NULL: none is. */
 void screen_table_print(const struct screen_table *table, unsigned int width,
 			const unsigned int *order);
+/* Prints all columns; where there is only the heading, a sentence in its place: "no sessions". NULL: none. */
+void screen_table_list(const struct screen_table *table, const char *empty);
+bool screen_table_is_empty(const struct screen_table *table);
 void screen_table_destroy(struct screen_table *table);
 
 #endif

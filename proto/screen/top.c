@@ -155,7 +155,10 @@ size_t screen_top_room(const struct screen_top *top)
 void screen_top_end(const struct screen_top *top, const struct screen_table *table,
 		    const unsigned int *order)
 {
-	screen_table_print(table, screen_size().ws_col, order);
+	if (screen_table_is_empty(table))
+		line_print(top->filter ? "no row has the filter's text" : top->empty, screen_size().ws_col);
+	else
+		screen_table_print(table, screen_size().ws_col, order);
 	if (!top->screen)
 		printf("\n");
 }

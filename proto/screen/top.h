@@ -18,6 +18,7 @@ struct screen_top {
 	uint64_t interval_ms, count; /* of tables; 0: without end */
 	const char *sorts;	     /* the keys, separated by blanks */
 	const char *filter;	     /* told on the screen; NULL: none */
+	const char *empty;	     /* the sentence in place of a table without rows */
 	const char *alert;	     /* a line above the sum; the caller may change it before each table. NULL: none */
 	bool plain;		     /* no terminal's screen, for JSON */
 	/* Looks at what there is now, and prints what was done since the last look unless `first`.

@@ -36,7 +36,7 @@ static void reservations_print(const json_t *result)
 	screen_table_row(table, CELLS("VOLUME", "TYPE", "PERSISTENT", "REGISTRANT", "KEY", "HOLDER"));
 	json_array_foreach(json_object_get(result, "reservations"), i, reservation)
 		reservation_rows(table, reservation);
-	screen_table_print(table, 0, NULL);
+	screen_table_list(table, "no registrations");
 	screen_table_destroy(table);
 }
 

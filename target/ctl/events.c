@@ -197,6 +197,8 @@ static int events_all(const struct ctl_values *values, struct ctl_connection *co
 		return ctl_json_print(json_pack("{s:o}", "events", all));
 	if (!values->each)
 		events_group(all);
+	if (!json_array_size(all))
+		printf("no events\n");
 	any = events_print(all, false);
 	json_decref(all);
 	return any ? CTL_OK : CTL_FAILED;

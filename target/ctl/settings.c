@@ -60,6 +60,8 @@ static void diff_print(const json_t *result)
 	const json_t *setting;
 	size_t i;
 
+	if (!json_array_size(json_object_get(result, "settings")))
+		printf("no differences\n");
 	json_array_foreach(json_object_get(result, "settings"), i, setting)
 	{
 		section_begin(setting, &last);

@@ -38,7 +38,7 @@ static void status_reactors(const json_t *result)
 			 units_format_bytes(ctl_integer(reactor, "pool_bytes"), bytes));
 		screen_table_row(table, CELLS(number, sessions, connections, waiting, busy, memory));
 	}
-	screen_table_print(table, 0, NULL);
+	screen_table_list(table, "no reactor answers");
 	screen_table_destroy(table);
 }
 
@@ -69,9 +69,9 @@ static void status_print(const json_t *result)
 	       units_format_span(ctl_integer(result, "uptime_ns"), age));
 	json_array_foreach(json_object_get(result, "addresses"), i, address)
 		printf("%s%s", i ? ", " : "addresses: ", json_string_value(address));
-	printf("\nvolumes: %" PRIu64 "; sessions: %" PRIu64 "; connections: %" PRIu64
+	printf("%s\nvolumes: %" PRIu64 "; sessions: %" PRIu64 "; connections: %" PRIu64
 	       "; log level: %s\n",
-	       ctl_integer(result, "volumes"), ctl_integer(result, "sessions"),
+	       i ? "" : "addresses: none", ctl_integer(result, "volumes"), ctl_integer(result, "sessions"),
 	       ctl_integer(result, "connections"), ctl_string(result, "log_level"));
 	status_counts("logins", json_object_get(result, "logins"));
 	status_counts("connections ended", json_object_get(result, "connection_ends"));
@@ -174,7 +174,7 @@ static void sessions_print(const json_t *result)
 				    units_format_bytes(ctl_integer(session, "data_bytes"), memory),
 				    volumes));
 	}
-	screen_table_print(table, 0, NULL);
+	screen_table_list(table, "no sessions");
 	screen_table_destroy(table);
 }
 
@@ -242,7 +242,7 @@ static void volumes_print(const json_t *result)
 		screen_table_row(table, CELLS(ctl_string(volume, "volume"), "-", "-", "-", "-", "-", "-", "-", "-",
 					      "-", state));
 	}
-	screen_table_print(table, 0, NULL);
+	screen_table_list(table, "no volumes");
 	screen_table_destroy(table);
 }
 

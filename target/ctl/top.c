@@ -69,7 +69,10 @@ static void top_table(const struct top *top, const struct ctl_rows *rows, const 
 		 rows->all.reads + rows->all.writes + rows->all.others, rows->all.read_bytes / 1e6,
 		 rows->all.written_bytes / 1e6, units_format_us(rows->all.p99_us, p99), rows->busy * 100);
 	screen_top_begin(&top->screen, instead ? instead : sum);
-	screen_top_end(&top->screen, table, importance);
+	if (!instead)
+		screen_top_end(&top->screen, table, importance);
+	else if (!top->screen.screen)
+		printf("\n");
 	screen_table_destroy(table);
 }
 
@@ -168,6 +171,7 @@ int ctl_top(const struct ctl_values *values, char **operands, int count)
 			   .count = values->count,
 			   .sorts = CTL_SORTS,
 			   .filter = values->filter,
+			   .empty = "no session has a volume open",
 			   .plain = values->json,
 			   .step = top_step},
 		.values = values,

@@ -57,6 +57,7 @@ fi
 expect 0 "$RBLK" list --attached --json
 json_is '.attached == []'
 expect 0 "$RBLK" list --attached
+[ "$(cat "$scratch/out")" = 'no attached disks' ] || fail "a list without entries"
 expect 1 "$RBLK" detach rblk0
 err_has 'rblk0: is not attached; see rblk list --attached'
 expect 0 "$RBLK" detach --all

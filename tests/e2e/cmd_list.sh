@@ -40,3 +40,12 @@ expect 0 "$RBLK" info --json "$target/disk"
 json_is '.read_only'
 expect 0 "$RBLK" list "$target"
 grep -qE ' ro ' "$scratch/out" || fail "ro"
+
+# Volumes that are for others are not shown; that is no table.
+target_stop
+printf '[volume m]\nstore = memory\nsize = 1M\n[initiator db1]\naddress = 192.0.2.1\nwrite = m\n' > "$scratch/rblkd.conf"
+target_start --config "$scratch/rblkd.conf"
+expect 0 "$RBLK" list "$target"
+[ "$(cat "$scratch/out")" = 'no volumes for this initiator' ] || fail "a list without entries"
+expect 0 "$RBLK" list --json "$target"
+json_is '.volumes == []'

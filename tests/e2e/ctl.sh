@@ -97,6 +97,14 @@ out_has "volumes: 2; sessions: 0; connections: 0; log level: info"
 expect 0 "$RBLKCTL" volumes --socket "$socket"
 out_has '977 KiB  977 KiB       0        0     0us  ok'
 
+# A list without entries is a sentence.
+says() { local text=$1; shift; expect 0 "$RBLKCTL" "$@" --socket "$socket"; [ "$(tail -n +"${from:-1}" "$scratch/out")" = "$text" ] || fail "$*"; }
+says 'no sessions' sessions
+says 'no registrations' reservations
+says 'no events' events --volume nobody
+from=2 says 'no session has a volume open' top --count 1 --interval 100ms
+from=2 says "no row has the filter's text" top --count 1 --interval 100ms --filter nobody
+
 # A session that stays, and has a name that could be dangerous on a terminal.
 mkfifo "$scratch/fifo"
 "$RBLK" copy --name watched - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &

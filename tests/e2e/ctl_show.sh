@@ -37,7 +37,7 @@ cat > rblkd.conf <<-END
 END
 target_start --config rblkd.conf --control-socket "$socket" --reactors 2 --pool-size 32M --memory m=8K
 ctl 0 diff
-[ ! -s out ] || fail "nothing differs"
+[ "$(cat out)" = 'no differences' ] || fail "nothing differs"
 ctl 0 show
 shows '[volume data]' "path = $scratch/data.img" 'limit_rate = 100M' 'limit_burst = 200ms' 'cache = buffered' ''
 shows '[volume m]' 'store = memory' 'size = 8K' ''
