@@ -16,6 +16,7 @@
 #include <nbdkit-plugin.h>
 
 #include "initiator/nbdkit/link.h"
+#include "proto/secret/secret.h"
 #include "proto/words/units.h"
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
@@ -139,6 +140,26 @@ static int plugin_config(const char *key, const char *value)
 	return config_number(key, value);
 }
 
+/* Each connection reads it again; a wrong one is told here, and not to the first client, hours later. */
+static int config_secrets(void)
+{
+	char words[RBLK_SECRET_ERROR_BYTES];
+	struct rblk_secrets *secrets;
+
+	if (settings.tls == RBLK_TLS_ALWAYS && (!settings.key_file || strstr(settings.uri, "rblk://"))) {
+		nbdkit_error(settings.key_file ? "tls=always: is for rblk+tcp:// only: over RDMA nothing is encrypted"
+					       : "tls=always: needs key=FILE");
+		return -1;
+	}
+	if (!settings.key_file)
+		return 0;
+	secrets = rblk_secrets_read(settings.key_file, words);
+	if (!secrets)
+		nbdkit_error("key=%s: %s", settings.key_file, words);
+	rblk_secrets_put(secrets);
+	return secrets ? 0 : -1;
+}
+
 static int plugin_config_complete(void)
 {
 	if (!settings.uri) {
@@ -151,7 +172,7 @@ static int plugin_config_complete(void)
 		nbdkit_error("uri=%s: begins with neither rblk:// nor rblk+tcp://", settings.uri);
 		return -1;
 	}
-	return 0;
+	return config_secrets();
 }
 
 #define PLUGIN_HELP                                                                                \

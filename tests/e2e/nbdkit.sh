@@ -95,6 +95,22 @@ for wrong in queues=0 queues=17 polling=maybe colour=red; do
 	err_has "${wrong%%=*}"
 done
 
+# A key that cannot be used is refused at the start, not to the first client.
+no_key() {
+	nbd 1 "${plugin[@]}" "${@:2}" -- 'touch started'
+	err_has "$1"
+	[ ! -e "$scratch/started" ] || fail "it has started"
+}
+no_key "key=$scratch/nokey: No such file or directory" key="$scratch/nokey"
+printf 'rblk1:no secret\n' > "$scratch/bad.key"
+chmod 600 "$scratch/bad.key"
+no_key "key=$scratch/bad.key: " key="$scratch/bad.key"
+no_key 'tls=always: needs key=FILE' tls=always
+expect 0 "$RBLK" key new "$scratch/good.key"
+nbd 1 "$RBLK_NBDKIT" rblk://127.0.0.1/disk key="$scratch/good.key" tls=always -- :
+err_has 'tls=always: is for rblk+tcp:// only'
+nbd 0 "${plugin[@]}" key="$scratch/good.key" -- 'touch started'
+
 # A target that stops ends only its own connections; the next connection works when it runs again.
 target_stop
 nbd 1 "${plugin[@]}" -- 'nbdinfo "$uri"'
