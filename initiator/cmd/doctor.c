@@ -290,7 +290,19 @@ static void doctor_print_connection(const struct doctor_connection *connection)
 	}
 }
 
-static void doctor_print(const struct doctor_connection *connection)
+/* The answers to what was asked: of this machine's RDMA, unless the target needs none; of the target. */
+static void doctor_print_verdict(const struct doctor_connection *connection, bool needs_rdma)
+{
+	if (needs_rdma)
+		printf("RDMA %s work on this machine.\n", doctor_rdma_works(&problems) ? "can" : "cannot");
+	if (connection->uri)
+		printf("%s: %s\n", connection->uri,
+		       !connection->connected		     ? "cannot be used." :
+		       cmd_paths_down(&connection->paths) ? "works, but not all of its hosts can be reached." :
+							    "works.");
+}
+
+static void doctor_print(const struct doctor_connection *connection, bool needs_rdma)
 {
 	unsigned int i;
 
@@ -299,13 +311,12 @@ static void doctor_print(const struct doctor_connection *connection)
 	doctor_print_connection(connection);
 	printf("\n");
 	for (i = 0; i < problems.count; i++) {
-		printf("%s: %s\n", problems.list[i].fatal ? "problem" : "warning",
+		printf("%s: %s\n", !needs_rdma ? "for RDMA" : problems.list[i].fatal ? "problem" : "warning",
 		       problems.list[i].text);
 		if (problems.list[i].fix[0])
 			printf("         %s\n", problems.list[i].fix);
 	}
-	printf("%s\n", doctor_rdma_works(&problems) ? "RDMA can work on this machine."
-						    : "RDMA cannot work on this machine.");
+	doctor_print_verdict(connection, needs_rdma);
 }
 
 static int doctor_run(char **operands, int count)
@@ -326,7 +337,7 @@ static int doctor_run(char **operands, int count)
 	if (needs_rdma && !doctor_rdma_works(&problems))
 		healthy = false;
 	if (!values.json)
-		doctor_print(&connection);
+		doctor_print(&connection, needs_rdma);
 	else if (cmd_json_print(doctor_json(&facts, &problems, &connection)))
 		return CMD_FAILED;
 	return healthy ? CMD_OK : CMD_FAILED;

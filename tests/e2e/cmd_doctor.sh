@@ -26,6 +26,9 @@ fi
 expect 0 "$RBLK" doctor "$target"
 grep -qE '^connection +127\.0\.0\.1:[0-9]+ through tcp in [0-9.]+ ms: not encrypted, not proven, [0-9]+ credits, 1 volume,' \
 	"$scratch/out" || fail "connection"
+[ "$(tail -n 1 "$scratch/out")" = "$target: works." ] || fail "the last line"
+if grep -qE '^(problem|RDMA can)' "$scratch/out"; then fail "that is not what was asked"; fi
+[ $devices != 0 ] || out_has 'for RDMA: no RDMA device'
 expect 0 "$RBLK" doctor --json "$target"
 json_is '.connection | .connected and .volume_count == 1 and .credits >= 4'
 json_is '.connection.paths | length == 1 and .[0].path_state == "up" and .[0].connections == 1'
@@ -47,6 +50,7 @@ one=rblk+tcp://127.0.0.1:1,$host
 expect 1 "$RBLK" doctor "$one"
 out_has 'path         127.0.0.1:1: down: '
 out_has "path         $host: up, 1 connection"
+out_has "$one: works, but not all of its hosts can be reached."
 expect 1 "$RBLK" doctor --json "$one"
 json_is '.connection | .connected and .peer == .paths[1].peer and (.paths[0] | .path_state == "down" and
 	.connections == 0 and .peer == null and ([.rdma, .tls, .proven, .digest] | unique == [null]) and (.error | contains("127.0.0.1:1")))'
@@ -58,5 +62,11 @@ json_is '[.paths[].path_state] == ["down", "up"]'
 target_stop
 expect 1 "$RBLK" doctor "$target"
 out_has 'connection   failed: '
+[ "$(tail -n 1 "$scratch/out")" = "$target: cannot be used." ] || fail "the last line"
+# With RDMA both are the answer.
+expect 1 "$RBLK" doctor --timeout 1s rblk://127.0.0.1:1
+[ $devices != 0 ] || out_has 'problem: no RDMA device'
+[ $devices != 0 ] || out_has 'RDMA cannot work on this machine.'
+out_has 'rblk://127.0.0.1:1: cannot be used.'
 expect 1 "$RBLK" doctor --json "$target"
 json_is '.connection.connected == false and (.connection.error | contains("127.0.0.1"))'
