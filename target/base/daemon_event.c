@@ -39,6 +39,7 @@ static const struct event_kind {
 	[TGT_DAEMON_EVENT_VOLUME_CHANGED] = {"volume_changed", "eab5fe623c4b4fb8a31bc70cb25c1066"},
 	[TGT_DAEMON_EVENT_RELOAD_FAILED] = {"reload_failed", "a31674c1f2d44a4181e9de03bd12881b"},
 	[TGT_DAEMON_EVENT_REACTOR_HANGS] = {"reactor_hangs", "909a609946fd4b489a4130f75d4ce533"},
+	[TGT_DAEMON_EVENT_REACTOR_BUSY] = {"reactor_busy", "ace0f8047bef486daf230e7f5d3bbf6e"},
 	[TGT_DAEMON_EVENT_DEVICE_REMOVED] = {"device_removed", "916a85ef87174c44958d6c4d313e9b5c"},
 	[TGT_DAEMON_EVENT_VOLUME_MISSING] = {"volume_missing", "d8a57b4114e54b7a93edcd54865a3dec"},
 	[TGT_DAEMON_EVENT_ADDRESS_MISSING] = {"address_missing", "f847be014328408ca9b54a626d0349f9"},

@@ -286,11 +286,6 @@ int tgt_busy_timeout_ms(const struct tgt_busy *busy, uint64_t now_ns)
 	return due_ns > now_ns ? (int)((due_ns - now_ns + 999999) / 1000000) : 0;
 }
 
-void tgt_busy_add(struct tgt_busy *busy, const struct tgt_busy_look *look)
-{
-	busy->looks[busy->count++ % TGT_BUSY_LOOKS] = *look;
-}
-
 /* From the youngest look that is old enough to the last one. 0: it is too early. */
 static double busy_share(const struct tgt_busy *busy, unsigned int reactor)
 {
@@ -306,15 +301,42 @@ static double busy_share(const struct tgt_busy *busy, unsigned int reactor)
 	return 0;
 }
 
+static void busy_words(unsigned int reactor, double share, char *words, size_t bytes)
+{
+	snprintf(words, bytes, "reactor %u: at its limit, busy for %.0f%% of the last ten seconds", reactor, share * 100);
+}
+
+void tgt_busy_add(struct tgt_busy *busy, const struct tgt_busy_look *look, unsigned int reactors)
+{
+	char words[128];
+
+	busy->looks[busy->count++ % TGT_BUSY_LOOKS] = *look;
+	for (unsigned int i = 0; i < reactors; i++) {
+		double share = busy_share(busy, i);
+		bool comes = share > TGT_PROBLEM_BUSY && !busy->at_limit[i];
+
+		busy->at_limit[i] = share > TGT_PROBLEM_BUSY;
+		if (!comes || (busy->told_ns[i] && look->at_ns - busy->told_ns[i] < TGT_PROBLEM_NS))
+			continue;
+		busy->told_ns[i] = look->at_ns;
+		busy_words(i, share, words, sizeof(words));
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REACTOR_BUSY}, NULL, TGT_LOG_WARNING,
+				 "%s", words);
+	}
+}
+
 static void find_busy(const struct tgt_view *view, const struct tgt_busy *busy,
 		      struct tgt_health *health)
 {
+	char words[128];
+
 	for (unsigned int i = 0; i < view->reactor_count; i++) {
 		double share = busy_share(busy, i);
 
-		if (share > TGT_PROBLEM_BUSY)
-			what(problem_add(health, TGT_PROBLEM_REACTOR_BUSY, NULL, ""),
-			     "reactor %u: at its limit, busy for %.0f%% of the last ten seconds", i, share * 100);
+		if (share <= TGT_PROBLEM_BUSY)
+			continue;
+		busy_words(i, share, words, sizeof(words));
+		what(problem_add(health, TGT_PROBLEM_REACTOR_BUSY, NULL, ""), "%s", words);
 	}
 }
 

@@ -108,7 +108,7 @@ static void watch_look(struct tgt_watch *watch, uint64_t now_ns)
 		return;
 	for (unsigned int i = 0; i < source->reactor_count; i++)
 		look.busy_ns[i] = tgt_reactor_busy_ns(source->reactors[i]);
-	tgt_busy_add(&watch->methods.busy, &look);
+	tgt_busy_add(&watch->methods.busy, &look, source->reactor_count);
 }
 
 /* For the page, also while nobody looks at it. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/base/daemon_event.h"
 #include "target/base/text.h"
 #include "target/watch/health.h"
 #include "tests/unit/unit.h"
@@ -31,8 +32,18 @@ static void reactors_work(struct tgt_busy *busy, struct tgt_busy_look *now, unsi
 		now->busy_ns[0] += S / 2;
 		now->busy_ns[1] += (uint64_t)(part * (double)S);
 		if (!tgt_busy_timeout_ms(busy, now->at_ns))
-			tgt_busy_add(busy, now);
+			tgt_busy_add(busy, now, 2);
 	}
+}
+
+/* That a reactor is at its limit: how many, and the words of the last. */
+static unsigned int events_of(char words[448])
+{
+	struct tgt_daemon_event last = {.message = ""};
+	unsigned int count = tgt_daemon_events_count(TGT_DAEMON_EVENT_REACTOR_BUSY, 0, &last);
+
+	strcpy(words, last.message);
+	return count;
 }
 
 static void a_reactor_is_busy(void **state)
@@ -41,23 +52,35 @@ static void a_reactor_is_busy(void **state)
 	struct tgt_busy_look now = {.at_ns = 3600 * S};
 	struct tgt_snapshot snapshot = {0};
 	struct tgt_busy busy = {0};
-	char *words;
+	char *words, event[448];
 
 	(void)state;
 	view.snapshots[0] = view.snapshots[1] = &snapshot;
 	assert_int_equal(tgt_busy_timeout_ms(&busy, now.at_ns), 0);
-	tgt_busy_add(&busy, &now);
+	tgt_busy_add(&busy, &now, 2);
 	assert_int_equal(tgt_busy_timeout_ms(&busy, now.at_ns), 2000);
 	assert_int_equal(tgt_busy_timeout_ms(&busy, now.at_ns + 1), 2000);
 	/* It works all the time, but nobody knows for how long it will. */
 	reactors_work(&busy, &now, 9, 1);
 	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 0);
+	assert_int_equal(events_of(event), 0);
 	reactors_work(&busy, &now, 1, 1);
 	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 1);
 	words = tgt_health_words(&health, true);
 	assert_string_equal(words, "1 problem: reactor 1: at its limit, busy for 100% of the last ten seconds");
 	free(words);
 	assert_int_equal(health.failures, 0);
+	/* The same words are an event, once. */
+	assert_int_equal(events_of(event), 1);
+	assert_string_equal(event, "reactor 1: at its limit, busy for 100% of the last ten seconds");
+	reactors_work(&busy, &now, 20, 1);
+	assert_int_equal(events_of(event), 1);
+	/* Not each time that it comes there again: in ten minutes. */
+	for (unsigned int i = 0; i < 10; i++) {
+		reactors_work(&busy, &now, 20, 0);
+		reactors_work(&busy, &now, 20, 1);
+	}
+	assert_int_equal(events_of(event), 1);
 	/* Only the last ten seconds count, however long it has been idle or busy before. */
 	reactors_work(&busy, &now, 2, 0);
 	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 0);
@@ -71,6 +94,8 @@ static void a_reactor_is_busy(void **state)
 	words = tgt_health_words(&health, true);
 	assert_string_equal(words, "1 problem: reactor 1: at its limit, busy for 97% of the last ten seconds");
 	free(words);
+	/* An hour later it was one more. */
+	assert_int_equal(events_of(event), 2);
 	reactors_work(&busy, &now, 30, 0.94);
 	assert_int_equal(count_of(&view, &busy, TGT_PROBLEM_REACTOR_BUSY), 0);
 	tgt_health_fini(&health);
