@@ -297,9 +297,9 @@ static void doctor_print_verdict(const struct doctor_connection *connection, boo
 		printf("RDMA %s work on this machine.\n", doctor_rdma_works(&problems) ? "can" : "cannot");
 	if (connection->uri)
 		printf("%s: %s\n", connection->uri,
-		       !connection->connected		     ? "cannot be used." :
-		       cmd_paths_down(&connection->paths) ? "works, but not all of its hosts can be reached." :
-							    "works.");
+		       !connection->connected		    ? "cannot be used."
+		       : cmd_paths_down(&connection->paths) ? "works, but not all of its hosts can be reached."
+							    : "works.");
 }
 
 static void doctor_print(const struct doctor_connection *connection, bool needs_rdma)
@@ -311,7 +311,10 @@ static void doctor_print(const struct doctor_connection *connection, bool needs_
 	doctor_print_connection(connection);
 	printf("\n");
 	for (i = 0; i < problems.count; i++) {
-		printf("%s: %s\n", !needs_rdma ? "for RDMA" : problems.list[i].fatal ? "problem" : "warning",
+		printf("%s: %s\n",
+		       !needs_rdma		? "for RDMA"
+		       : problems.list[i].fatal ? "problem"
+						: "warning",
 		       problems.list[i].text);
 		if (problems.list[i].fix[0])
 			printf("         %s\n", problems.list[i].fix);

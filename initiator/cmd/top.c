@@ -54,8 +54,8 @@ static bool look_failed(const char *where, int err)
 }
 
 /*
- * False: the end, after a message. At first the folder has to be there: a mistyped one would be empty for ever. It may go and come
- * later, as that of a service does.
+ * False: the end, after a message. At first the folder has to be there: a mistyped one would be empty for ever. It may
+ * go and come later, as that of a service does.
  */
 static bool top_look(struct top_look *look, bool first)
 {
@@ -219,14 +219,15 @@ static bool sort_known(const char *key)
 
 static int top_run(char **operands, int count)
 {
-	struct top top = { .screen = { .interval_ms = values.interval_ms,
-				       .count = values.count,
-				       .sorts = TOP_SORTS,
-				       .filter = values.filter,
-				       .empty = values.folder ? "no program publishes in this folder" :
-								"no attached disks, and no program publishes what it does",
-				       .plain = values.json,
-				       .step = top_step } };
+	struct top top = {.screen = {.interval_ms = values.interval_ms,
+				     .count = values.count,
+				     .sorts = TOP_SORTS,
+				     .filter = values.filter,
+				     .empty = values.folder
+						      ? "no program publishes in this folder"
+						      : "no attached disks, and no program publishes what it does",
+				     .plain = values.json,
+				     .step = top_step}};
 	bool good;
 
 	if (!sort_known(values.sort)) {

@@ -142,8 +142,8 @@ const char *tgt_denied(const char *path, int error, char words[TGT_DENIED_BYTES]
 	}
 	advice(path, error, user, what);
 	if (what[0])
-		snprintf(words, TGT_DENIED_BYTES, "; rblkd runs as user %s: %.*s%s", user, (int)(TGT_DENIED_BYTES - NAME_BYTES - 96), what,
-			 images_words(path, user));
+		snprintf(words, TGT_DENIED_BYTES, "; rblkd runs as user %s: %.*s%s", user,
+			 (int)(TGT_DENIED_BYTES - NAME_BYTES - 96), what, images_words(path, user));
 	errno = saved;
 	return words;
 }

@@ -173,7 +173,8 @@ static bool is_any(const struct sockaddr_storage *address)
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
 	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
 
-	return address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) : in->sin_addr.s_addr == htonl(INADDR_ANY);
+	return address->ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr)
+					      : in->sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
 /* [::] is of both families. */
@@ -194,7 +195,7 @@ bool tgt_sockets_collide(const struct sockaddr_storage *one, const struct sockad
 		return true;
 	if (one->ss_family != other->ss_family)
 		return false;
-	return one->ss_family == AF_INET6
-		       ? !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) && a6->sin6_scope_id == b6->sin6_scope_id
-		       : a->sin_addr.s_addr == b->sin_addr.s_addr;
+	return one->ss_family == AF_INET6 ? !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) &&
+						    a6->sin6_scope_id == b6->sin6_scope_id
+					  : a->sin_addr.s_addr == b->sin_addr.s_addr;
 }

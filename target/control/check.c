@@ -254,8 +254,8 @@ static void folders_say(const struct tgt_config *config)
 
 unsigned int tgt_check(const struct tgt_config *config, bool as_service)
 {
-	static int (*const others[])(const struct tgt_config *config, char *error) = {ring_check, cpus_check, memory_check,
-										      fault_socket_check};
+	static int (*const others[])(const struct tgt_config *config, char *error) = {ring_check, cpus_check,
+										      memory_check, fault_socket_check};
 	static uint8_t uuids[RBLK_VOLUMES_MAX][16];
 	char error[TGT_ERROR_BYTES];
 	unsigned int wrong = 0;

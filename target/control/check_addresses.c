@@ -63,8 +63,9 @@ static unsigned int collisions_check(const struct tgt_config *config)
 	for (unsigned int i = 0; i < count; i++)
 		for (unsigned int j = 0; j < i; j++)
 			if (collide(&all[i], &all[j])) {
-				tgt_log(TGT_LOG_ERROR, "%s and %s take the same port: only one of them can be listened on", all[i].words,
-					all[j].words);
+				tgt_log(TGT_LOG_ERROR,
+					"%s and %s take the same port: only one of them can be listened on",
+					all[i].words, all[j].words);
 				wrong++;
 				break;
 			}
@@ -115,7 +116,9 @@ static int http_check(const struct tgt_config *config, char *error)
 	if (!config->http[0] || tgt_http_address_parse(config->http, &address, error))
 		return 0;
 	status = bind_try(SOCK_STREAM, &address);
-	return !status || status == -EADDRINUSE ? 0 : tgt_error(error, status, "http: %s: %s", config->http, strerror(-status));
+	return !status || status == -EADDRINUSE
+		       ? 0
+		       : tgt_error(error, status, "http: %s: %s", config->http, strerror(-status));
 }
 
 /* One family is enough. Daemons share the port: it is not in use by one of them. */

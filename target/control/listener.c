@@ -137,7 +137,8 @@ static const struct listen_place *place_taken(const struct tgt_listener *listene
 	for (unsigned int i = 0; i < listener->count; i++) {
 		const struct listen_place *other = &listener->places[i];
 
-		for (int j = 0; j < place->candidates && other->listener && other->address.kind == place->address.kind; j++)
+		for (int j = 0; j < place->candidates && other->listener && other->address.kind == place->address.kind;
+		     j++)
 			if (tgt_sockets_collide(&other->found[0], &place->found[j]))
 				return other;
 	}
@@ -154,7 +155,8 @@ static int place_listen(struct tgt_listener *listener, struct listen_place *plac
 	if (err)
 		return err;
 	if (taken)
-		return tgt_error(error, -EADDRINUSE, "%s: %s is listened on, too, and takes the same port", place->name, taken->name);
+		return tgt_error(error, -EADDRINUSE, "%s: %s is listened on, too, and takes the same port", place->name,
+				 taken->name);
 	if (!place->candidates)
 		return tgt_error(error, -EINVAL, "%s: it is not known yet", place->name);
 	fab = listener->fabs[place->address.kind];

@@ -69,8 +69,7 @@ static void status_print(const json_t *result)
 	       units_format_span(ctl_integer(result, "uptime_ns"), age));
 	json_array_foreach(json_object_get(result, "addresses"), i, address)
 		printf("%s%s", i ? ", " : "addresses: ", json_string_value(address));
-	printf("%s\nvolumes: %" PRIu64 "; sessions: %" PRIu64 "; connections: %" PRIu64
-	       "; log level: %s\n",
+	printf("%s\nvolumes: %" PRIu64 "; sessions: %" PRIu64 "; connections: %" PRIu64 "; log level: %s\n",
 	       i ? "" : "addresses: none", ctl_integer(result, "volumes"), ctl_integer(result, "sessions"),
 	       ctl_integer(result, "connections"), ctl_string(result, "log_level"));
 	status_counts("logins", json_object_get(result, "logins"));

@@ -107,7 +107,8 @@ static bool uring_file_look(struct tgt_store *store, struct tgt_store_file *file
 	const struct tgt_path *path = &to_uring(store)->path;
 	struct statx stx;
 
-	if (path->device || statx(path->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, &stx) || (stx.stx_mask & wanted) != wanted)
+	if (path->device || statx(path->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, &stx) ||
+	    (stx.stx_mask & wanted) != wanted)
 		return false;
 	*file = (struct tgt_store_file){.deleted = !stx.stx_nlink, .bytes = stx.stx_size};
 	return true;

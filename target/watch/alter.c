@@ -54,12 +54,10 @@ static bool key_take(struct tgt_rpc_call *call, struct tgt_change *change, const
 		value = NULL;
 	}
 	if (!value)
-		tgt_rpc_fail(call, TGT_RPC_PARAMS,
-			     "[%.64s] %.64s: is neither a text, nor some texts, nor null",
+		tgt_rpc_fail(call, TGT_RPC_PARAMS, "[%.64s] %.64s: is neither a text, nor some texts, nor null",
 			     section, key);
 	else if (!added)
-		tgt_rpc_fail(call, TGT_RPC_PARAMS,
-			     "more than %u edits at once, or out of memory", TGT_EDITS_MAX);
+		tgt_rpc_fail(call, TGT_RPC_PARAMS, "more than %u edits at once, or out of memory", TGT_EDITS_MAX);
 	return value && added;
 }
 
@@ -86,8 +84,7 @@ static bool edit_take(struct tgt_rpc_call *call, struct tgt_change *change, json
 		return false;
 	}
 	if (!edit_add(change, kinds[i].kind, section, NULL, NULL)) {
-		tgt_rpc_fail(call, TGT_RPC_PARAMS,
-			     "more than %u edits at once, or out of memory", TGT_EDITS_MAX);
+		tgt_rpc_fail(call, TGT_RPC_PARAMS, "more than %u edits at once, or out of memory", TGT_EDITS_MAX);
 		return false;
 	}
 	json_object_foreach(keys, key, value)

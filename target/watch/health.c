@@ -70,7 +70,8 @@ static void what(struct tgt_problem *problem, const char *format, ...)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
-/* A volume that is served has at most these: a failed flush, a deleted file, a truncated one, and a disk that is full or fails. */
+/* A volume that is served has at most these: a failed flush, a deleted file, a truncated one, and a disk that is full
+ * or fails. */
 #define VOLUME_PROBLEMS_MAX 4u
 
 static void find_flushes(const struct tgt_view *view, struct tgt_health *health)
@@ -213,8 +214,7 @@ static void missing_add(const struct tgt_unserved_one *one, enum tgt_unserved_ki
 	snprintf(problem->reason, sizeof(problem->reason), ", %s, tried again every second", reason);
 }
 
-static void find_missing(const struct tgt_view *view, enum tgt_unserved_kind kind,
-			 struct tgt_health *health)
+static void find_missing(const struct tgt_view *view, enum tgt_unserved_kind kind, struct tgt_health *health)
 {
 	for (unsigned int i = 0; i < view->unserved_counts[kind]; i++)
 		missing_add(&view->unserved[kind][i], kind, health);
@@ -303,7 +303,8 @@ static double busy_share(const struct tgt_busy *busy, unsigned int reactor)
 
 static void busy_words(unsigned int reactor, double share, char *words, size_t bytes)
 {
-	snprintf(words, bytes, "reactor %u: at its limit, busy for %.0f%% of the last ten seconds", reactor, share * 100);
+	snprintf(words, bytes, "reactor %u: at its limit, busy for %.0f%% of the last ten seconds", reactor,
+		 share * 100);
 }
 
 void tgt_busy_add(struct tgt_busy *busy, const struct tgt_busy_look *look, unsigned int reactors)
@@ -320,8 +321,8 @@ void tgt_busy_add(struct tgt_busy *busy, const struct tgt_busy_look *look, unsig
 			continue;
 		busy->told_ns[i] = look->at_ns;
 		busy_words(i, share, words, sizeof(words));
-		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REACTOR_BUSY}, NULL, TGT_LOG_WARNING,
-				 "%s", words);
+		tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_REACTOR_BUSY}, NULL,
+				 TGT_LOG_WARNING, "%s", words);
 	}
 }
 

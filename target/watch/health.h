@@ -50,7 +50,8 @@ struct tgt_busy {
 		uint64_t at_ns, busy_ns[TGT_REACTORS_MAX];
 	} looks[TGT_BUSY_LOOKS];
 	uint64_t count; /* so far; the ring's place of the next one */
-	/* Of each reactor: whether it was at its limit at the last look, and when its last event was (0: there was none). */
+	/* Of each reactor: whether it was at its limit at the last look, and when its last event was (0: there was
+	 * none). */
 	bool at_limit[TGT_REACTORS_MAX];
 	uint64_t told_ns[TGT_REACTORS_MAX];
 };
@@ -58,8 +59,8 @@ struct tgt_busy {
 /* Until the next look is due, by env_now_ns(). */
 int tgt_busy_timeout_ms(const struct tgt_busy *busy, uint64_t now_ns);
 /*
- * At least TGT_BUSY_LOOK_NS after the last one. A reactor (of `reactors`) that has come to its limit is an event, at most once in
- * TGT_PROBLEM_NS.
+ * At least TGT_BUSY_LOOK_NS after the last one. A reactor (of `reactors`) that has come to its limit is an event, at
+ * most once in TGT_PROBLEM_NS.
  */
 void tgt_busy_add(struct tgt_busy *busy, const struct tgt_busy_look *look, unsigned int reactors);
 

@@ -61,18 +61,16 @@ static json_t *status_object(const struct tgt_methods *methods, const struct tgt
 
 	return json_pack("{s:s, s:i, s:i, s:s, s:I, s:s, s:o, s:i, s:i, s:I, s:o, s:I, s:o, "
 			 "s:o, s:i, s:b, s:o, s:o}",
-			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid",
-			 (int)getpid(), "state",
+			 "version", RBLK_VERSION, "protocol", RBLK_PROTOCOL_VERSION, "pid", (int)getpid(), "state",
 			 atomic_load(&methods->draining) ? "draining" : "serving", "uptime_ns",
 			 (json_int_t)(env_now_ns() - methods->started_ns), "log_level",
-			 tgt_log_level_name(tgt_log_get_level()), "addresses",
-			 status_addresses(methods), "volumes", (int)view->volume_count, "sessions",
-			 (int)view->session_count, "connections", (json_int_t)totals->connections,
-			 "logins", tgt_report_logins(view), "fences", (json_int_t)totals->fences, "connection_ends",
-			 tgt_report_ends(view), "reactors", tgt_report_reactors(view),
-			 "reactors_silent", (int)view->missing, "unsaved_changes",
-			 methods->changer && methods->changer->unsaved(methods->changer->context),
-			 "missing_volumes", tgt_report_missing(view, TGT_UNSERVED_VOLUME, false), "missing_addresses",
+			 tgt_log_level_name(tgt_log_get_level()), "addresses", status_addresses(methods), "volumes",
+			 (int)view->volume_count, "sessions", (int)view->session_count, "connections",
+			 (json_int_t)totals->connections, "logins", tgt_report_logins(view), "fences",
+			 (json_int_t)totals->fences, "connection_ends", tgt_report_ends(view), "reactors",
+			 tgt_report_reactors(view), "reactors_silent", (int)view->missing, "unsaved_changes",
+			 methods->changer && methods->changer->unsaved(methods->changer->context), "missing_volumes",
+			 tgt_report_missing(view, TGT_UNSERVED_VOLUME, false), "missing_addresses",
 			 tgt_report_missing(view, TGT_UNSERVED_ADDRESS, false));
 }
 

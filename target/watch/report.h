@@ -11,7 +11,8 @@
 
 /* paths: with each of their connections. */
 json_t *tgt_report_sessions(const struct tgt_view *view, bool paths);
-/* The list of what is configured and not served: [{"volume": or "address":, "reason":}]; problems: with that of each. */
+/* The list of what is configured and not served: [{"volume": or "address":, "reason":}]; problems: with that of each.
+ */
 json_t *tgt_report_missing(const struct tgt_view *view, enum tgt_unserved_kind kind, bool problems);
 /* problems: with those of each, and why. */
 json_t *tgt_report_volumes(const struct tgt_view *view, bool problems);

@@ -35,7 +35,7 @@ struct tgt_view_volume {
 	bool read_only, buffered;
 	bool deleted;  /* its file has no name any more, */
 	bool replaced; /* and another one is at its path */
-	uint64_t short_bytes; /* so much of `bytes` is not there any more: it was truncated */
+	uint64_t short_bytes;	  /* so much of `bytes` is not there any more: it was truncated */
 	uint64_t flush_failed_ns; /* F9: when, CLOCK_REALTIME; 0: none has */
 	uint64_t failures[TGT_IO_KINDS];  /* of its store; */
 	uint64_t first_error_time_ns, error_time_ns; /* of the first and the last of them, */
