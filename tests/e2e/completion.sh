@@ -104,7 +104,8 @@ offers '' rblkctl add volume ''
 offers 'preempt' rblk reserve rblk : //h/v p
 offers 'write-exclusive write-exclusive-all write-exclusive-registrants' rblk reserve --type w
 offers 'remove' rblk key re
-rblk() { "$RBLK" "$@"; }
+# A slow machine does not answer within the second that a person waits.
+rblk() { "$RBLK" "${@/#1s/60s}"; }
 rblkctl() { "$RBLKCTL" "$@"; }
 mkfifo "$scratch/fifo"
 # web1 is configured and not connected, db1 is connected and not configured.
@@ -168,7 +169,7 @@ if command -v zsh > /dev/null; then
 		zmodload zsh/zpty
 		zpty shell 'TERM=dumb zsh -f -i'
 		zpty -w shell 'PS1="ready>"; fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -d dump; LISTMAX=0'
-		zpty -w shell 'rblk() { $RBLK "$@" }; rblkctl() { $RBLKCTL "$@" }'
+		zpty -w shell 'rblk() { $RBLK "${@/#1s/60s}" }; rblkctl() { $RBLKCTL "$@" }'
 		zpty -w shell 'cat() { [[ $1 != */rblktab ]] && command cat "$@" || print "# x\n\ndata rblk://h/data\nscratch rblk://h/s" }'
 		zpty -w shell 'echo load"ed"'
 		zpty -r -m shell said '*loaded*' || exit 1
