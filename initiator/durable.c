@@ -49,6 +49,44 @@ void ini_durables_fini(struct ini_durables *durables)
 	pthread_mutex_destroy(&durables->lock);
 }
 
+/* -- what a successor of this process has to know ------------------------------------------------
+ */
+
+/*
+ * The process may be killed between any two stores. So a loss is there before the epoch that tells of it, and that a
+ * write owes is there before the write counts; a loss goes only when it is acknowledged.
+ */
+static void keep(struct ini_durable *durable)
+{
+	struct rblk_kept_volume *kept = durable->kept;
+
+	if (!kept)
+		return;
+	if (durable->core.unaware || durable->core.untold)
+		__atomic_store_n(&kept->lost, 1, __ATOMIC_RELEASE);
+	memcpy(kept->uuid, durable->uuid, sizeof(kept->uuid));
+	memcpy(kept->cache_epoch, durable->core.epoch, sizeof(kept->cache_epoch));
+	__atomic_store_n(&kept->known, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&kept->dirty, core_durable_dirty(&durable->core), __ATOMIC_RELEASE);
+}
+
+/* As a volume that was closed and is opened again. */
+static void take_over(struct ini_durable *durable, struct rblk_kept_volume *kept)
+{
+	struct core_durable *core = &durable->core;
+
+	if (!kept || durable->kept)
+		return;
+	durable->kept = kept;
+	if (!kept->known || core->generation)
+		return;
+	memcpy(core->epoch, kept->cache_epoch, sizeof(core->epoch));
+	core->generation = 1;
+	core->written = kept->dirty ? core->next : 0;
+	core->losses = kept->lost;
+	core->untold = kept->lost;
+}
+
 /* -- opening, closing ----------------------------------------------------------------------------
  */
 
@@ -74,7 +112,7 @@ static void link_first(struct ini_durables *durables, struct ini_durable *durabl
 }
 
 struct ini_durable *ini_durable_join(struct ini_durables *durables, struct ini_durable *own,
-				     const u8 uuid[16], struct core_durable_open *open)
+				     const u8 uuid[16], struct core_durable_open *open, struct rblk_kept_volume *kept)
 {
 	struct ini_durable *found;
 	bool untold;
@@ -92,6 +130,7 @@ struct ini_durable *ini_durable_join(struct ini_durables *durables, struct ini_d
 	}
 	found->opens++;
 	pthread_mutex_lock(&found->lock);
+	take_over(found, kept);
 	core_durable_join(&found->core, open);
 	untold = open->unaware;
 	pthread_mutex_unlock(&found->lock);
@@ -153,6 +192,7 @@ void ini_durable_learn(struct ini_durables *durables, struct ini_durable *durabl
 
 	pthread_mutex_lock(&durable->lock);
 	lost = core_durable_learn(&durable->core, open, epoch);
+	keep(durable);
 	pthread_mutex_unlock(&durable->lock);
 	if (lost)
 		loss_found(durables);
@@ -186,10 +226,13 @@ bool ini_durable_done(struct ini_durables *durables, struct ini_durable *durable
 	if (opcode != RBLK_OP_FLUSH && core_durable_noted(&durable->core, generation))
 		return true;
 	pthread_mutex_lock(&durable->lock);
+	if (opcode != RBLK_OP_FLUSH && durable->kept)
+		__atomic_store_n(&durable->kept->dirty, 1, __ATOMIC_RELEASE);
 	if (opcode == RBLK_OP_FLUSH)
 		good = core_durable_flushed(&durable->core, generation, number);
 	else
 		lost = core_durable_wrote(&durable->core, generation);
+	keep(durable);
 	pthread_mutex_unlock(&durable->lock);
 	if (lost)
 		loss_found(durables);
@@ -202,6 +245,8 @@ bool ini_durable_acknowledge(struct ini_durable *durable, struct core_durable_op
 
 	pthread_mutex_lock(&durable->lock);
 	unaware = core_durable_acknowledge(&durable->core, open);
+	if (durable->kept && !durable->core.unaware && !durable->core.untold)
+		durable->kept->lost = 0;
 	pthread_mutex_unlock(&durable->lock);
 	return unaware;
 }

@@ -12,6 +12,7 @@
 #define RBLK_INITIATOR_DURABLE_H
 
 #include <pthread.h>
+#include "initiator/rblk.h"
 #include "proto/core/durable.h"
 
 /* Closed volumes with writes that no FLUSH has covered: so many are remembered, and then the oldest
@@ -26,6 +27,7 @@ struct ini_durable {
 	u32 opens;
 	pthread_mutex_t lock;
 	struct core_durable core;
+	struct rblk_kept_volume *kept; /* for a successor of the process; NULL: for none */
 };
 
 struct ini_durables {
@@ -42,10 +44,12 @@ void ini_durables_fini(struct ini_durables *durables);
 
 /* For a volume that is about to be opened: nobody else has it. NULL: no memory. */
 struct ini_durable *ini_durable_alloc(void);
-/* The volume has this uuid. Returns its record, which `open` has joined: `own` if it is the first, else
- * the one that is there, and `own` is freed. */
+/*
+ * The volume has this uuid. Returns its record, which `open` has joined: `own` if it is the first, else the one that is
+ * there, and `own` is freed. kept: of this volume; NULL: none. The first that joins takes over what is there.
+ */
 struct ini_durable *ini_durable_join(struct ini_durables *durables, struct ini_durable *own,
-				     const u8 uuid[16], struct core_durable_open *open);
+				     const u8 uuid[16], struct core_durable_open *open, struct rblk_kept_volume *kept);
 /* The volume is closed, or could not be opened. heard: as in core/durable.h. remember: what no FLUSH
  * has covered is owed to its next open, and a loss that was not told. */
 void ini_durable_leave(struct ini_durables *durables, struct ini_durable *durable,

@@ -85,6 +85,32 @@ enum rblk_tls_use {
 };
 
 /*
+ * For a program that may be killed under I/O, and a successor that goes on with it: memory that outlives the program,
+ * such as a file mapped as shared; zero before the first program. The library alone writes to it, by plain stores. A
+ * successor, when its predecessor's process has ended, gives the same memory to its sessions, each of which opens the
+ * volume that its predecessor had open. Before that open succeeds, the target has ended what the predecessor had under
+ * way there (F5); another target must know that nothing is (F10). Once all of the successor's volumes are open, nothing
+ * that the killed program sent is carried out any more. Only the same user may read this memory: who knows a session
+ * can end it.
+ */
+struct rblk_kept_session { /* one session's, which opens one volume */
+	uint8_t session_id[16];
+	uint64_t lives; /* sessions that have used it */
+	uint8_t instance[16], fence_domain[16];
+	uint8_t opened;
+	uint8_t reserved[7];
+};
+/*
+ * The same for all sessions of the program that open this volume. What it had written and not flushed is the
+ * successor's (F7); and so is a loss: it is told, and flushes fail, until rblk_acknowledge().
+ */
+struct rblk_kept_volume {
+	uint8_t uuid[16], cache_epoch[16];
+	uint8_t known, dirty, lost;
+	uint8_t reserved[5];
+};
+
+/*
  * Zero everywhere means the default; begin with RBLK_OPTIONS_INIT, or set `size`. A program may have
  * been built with an older header than the library's, whose members are fewer, or with a newer one:
  * then what the library does not know must be zero, or it refuses with E2BIG.
@@ -146,6 +172,9 @@ struct rblk_options {
 	uint32_t tos; /* of IP packets to the target: TOS or traffic class, 0 to 255, DSCP * 4; 0: the system's */
 	/* RDMA: a packet not acknowledged for 4.096 us * 2^this is sent again; 1 to 31; 0: the device's. Not for iWARP. */
 	uint32_t ack_timeout;
+	/* As above, until the session is closed. NULL: nothing outlives the program. */
+	struct rblk_kept_session *kept_session;
+	struct rblk_kept_volume *kept_volume;
 };
 #ifdef __cplusplus
 #define RBLK_OPTIONS_INIT rblk_sized<rblk_options>()

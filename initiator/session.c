@@ -283,6 +283,26 @@ static u64 spin_max_ns(enum rblk_polling polling)
 	return core_spin_max_ns(env_wake_ns(), SPIN_LEAST_NS);
 }
 
+/*
+ * A session's successor has its id and a later epoch, whatever epoch the former has come to: so its login ends the
+ * former.
+ */
+static void init_identity(struct rblk_session *session)
+{
+	struct rblk_kept_session *kept = session->options.kept_session;
+	u8 *id = session->identity.session_id;
+
+	env_random(id, sizeof(session->identity.session_id));
+	id[0] |= 1; /* never all zero */
+	if (!kept)
+		return;
+	if (kept->lives)
+		memcpy(id, kept->session_id, sizeof(kept->session_id));
+	else
+		memcpy(kept->session_id, id, sizeof(kept->session_id));
+	kept->lives++;
+}
+
 static void init_core(struct rblk_session *session)
 {
 	const struct rblk_options *options = &session->options;
@@ -294,6 +314,7 @@ static void init_core(struct rblk_session *session)
 		.reconnect_max_ms = RECONNECT_MAX_MS,
 		.fail_fast_ms = options->fail_fast_ms,
 		.give_up_ms = options->no_reconnect ? 0 : options->give_up_ms,
+		.epoch = options->kept_session ? options->kept_session->lives << 32 : 0,
 	};
 
 	env_random(&core.random, sizeof(core.random));
@@ -314,8 +335,7 @@ static int session_init(struct rblk_session *session, const char *uri,
 	if (err)
 		return err;
 	session->durables = ini_durables();
-	env_random(session->identity.session_id, sizeof(session->identity.session_id));
-	session->identity.session_id[0] |= 1; /* never all zero */
+	init_identity(session);
 	session->now_ns = env_now_ns();
 	init_core(session);
 	err = ini_publish_create(session->options.statistics, uri, session->identity.name,

@@ -83,9 +83,29 @@ void ini_volume_free(struct rblk_volume *volume)
 	free(volume);
 }
 
+/* F10: the predecessor's commands were begun there. */
+static void volume_restore(struct core_domain *domain, const struct rblk_kept_session *kept)
+{
+	memcpy(domain->instance, kept->instance, sizeof(domain->instance));
+	memcpy(domain->domain, kept->fence_domain, sizeof(domain->domain));
+	domain->known = kept->opened;
+}
+
+/*
+ * Before the first command. A domain that is not zero never changes, and without one the instance does not, so a
+ * successor that finds half of it finds enough.
+ */
+static void volume_keep(const struct core_domain *domain, struct rblk_kept_session *kept)
+{
+	memcpy(kept->instance, domain->instance, sizeof(kept->instance));
+	memcpy(kept->fence_domain, domain->domain, sizeof(kept->fence_domain));
+	__atomic_store_n(&kept->opened, 1, __ATOMIC_RELEASE);
+}
+
 /* It is the session's, and `changing`. NULL: no memory, or no slot. */
 static struct rblk_volume *volume_alloc(struct rblk_session *session, u32 open_flags)
 {
+	const struct rblk_kept_session *kept = session->options.kept_session;
 	struct rblk_volume *volume = calloc(1, sizeof(*volume));
 	u32 slot = 1; /* with it no number is 0 */
 
@@ -103,6 +123,8 @@ static struct rblk_volume *volume_alloc(struct rblk_session *session, u32 open_f
 	ini_volume_number(volume);
 	volume->open_flags = open_flags;
 	volume->changing = true;
+	if (kept)
+		volume_restore(&volume->domain, kept);
 	volume->next = session->volumes;
 	session->volumes = volume;
 	return volume;
@@ -142,6 +164,7 @@ int rblk_acknowledge(struct rblk_volume *volume)
 int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], const void *arrived)
 {
 	struct rblk_session *session = volume->session;
+	struct rblk_kept_volume *kept = session->options.kept_volume;
 	struct rblk_wire_volume report;
 	enum rblk_wire_error broken;
 	bool changed;
@@ -156,7 +179,8 @@ int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES]
 				 rblk_wire_error_text(broken));
 		return -EPROTO;
 	}
-	if (volume->epoch && memcmp(report.uuid, volume->info.uuid, sizeof(report.uuid))) {
+	if ((volume->epoch && memcmp(report.uuid, volume->info.uuid, sizeof(report.uuid))) ||
+	    (kept && kept->known && memcmp(report.uuid, kept->uuid, sizeof(report.uuid)))) {
 		ini_session_note(session, "%s: volume \"%s\" is another one now",
 				 ini_session_peer(session), name);
 		return -ENODEV;
@@ -172,12 +196,15 @@ int ini_volume_take(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES]
 		return -EXDEV;
 	}
 	core_domain_opened(&volume->domain, session->core.instance, report.fence_domain);
+	if (session->options.kept_session)
+		volume_keep(&volume->domain, session->options.kept_session);
 	changed = volume->info.changed;
 	ini_volume_info(session, &report, &volume->info);
 	volume->info.changed = changed;
 	/* It is one of the session's from then on: its open may be told. */
 	if (!volume->open.learnt)
-		volume->durable = ini_durable_join(session->durables, volume->durable, report.uuid, &volume->open);
+		volume->durable = ini_durable_join(session->durables, volume->durable, report.uuid, &volume->open,
+						   kept);
 	ini_durable_learn(session->durables, volume->durable, &volume->open, report.cache_epoch);
 	volume->block_shift = (u32)__builtin_ctz(volume->info.block_bytes);
 	volume->epoch = session->core.epoch;

@@ -105,6 +105,7 @@ struct core_session_options {
 	u32 fail_fast_ms; /* 0: never */
 	u32 give_up_ms;   /* 0: a session that does not reconnect; its first refusal is final */
 	u32 random; /* so that not all initiators reconnect at the same time */
+	u64 epoch;  /* the first; 0: 1 */
 };
 
 /* Owned by session_event.c and session_state.c; a caller may read state, portal, incarnation and leaving. */

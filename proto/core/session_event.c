@@ -142,7 +142,7 @@ void core_session_init(struct core_session *session, const struct core_session_o
 	memset(session, 0, sizeof(*session));
 	session->options = *options;
 	session->queues = options->queues;
-	session->epoch = 1;
+	session->epoch = options->epoch ? options->epoch : 1;
 	for (u16 i = 0; i < options->queues; i++) {
 		session->queue[i].home = (u16)(i % options->portals);
 		session->queue[i].untried = (u16)(options->portals - 1);
