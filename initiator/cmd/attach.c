@@ -13,7 +13,7 @@
 static struct attach_values {
 	struct attach_options options;
 	const char *tab, *discover;
-	bool all, json;
+	bool all, take_over, json;
 } values = { .options = ATTACH_OPTIONS_DEFAULTS, .tab = ATTACH_TAB };
 
 static const struct cmd_option options[] = {
@@ -23,6 +23,8 @@ static const struct cmd_option options[] = {
 	  "find the target of this name on the network; the operand is its volume" },
 	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
 	  "read this table instead of " ATTACH_TAB },
+	{ "take-over", 0, CMD_OPTION_FLAG, offsetof(struct attach_values, take_over), 0, 0, NULL,
+	  "of a disk by ublk, or with --all of each: this program's server replaces the one that runs, under I/O" },
 	ATTACH_OPTIONS(struct attach_values, options),
 	CMD_OPTION_JSON(struct attach_values),
 	CMD_OPTION_HELP,
@@ -168,10 +170,50 @@ static int attach_discover(char **operands, int count)
 	return CMD_OK;
 }
 
+/* The operand is an attached disk; or, with --all, each that has a server. enum cmd_exit */
+static int attach_take_over(char **operands, int count)
+{
+	const struct attached *one = NULL;
+	struct attach_done done = { 0 };
+	struct attached *list;
+	int attached, status;
+
+	if (values.all ? count : !count) {
+		cmd_error("usage: rblk attach --take-over DEVICE|NAME|VOLUME, or rblk attach --take-over --all");
+		return CMD_USAGE;
+	}
+	if (values.discover || attach_options_given()) {
+		cmd_error("attach: with --take-over the disk has the options that it was attached with");
+		return CMD_USAGE;
+	}
+	attached = attached_list("", &list);
+	if (attached < 0)
+		return cmd_error("/sys/block: %s", strerror(-attached));
+	if (count) {
+		one = attached_find(operands[0], list, attached);
+		done.failed = !one;
+	}
+	for (int i = 0; i < attached; i++) {
+		if (one ? one != &list[i] : !values.all || !list[i].server)
+			continue;
+		if (attach_ublk_take_over(&list[i]))
+			done.failed = true;
+		else
+			list[done.count++] = list[i];
+	}
+	done.list = list;
+	status = done.count || values.all ? attach_tell(&done) : CMD_OK;
+	free(list);
+	return done.failed ? CMD_FAILED : status;
+}
+
 static int attach_verb_run(char **operands, int count)
 {
 	struct attach_done done = { 0 };
 	int status, way = ATTACH_BY_MODULE;
+
+	if (values.take_over)
+		return attach_take_over(operands, count);
 
 	if (values.discover && attach_discover(operands, count) != CMD_OK)
 		return CMD_USAGE;

@@ -7,7 +7,7 @@
  *	attach.c              rblk attach
  *	attach_run.c          one attach to the module from beginning to end
  *	attach_way.c          by which way a disk is attached, and why not by the other
- *	attach_ublk.c         one attach by ublk, and its detach
+ *	attach_ublk.c         one attach by ublk, its next server, its detach
  *	attach_line.c         the line that the module reads: pure
  *	attach_tab.c          rblktab(5)
  *	attach_control.c      the control device, secrets for the module
@@ -255,6 +255,11 @@ int attach_ublk_options(const char *uri, const struct attach_options *options, s
 int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached);
 /* As attached_acknowledge(); -ETIMEDOUT: the server does not do it. */
 int attach_ublk_acknowledge(const struct attached *attached);
+struct ublk_record;
+/* How the disk of this record was attached; points into it. Pure. */
+void attach_ublk_again(const struct ublk_record *record, struct ublk_disk_options *own);
+/* This program's server takes over, under I/O. 0 with what it is now, or -1 after an error message. */
+int attach_ublk_take_over(struct attached *attached);
 /* As attach_control_send() of a line that detaches. -EBUSY: somebody uses it; force: it ends under them. */
 int attach_ublk_detach(const struct attached *attached, bool force, char *answer);
 

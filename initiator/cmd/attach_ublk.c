@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns an attach and a detach by ublk. The server is initiator/ublk's.
+ * Owns an attach, a change of the server and a detach by ublk. Keeper and server are initiator/ublk's.
  */
 #include "initiator/cmd/attach.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include <unistd.h>
 #include "initiator/cmd/discover.h"
 #include "initiator/ublk/control.h"
-#include "initiator/ublk/disk.h"
+#include "initiator/ublk/keeper.h"
 #include "initiator/ublk/record.h"
 
 /* -- attach ------------------------------------------------------------------------------------ */
@@ -125,7 +124,7 @@ int attach_ublk_run(const char *name, const char *uri, const struct attach_optio
 		own.uri = found;
 		own.session.queues = cmd_paths_hosts(found);
 	}
-	if (ublk_disk_attach(&own, &started)) {
+	if (ublk_keeper_start(&own, UBLK_DISK_NEW, &started)) {
 		cmd_error("%s%s%s", name, separator, started.words);
 		if (cmd_key_hint(started.words, own.session.key_file, hint))
 			cmd_note("%s%s%s", name, separator, hint);
@@ -138,6 +137,61 @@ int attach_ublk_run(const char *name, const char *uri, const struct attach_optio
 	}
 	attach_link_wait(name);
 	return 0;
+}
+
+/* -- take over --------------------------------------------------------------------------------- */
+
+void attach_ublk_again(const struct ublk_record *r, struct ublk_disk_options *own)
+{
+	*own = (struct ublk_disk_options){
+		.uri = r->uri,
+		.name = r->name[0] ? r->name : NULL,
+		.queues = (unsigned int)r->queues,
+		.read_only = r->read_only,
+		.accept_volatile = r->accept_volatile,
+		.session = {
+			.size = sizeof(own->session),
+			.connect_timeout_ms = (uint32_t)r->connect_ms,
+			.command_timeout_ms = (uint32_t)r->command_ms,
+			.give_up_ms = (uint32_t)r->give_up_ms,
+			.no_reconnect = !r->give_up_ms,
+			.credits = (uint32_t)r->credits,
+			.queues = cmd_paths_hosts(r->uri),
+			.polling = RBLK_POLL_NEVER,
+			.initiator_name = r->initiator[0] ? r->initiator : NULL,
+			.key_file = r->key[0] ? r->key : NULL,
+			.source = r->source[0] ? r->source : NULL,
+			.tos = (uint32_t)r->tos,
+			.ack_timeout = (uint32_t)r->ack_timeout,
+			.digest = r->digest,
+		},
+	};
+}
+
+int attach_ublk_take_over(struct attached *attached)
+{
+	struct ublk_disk_started started;
+	struct ublk_disk_options own;
+	struct ublk_record record;
+	char device[16];
+
+	if (!attached->server) {
+		cmd_error("%s: the kernel module has it, without a server", attached->device);
+		return -1;
+	}
+	if (!ublk_usable())
+		return -1;
+	if (ublk_record_read("", attached->index, &record)) {
+		cmd_error("%s: is not attached any more", attached->device);
+		return -1;
+	}
+	attach_ublk_again(&record, &own);
+	if (ublk_keeper_start(&own, attached->index, &started)) {
+		cmd_error("%s: %s", attached->device, started.words);
+		return -1;
+	}
+	snprintf(device, sizeof(device), "%s", attached->device);
+	return attached_read("", device, attached);
 }
 
 /* -- detach ------------------------------------------------------------------------------------ */
@@ -153,14 +207,14 @@ static bool server_has_all(const struct attached *attached)
 	return ublk_record_read("", attached->index, &record) || !record.writes_lost;
 }
 
-/* It has removed its record and then its device, or was killed; or the number is another server's already. */
+/* It has removed its record and then its device, or was killed; or the number is another disk's already. */
 static bool server_ended(const struct attached *attached)
 {
-	struct ublk_record record;
+	struct attached now;
 	char node[32];
 
-	if (!ublk_record_read("", attached->index, &record))
-		return !record.alive || (uint64_t)record.server != attached->server;
+	if (!attached_read("", attached->device, &now))
+		return now.left || strcmp(now.attachment, attached->attachment);
 	snprintf(node, sizeof(node), "/dev/ublkc%u", attached->index);
 	return access(node, F_OK) != 0;
 }
@@ -194,7 +248,7 @@ static int server_signal(const struct attached *attached, int signal)
 	return err;
 }
 
-/* A server was killed: the kernel has failed its I/O and removed the disk; device and record are left. */
+/* Keeper and server have ended: what they have left goes, and the I/O that waits for a server fails. */
 static int ublk_clean(struct ublk_control *control, const struct attached *attached)
 {
 	struct ublksrv_ctrl_dev_info info;
@@ -239,26 +293,37 @@ static int ublk_claim(const struct attached *attached, int *fd, char *answer)
 	return err;
 }
 
+/* The kernel still has the disk, whose I/O waits for a server. */
+static bool ublk_waits(const struct attached *attached, char *answer)
+{
+	char node[32];
+
+	snprintf(node, sizeof(node), "/dev/%s", attached->device);
+	if (access(node, F_OK))
+		return false;
+	snprintf(answer, ATTACH_ANSWER_BYTES, "%s: its I/O waits for a server: rblk attach --take-over %s starts one; "
+		 "detach --force fails the I/O", attached->device, attached->device);
+	return true;
+}
+
 static int ublk_end(struct ublk_control *control, const struct attached *attached, bool force, char *answer)
 {
 	int fd = -1, err;
 
+	if (force) {
+		err = ublk_keeper_kill(attached->index);
+		return err ? err : ublk_clean(control, attached);
+	}
 	if (attached->left)
-		return ublk_clean(control, attached);
-	/* The kernel fails what the server had, and does not wait for its target. */
-	err = force ? server_signal(attached, SIGKILL) : ublk_claim(attached, &fd, answer);
-	if (force && err == -ESRCH)
-		err = 0;
+		return ublk_waits(attached, answer) ? -ENOTCONN : ublk_clean(control, attached);
+	err = ublk_claim(attached, &fd, answer);
 	if (err)
 		return err;
-	if (!force)
-		err = ublk_control_stop(control, attached->index);
+	err = ublk_control_stop(control, attached->index);
 	if (fd >= 0)
 		close(fd);
 	/* The server ends when its disk has. */
-	if (!err && !server_wait(attached, server_ended))
-		err = -ETIMEDOUT;
-	return !err && force ? ublk_clean(control, attached) : err;
+	return !err && !server_wait(attached, server_ended) ? -ETIMEDOUT : err;
 }
 
 int attach_ublk_acknowledge(const struct attached *attached)
@@ -266,7 +331,7 @@ int attach_ublk_acknowledge(const struct attached *attached)
 	int err = attached->writes_lost ? server_signal(attached, UBLK_SIGNAL_ACKNOWLEDGE) : 0;
 
 	if (err || !attached->writes_lost)
-		return err == -ESRCH ? -ENOENT : err;
+		return err == -ESRCH ? -EAGAIN : err; /* the next server begins */
 	return server_wait(attached, server_has_all) ? 1 : -ETIMEDOUT;
 }
 

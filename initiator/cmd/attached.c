@@ -168,11 +168,13 @@ static int attached_read_record(const char *root, uint32_t id, struct attached *
 	if (r.alive && !r.words[0] && r.volume_bytes != r.bytes)
 		snprintf(a->reason, sizeof(a->reason), "the volume has %" PRIu64 " bytes now, and this kernel does not resize a disk of ublk: "
 			 "detach it, then attach it again", r.volume_bytes);
-	else if (r.alive)
+	/* A keeper that has given up says why. */
+	else if (r.alive || !strcmp(r.state, "failed"))
 		snprintf(a->reason, sizeof(a->reason), "%.*s", (int)sizeof(a->reason) - 1, r.words);
 	else
 		snprintf(a->reason, sizeof(a->reason),
-			 "its server, process %d, has ended: the kernel has failed its I/O and removed the disk; detach it, then attach it again",
+			 "its server, process %d, and its keeper have ended, and its I/O waits: attach --take-over it, "
+			 "or detach it by force",
 			 (int)r.server);
 	snprintf(a->target, sizeof(a->target), "%.*s", (int)sizeof(a->target) - 1, r.peer);
 	snprintf(a->volume, sizeof(a->volume), "%.*s", (int)sizeof(a->volume) - 1, r.volume);

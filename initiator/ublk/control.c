@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,6 +108,32 @@ int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t byte
 	if (!(control->features & UBLK_F_UPDATE_SIZE))
 		return -EOPNOTSUPP;
 	return control_device(control, UBLK_U_CMD_UPDATE_SIZE, id, NULL, 0, bytes >> 9); /* sectors */
+}
+
+int ublk_control_start_recovery(struct ublk_control *control, uint32_t id)
+{
+	return control_device(control, UBLK_U_CMD_START_USER_RECOVERY, id, NULL, 0, 0);
+}
+
+int ublk_control_end_recovery(struct ublk_control *control, uint32_t id, pid_t server)
+{
+	return control_device(control, UBLK_U_CMD_END_USER_RECOVERY, id, NULL, 0, (uint64_t)server);
+}
+
+int ublk_control_notice(uint32_t id, unsigned int ms)
+{
+	char path[64], text[16];
+	int fd, length, err = 0;
+
+	snprintf(path, sizeof(path), "/sys/block/ublkb%u/queue/io_timeout", id);
+	length = snprintf(text, sizeof(text), "%u", ms);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, (size_t)length) != length)
+		err = -errno;
+	close(fd);
+	return err;
 }
 
 int ublk_control_stop(struct ublk_control *control, uint32_t id)

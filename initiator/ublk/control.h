@@ -32,6 +32,18 @@ int ublk_control_info(struct ublk_control *control, uint32_t id, struct ublksrv_
 int ublk_control_set_parameters(struct ublk_control *control, uint32_t id, struct ublk_params *parameters);
 /* /dev/ublkbN exists then. The kernel reads its partitions meanwhile: its queues have to be served already. */
 int ublk_control_start(struct ublk_control *control, uint32_t id, pid_t server);
+/*
+ * The server has ended, whose disk this process takes over, with the calls' order as above: then the kernel opens
+ * /dev/ublkcN to it. -EBUSY: the kernel has not yet taken back what the last one had.
+ */
+int ublk_control_start_recovery(struct ublk_control *control, uint32_t id);
+/* The queues are served: the disk goes on, first with what the last server had not answered. */
+int ublk_control_end_recovery(struct ublk_control *control, uint32_t id, pid_t server);
+/*
+ * The kernel notices the end of a server by a tag that it has from it. Linux up to 6.15: if the server has all tags of
+ * a queue, by a request that takes longer than this, which means nothing else to ublk.
+ */
+int ublk_control_notice(uint32_t id, unsigned int ms);
 /* A started disk has so many bytes from now on. -EOPNOTSUPP: the kernel is older than 6.16. */
 int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t bytes);
 /* /dev/ublkbN goes, when all of its I/O has ended; dirty data is written before. Its queues' commands end. */

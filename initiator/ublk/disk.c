@@ -1,40 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Owns a server: its queues, its device, what it tells of itself, and its end. The disk's thread does what blocks (the
- * commands of control.c, files, the log); the queues wait for it only before the disk is there. Called by the
- * command; see disk.h.
+ * commands of control.c, files, the log); the queues wait for it only before the disk is there. The first server makes
+ * the disk; another takes it over from the last one. Called by keeper.c; see disk.h.
  */
 #include "initiator/ublk/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 #include "initiator/ublk/control.h"
+#include "initiator/ublk/kept.h"
 #include "initiator/ublk/parameters.h"
 #include "initiator/ublk/queue.h"
 #include "initiator/ublk/record.h"
+#include "initiator/ublk/summary.h"
 
-#ifndef PR_SET_IO_FLUSHER
-#define PR_SET_IO_FLUSHER 57
-#endif
-#define DISK_PROGRAM "rblk-ublk"
 #define DISK_NODE_POLLS 100 /* for the node of a device that has just been made */
 #define DISK_NODE_POLL_MS 50
+#define DISK_BACK_POLL_MS 10 /* until the kernel has taken back what the last server had */
+#define DISK_LEAVE_MS 2000   /* to answer what is begun */
+#define DISK_NOTICE_MS 500   /* a server that is killed with all tags of a queue */
 
 /* The process's only one; its thread's, but for what queue.h says of the shared part. */
 struct disk {
@@ -46,8 +42,10 @@ struct disk {
 	struct ublksrv_ctrl_dev_info info;
 	struct ublk_params parameters;
 	struct ublk_record record;
+	bool successor;         /* the device is there, and another server had it */
 	bool controlled, added; /* the control device is open; the kernel has the device */
-	int lock_fd, signal_fd;
+	int signal_fd;
+	int signal; /* that came before there was a disk to serve; 0: none */
 };
 
 static int disk_fail(char words[UBLK_WORDS_BYTES], const char *what, int err)
@@ -58,8 +56,8 @@ static int disk_fail(char words[UBLK_WORDS_BYTES], const char *what, int err)
 
 /* -- queues ------------------------------------------------------------------------------------ */
 
-/* Until the eventfd or a signal is there; the signal, or 0. */
-static int disk_wait(struct disk *disk)
+/* Until the eventfd or a signal is there, or the time is over; the signal, or 0. */
+static int disk_wait(struct disk *disk, int timeout_ms)
 {
 	struct pollfd fds[2] = {
 		{ .fd = disk->shared.wake_fd, .events = POLLIN },
@@ -68,7 +66,7 @@ static int disk_wait(struct disk *disk)
 	struct signalfd_siginfo signal;
 	uint64_t count;
 
-	if (poll(fds, 2, -1) < 0)
+	if (poll(fds, 2, timeout_ms) < 0)
 		return 0;
 	if (fds[0].revents && read(disk->shared.wake_fd, &count, sizeof(count)) < 0)
 		count = 0; /* it is polled again */
@@ -105,13 +103,30 @@ static int disk_ended(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	return 0;
 }
 
+/*
+ * A signal at the start. The user of a disk that is taken over has not sent it: it is for the disk, when that is
+ * served; but who takes it over next need not wait.
+ */
+static int disk_signal(struct disk *disk, int signal, char words[UBLK_WORDS_BYTES])
+{
+	if (!disk->successor)
+		return disk_fail(words, disk->options->uri, -EINTR);
+	if (signal == UBLK_SIGNAL_LEAVE && disk->shared.kept->stage != UBLK_KEPT_HANDED)
+		_exit(UBLK_SERVER_ENDED);
+	disk->signal = signal;
+	return 0;
+}
+
 /* Until all queues have come so far. -errno, and words: one has ended, or a signal came. */
 static int disk_await(struct disk *disk, enum ublk_queue_phase phase, char words[UBLK_WORDS_BYTES])
 {
 	int err = 0;
 
-	while (!err && !disk_all(disk, phase))
-		err = disk_wait(disk) ? disk_fail(words, disk->options->uri, -EINTR) : disk_ended(disk, words);
+	while (!err && !disk_all(disk, phase)) {
+		int signal = disk_wait(disk, -1);
+
+		err = signal ? disk_signal(disk, signal, words) : disk_ended(disk, words);
+	}
 	return err ? err : disk_ended(disk, words);
 }
 
@@ -156,11 +171,12 @@ static int disk_agree(struct disk *disk, struct rblk_volume_info *info, unsigned
 
 static int disk_connect(struct disk *disk, struct rblk_volume_info *info, unsigned int *credits, char words[UBLK_WORDS_BYTES])
 {
-	unsigned int wanted = disk_queues(disk->options->queues);
+	unsigned int wanted = disk->successor ? disk->info.nr_hw_queues : disk_queues(disk->options->queues);
 	int err;
 
 	disk->shared.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (disk->shared.wake_fd < 0)
+	disk->shared.leave_fd = eventfd(0, EFD_CLOEXEC);
+	if (disk->shared.wake_fd < 0 || disk->shared.leave_fd < 0)
 		return disk_fail(words, "eventfd", -errno);
 	for (; disk->queue_count < wanted; disk->queue_count++) {
 		disk->queues[disk->queue_count] = ublk_queue_create(&disk->shared, disk->queue_count);
@@ -173,13 +189,19 @@ static int disk_connect(struct disk *disk, struct rblk_volume_info *info, unsign
 
 /* -- the device -------------------------------------------------------------------------------- */
 
-/* No other attach until the next reboot has it. */
-static uint64_t disk_attachment(void)
+/* The kernel has it: from here on nothing is left behind without being named. */
+static int disk_link(struct disk *disk, char words[UBLK_WORDS_BYTES])
 {
-	struct timespec now;
+	struct ublk_kept *kept = disk->shared.kept;
+	int err;
 
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)getpid() << 40 ^ ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+	disk->added = true;
+	kept->id = disk->info.dev_id;
+	kept->attachment = disk->info.ublksrv_flags;
+	kept->kernel_flushes = disk->shared.kernel_flushes;
+	kept->stage = UBLK_KEPT_ADDED;
+	err = ublk_kept_link("", kept);
+	return err ? disk_fail(words, UBLK_RECORD_FOLDER, err) : 0;
 }
 
 static int disk_open_device(struct disk *disk)
@@ -215,13 +237,16 @@ static int disk_add(struct disk *disk, const struct rblk_volume_info *info, unsi
 		.nr_hw_queues = (uint16_t)disk->queue_count,
 		.queue_depth = (uint16_t)disk->shared.depth,
 		.max_io_buf_bytes = disk->shared.io_bytes,
-		.flags = UBLK_F_CMD_IOCTL_ENCODE | (disk->control.features & UBLK_F_UPDATE_SIZE),
-		.ublksrv_flags = disk_attachment(), /* the kernel keeps it */
+		.flags = UBLK_F_CMD_IOCTL_ENCODE | UBLK_F_USER_RECOVERY | UBLK_F_USER_RECOVERY_REISSUE |
+			 (disk->control.features & UBLK_F_UPDATE_SIZE),
+		.ublksrv_flags = ublk_record_attachment(), /* the kernel keeps it */
 	};
 	err = ublk_control_add(&disk->control, &disk->info);
 	if (err)
 		return disk_fail(words, "the kernel makes no ublk device", err);
-	disk->added = true;
+	err = disk_link(disk, words);
+	if (err)
+		return err;
 	if (disk->info.nr_hw_queues != disk->queue_count)
 		return disk_fail(words, "the kernel has fewer queues", -ENOSPC);
 	err = disk_open_device(disk);
@@ -231,68 +256,100 @@ static int disk_add(struct disk *disk, const struct rblk_volume_info *info, unsi
 	return err ? disk_fail(words, "the kernel refuses the disk's parameters", err) : 0;
 }
 
+/* -- taking over ------------------------------------------------------------------------------- */
+
+/* The kernel's device, as the last server had it. -ENODEV: it was detached meanwhile. */
+static int disk_find(struct disk *disk, char words[UBLK_WORDS_BYTES])
+{
+	const struct ublk_kept *kept = disk->shared.kept;
+	int err = ublk_control_info(&disk->control, kept->id, &disk->info);
+
+	/* The number may be another program's device by now. */
+	disk->added = !err && disk->info.ublksrv_flags == kept->attachment;
+	if (!err && (!disk->added || disk->info.state == UBLK_S_DEV_DEAD))
+		err = -ENODEV;
+	return err ? disk_fail(words, "the disk", err) : 0;
+}
+
+/* The volume may have become another while no session of ours knew it. */
+static int disk_fits(struct disk *disk, const struct rblk_volume_info *info, char words[UBLK_WORDS_BYTES])
+{
+	disk->shared.depth = disk->info.queue_depth;
+	disk->shared.io_bytes = disk->info.max_io_buf_bytes;
+	disk->shared.kernel_flushes = disk->shared.kept->kernel_flushes;
+	if (info->block_bytes == disk->record.block_bytes && info->max_io_bytes >= disk->shared.io_bytes)
+		return 0;
+	return disk_fail(words, "its blocks are of another size now, or its target takes less at once", -EOPNOTSUPP);
+}
+
+/*
+ * F5: all queues have opened the volume, so nothing of the last server is under way at the target. The kernel is asked
+ * as long as it has not got all of the last server's requests back.
+ */
+static int disk_take_over(struct disk *disk, char words[UBLK_WORDS_BYTES])
+{
+	struct ublk_kept *kept = disk->shared.kept;
+	int err, signal;
+
+	for (;;) {
+		kept->stage = UBLK_KEPT_HANDED;
+		err = ublk_control_start_recovery(&disk->control, disk->info.dev_id);
+		if (!err)
+			break;
+		kept->stage = UBLK_KEPT_STARTED;
+		if (err != -EBUSY)
+			return disk_fail(words, "the kernel does not give the disk to another server", err);
+		signal = disk_wait(disk, DISK_BACK_POLL_MS);
+		err = signal ? disk_signal(disk, signal, words) : 0;
+		if (!err)
+			err = disk_find(disk, words);
+		if (!err)
+			err = disk_ended(disk, words);
+		if (err)
+			return err;
+	}
+	err = disk_open_device(disk);
+	return err ? disk_fail(words, "/dev/ublkc", err) : 0;
+}
+
 /* -- the record -------------------------------------------------------------------------------- */
 
 /* This part is fixed while it serves. */
 static void disk_record_begin(struct disk *disk, const struct rblk_volume_info *info)
 {
-	const struct rblk_options *session = &disk->options->session;
 	struct ublk_record *r = &disk->record;
 
+	ublk_summary_options(r, disk->options);
 	r->id = disk->info.dev_id;
 	r->server = getpid();
 	r->attachment = disk->info.ublksrv_flags;
-	snprintf(r->uri, sizeof(r->uri), "%s", disk->options->uri);
-	snprintf(r->name, sizeof(r->name), "%s", disk->options->name ? disk->options->name : "");
 	snprintf(r->volume, sizeof(r->volume), "%s", info->name);
 	memcpy(r->uuid, info->uuid, sizeof(r->uuid));
-	snprintf(r->key, sizeof(r->key), "%s", session->key_file ? session->key_file : "");
-	r->bytes = r->volume_bytes = info->bytes;
+	/* The kernel has the size that the last server has told it. */
+	if (!disk->successor)
+		r->bytes = info->bytes;
+	r->volume_bytes = r->bytes;
 	r->block_bytes = info->block_bytes;
 	r->queues = disk->queue_count;
 	r->credits = disk->shared.depth;
-	r->connect_ms = session->connect_timeout_ms;
-	r->command_ms = session->command_timeout_ms;
-	r->give_up_ms = session->give_up_ms;
 	r->read_only = disk->parameters.basic.attrs & UBLK_ATTR_READ_ONLY;
-	r->digest = session->digest;
 }
 
-/* Adds a queue's: connections are counted, and the oldest's time is told. All queues have the same hosts. */
-static void disk_record_paths(struct ublk_record *r, const struct ublk_queue_view *view)
+static void disk_record_write(const struct ublk_record *r)
 {
-	for (; r->path_count < view->path_count; r->path_count++)
-		r->paths[r->path_count] = (struct rblk_path_info){ .tls = true, .proven = true, .digest = true };
-	for (unsigned int i = 0; i < view->path_count; i++) {
-		struct rblk_path_info *path = &r->paths[i];
-		const struct rblk_path_info *own = &view->paths[i];
-
-		memcpy(path->host, own->host, sizeof(path->host));
-		if (!own->connections) {
-			memcpy(path->words, own->words, sizeof(path->words));
-			continue;
-		}
-		if (!path->connections || own->connected_ms < path->connected_ms)
-			path->connected_ms = own->connected_ms;
-		path->connections += own->connections;
-		path->tls &= own->tls;
-		path->proven &= own->proven;
-		path->digest &= own->digest;
-		memcpy(path->peer, own->peer, sizeof(path->peer));
-		memcpy(path->device, own->device, sizeof(path->device));
-	}
+	if (ublk_record_write("", r))
+		syslog(LOG_WARNING, "/dev/ublkb%u: its record in %s cannot be written: %m", r->id, UBLK_RECORD_FOLDER);
 }
 
-static void disk_record_count(struct ublk_record *r, const struct ublk_queue_view *view)
+/* A successor does not serve yet. */
+static void disk_record_recovering(struct disk *disk, const char *words)
 {
-	r->losses += view->losses;
-	r->stats.commands += view->stats.commands;
-	r->stats.sends += view->stats.sends;
-	r->stats.replies += view->stats.replies;
-	r->stats.immediates += view->stats.immediates;
-	r->stats.doorbells += view->stats.doorbells;
-	r->stats.retries += view->stats.retries;
-	r->stats.digest_retries += view->stats.digest_retries;
+	struct ublk_record *r = &disk->record;
+
+	r->server = getpid();
+	snprintf(r->state, sizeof(r->state), "recovering");
+	snprintf(r->words, sizeof(r->words), "%.*s", (int)sizeof(r->words) - 1, words);
+	disk_record_write(r);
 }
 
 /* The volume has another size, once all queues have learned it. */
@@ -319,68 +376,28 @@ static void disk_resize(struct disk *disk)
 	       err ? ", and the disk has not: attach it again: " : "", err ? strerror(-err) : "");
 }
 
-/* The disk's state is its worst queue's. */
 static void disk_record_update(struct disk *disk)
 {
-	const char *state = "live", *words = "";
 	struct ublk_record *r = &disk->record;
 	struct ublk_queue_view view;
 	char before[sizeof(r->state)];
 
+	disk_resize(disk);
 	snprintf(before, sizeof(before), "%s", r->state);
-	r->losses = r->path_count = 0;
-	r->writes_lost = false;
-	r->stats = (struct rblk_stats){ 0 };
+	ublk_summary_begin(r);
 	for (unsigned int i = 0; i < disk->queue_count; i++) {
 		ublk_queue_look(disk->queues[i], &view);
-		if (!i || !r->peer[0])
-			snprintf(r->peer, sizeof(r->peer), "%s", view.peer);
-		disk_record_paths(r, &view);
-		disk_record_count(r, &view);
-		r->writes_lost |= view.writes_lost;
-		if (view.session == RBLK_SESSION_FAILED)
-			state = "failed";
-		else if (view.session == RBLK_SESSION_RECOVERING && strcmp(state, "failed"))
-			state = "recovering";
-		else
-			continue;
-		snprintf(r->words, sizeof(r->words), "%s", view.words);
-		words = r->words;
+		ublk_summary_add(r, &view);
 	}
-	if (!words[0])
-		r->words[0] = '\0';
-	snprintf(r->state, sizeof(r->state), "%s", state);
-	if (strcmp(before, state) && ublk_record_write_udev("", r))
+	if (strcmp(before, r->state) && ublk_record_write_udev("", r))
 		syslog(LOG_WARNING, "/dev/ublkb%u: no links to it: %s: %m", r->id, UBLK_RECORD_FOLDER);
-	if (strcmp(before, state))
-		syslog(strcmp(state, "live") ? LOG_WARNING : LOG_INFO, "/dev/ublkb%u %s: %s%s%s", r->id, r->uri, state,
-		       words[0] ? ": " : "", words);
-	if (ublk_record_write("", r))
-		syslog(LOG_WARNING, "/dev/ublkb%u: its record in %s cannot be written: %m", r->id, UBLK_RECORD_FOLDER);
+	if (strcmp(before, r->state))
+		syslog(strcmp(r->state, "live") ? LOG_WARNING : LOG_INFO, "/dev/ublkb%u %s: %s%s%s", r->id, r->uri, r->state,
+		       r->words[0] ? ": " : "", r->words);
+	disk_record_write(r);
 }
 
 /* -- beginning and end ------------------------------------------------------------------------- */
-
-/*
- * The kernel may need this disk to get memory: the server has all it needs, and asks for none by writing; and is not the
- * one that is killed for memory.
- */
-static int disk_protect(char words[UBLK_WORDS_BYTES])
-{
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	ssize_t written = fd < 0 ? -1 : write(fd, "-1000", 5);
-
-	if (fd >= 0)
-		close(fd);
-	if (written != 5)
-		return disk_fail(words, "/proc/self/oom_score_adj", -errno);
-	mallopt(M_ARENA_MAX, 1); /* or each thread would reserve, and lock, 64 MiB */
-	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
-		return disk_fail(words, "PR_SET_IO_FLUSHER", -errno);
-	if (mlockall(MCL_CURRENT | MCL_FUTURE))
-		return disk_fail(words, "its memory cannot be locked", -errno);
-	return 0;
-}
 
 static int disk_take_signals(struct disk *disk)
 {
@@ -390,6 +407,7 @@ static int disk_take_signals(struct disk *disk)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, UBLK_SIGNAL_ACKNOWLEDGE);
+	sigaddset(&set, UBLK_SIGNAL_LEAVE);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
@@ -397,39 +415,70 @@ static int disk_take_signals(struct disk *disk)
 	return disk->signal_fd < 0 ? -errno : 0;
 }
 
-/* -errno, and words. */
-static int disk_begin(struct disk *disk, char words[UBLK_WORDS_BYTES])
+/* The kernel has a device, and all queues reach its volume. */
+static int disk_prepare(struct disk *disk, char words[UBLK_WORDS_BYTES])
 {
 	struct rblk_volume_info info;
 	unsigned int credits = 0;
-	int err;
+	int err = disk->successor ? disk_find(disk, words) : 0;
 
-	err = disk_take_signals(disk);
-	if (err)
-		return disk_fail(words, "signalfd", err);
-	err = disk_protect(words);
+	if (!err)
+		err = disk_connect(disk, &info, &credits, words);
+	if (!err)
+		err = disk->successor ? disk_fits(disk, &info, words) : disk_add(disk, &info, credits, words);
 	if (err)
 		return err;
+	disk_record_begin(disk, &info);
+	atomic_store(&disk->shared.go, UBLK_GO_PREPARE);
+	return disk_await(disk, UBLK_QUEUE_PREPARED, words);
+}
+
+/* /dev/ublkbN goes on, or is there. */
+static int disk_start(struct disk *disk, char words[UBLK_WORDS_BYTES])
+{
+	int err;
+
+	if (disk->successor)
+		err = ublk_control_end_recovery(&disk->control, disk->info.dev_id, getpid());
+	else
+		err = ublk_control_start(&disk->control, disk->info.dev_id, getpid());
+	if (err)
+		return disk_fail(words, "the kernel does not start the disk", err);
+	disk->shared.kept->stage = UBLK_KEPT_STARTED;
+	disk->shared.kept->served = 1;
+	return 0;
+}
+
+/* -errno, and words. */
+static int disk_begin(struct disk *disk, char words[UBLK_WORDS_BYTES])
+{
+	int err = disk_take_signals(disk);
+
+	if (err)
+		return disk_fail(words, "signalfd", err);
 	err = ublk_control_open(&disk->control);
 	if (err)
 		return disk_fail(words, UBLK_CONTROL_PATH, err);
 	disk->controlled = true;
-	err = disk_connect(disk, &info, &credits, words);
-	if (!err)
-		err = disk_add(disk, &info, credits, words);
+	err = disk_prepare(disk, words);
+	if (!err && disk->successor)
+		err = disk_take_over(disk, words);
 	if (err)
 		return err;
-	disk->lock_fd = ublk_record_lock("", disk->info.dev_id);
-	if (disk->lock_fd < 0)
-		return disk_fail(words, UBLK_RECORD_FOLDER, disk->lock_fd);
-	disk_record_begin(disk, &info);
-	disk_record_update(disk);
+	/* A first one that is killed now has left a record; a next one still has its predecessor's. */
+	if (!disk->successor)
+		disk_record_update(disk);
 	atomic_store(&disk->shared.go, UBLK_GO_SERVE);
 	err = disk_await(disk, UBLK_QUEUE_SERVING, words);
+	if (!err)
+		err = disk_start(disk, words);
 	if (err)
 		return err;
-	err = ublk_control_start(&disk->control, disk->info.dev_id, getpid());
-	return err ? disk_fail(words, "the kernel does not start the disk", err) : 0;
+	disk_record_update(disk);
+	if (ublk_control_notice(disk->info.dev_id, DISK_NOTICE_MS))
+		syslog(LOG_WARNING, "/dev/ublkb%u: %m: if the server is killed, the disk may stand still for 30 s",
+		       disk->info.dev_id);
+	return 0;
 }
 
 /* Undoes what disk_begin() has done, however far it came; the queues end first. */
@@ -438,7 +487,7 @@ static void disk_end(struct disk *disk)
 	if (atomic_load(&disk->shared.go) == UBLK_GO_SERVE) {
 		/* A tag that the kernel gets after the stop would never come back. */
 		while (!disk_all(disk, UBLK_QUEUE_SERVING))
-			disk_wait(disk);
+			disk_wait(disk, -1);
 		ublk_control_stop(&disk->control, disk->info.dev_id);
 	} else {
 		atomic_store(&disk->shared.go, UBLK_GO_END);
@@ -448,10 +497,10 @@ static void disk_end(struct disk *disk)
 	if (disk->shared.device_fd >= 0)
 		close(disk->shared.device_fd);
 	/* While the kernel still has the number: behind that it may be another server's. */
-	if (disk->lock_fd >= 0)
+	if (disk->added) {
 		ublk_record_remove("", disk->info.dev_id);
-	if (disk->added)
 		ublk_control_delete(&disk->control, disk->info.dev_id);
+	}
 	if (disk->controlled)
 		ublk_control_close(&disk->control);
 }
@@ -470,97 +519,78 @@ static void disk_stop_unused(struct disk *disk)
 		close(fd);
 }
 
+/*
+ * Another program takes the disk over. What was begun is answered; the kernel has all else, and gives it to the next
+ * server, whose sessions end these. If the target does not answer, the next one asks it again.
+ */
+static _Noreturn void disk_leave(struct disk *disk)
+{
+	const uint64_t one = 1;
+
+	if (write(disk->shared.leave_fd, &one, sizeof(one)) == sizeof(one))
+		for (int i = 0; i < DISK_LEAVE_MS / DISK_BACK_POLL_MS && !disk_all(disk, UBLK_QUEUE_LEFT); i++)
+			disk_wait(disk, DISK_BACK_POLL_MS);
+	syslog(LOG_INFO, "/dev/ublkb%u %s: is another program's now", disk->info.dev_id, disk->options->uri);
+	_exit(UBLK_SERVER_ENDED);
+}
+
 /* Until the kernel has taken all tags back: somebody has stopped the disk. */
 static void disk_run(struct disk *disk)
 {
-	while (!disk_all(disk, UBLK_QUEUE_ENDED)) {
-		int signal = disk_wait(disk);
+	int signal = disk->signal;
 
+	while (!disk_all(disk, UBLK_QUEUE_ENDED)) {
+		if (!signal)
+			signal = disk_wait(disk, -1);
+		if (signal == UBLK_SIGNAL_LEAVE)
+			disk_leave(disk);
 		if (signal == UBLK_SIGNAL_ACKNOWLEDGE)
 			atomic_fetch_add(&disk->shared.acknowledged, 1);
 		else if (signal)
 			disk_stop_unused(disk);
-		disk_resize(disk);
+		signal = 0;
+		if (atomic_load(&disk->shared.failed))
+			disk->shared.kept->failed = 1;
 		disk_record_update(disk);
 	}
 }
 
 /* -- the process ------------------------------------------------------------------------------- */
 
-static bool disk_tell(int fd, const struct ublk_disk_started *started)
+bool ublk_disk_tell(int fd, const struct ublk_disk_started *started)
 {
 	return write(fd, started, sizeof(*started)) == sizeof(*started);
 }
 
-/* Nothing of who started it is left: no terminal, no files but `kept`, no folder. */
-static void disk_leave_parent(int kept)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	setsid();
-	for (int fd = 0; fd <= 2 && null >= 0; fd++)
-		dup2(null, fd);
-	if (kept > 3)
-		close_range(3, (unsigned int)kept - 1, 0);
-	close_range((unsigned int)kept + 1, ~0u, 0);
-	umask(022);
-	if (chdir("/"))
-		return; /* it keeps a folder busy, no more */
-	prctl(PR_SET_NAME, DISK_PROGRAM);
-}
-
-static int disk_serve(const struct ublk_disk_options *options, int fd)
+int ublk_disk_serve(const struct ublk_disk_options *options, struct ublk_kept *kept, int fd)
 {
 	struct ublk_disk_started started = { .works = false };
 	struct disk disk = {
 		.options = options,
-		.shared = { .uri = options->uri, .options = &options->session, .device_fd = -1,
+		.shared = { .uri = options->uri, .options = &options->session, .kept = kept, .device_fd = -1,
 			    .open_flags = options->read_only ? RBLK_VOLUME_OPEN_READ_ONLY : 0 },
-		.lock_fd = -1,
+		.successor = kept->stage == UBLK_KEPT_STARTED,
 	};
+	int err;
 
-	disk_leave_parent(fd);
-	openlog(DISK_PROGRAM, LOG_PID, LOG_DAEMON);
-	started.works = !disk_begin(&disk, started.words);
+	if (disk.successor && !ublk_record_read("", kept->id, &disk.record))
+		disk_record_recovering(&disk, "its server has ended, and the next one begins");
+	err = disk_begin(&disk, started.words);
+	started.works = !err;
 	started.id = disk.info.dev_id;
+	if (err && disk.successor && err != -ENODEV) {
+		/* Nothing is undone: it is the next one's. */
+		syslog(LOG_WARNING, "/dev/ublkb%u %s: %s", kept->id, options->uri, started.words);
+		disk_record_recovering(&disk, started.words);
+		_exit(UBLK_SERVER_UNREACHED);
+	}
 	/* One that was interrupted meanwhile has no use for the disk. */
-	if (disk_tell(fd, &started) && started.works) {
-		close(fd);
+	if ((ublk_disk_tell(fd, &started) || disk.successor) && started.works) {
+		if (fd >= 0)
+			close(fd);
 		disk_run(&disk);
 		syslog(LOG_INFO, "/dev/ublkb%u %s: detached", disk.info.dev_id, options->uri);
 	}
 	disk_end(&disk);
-	return started.works ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-int ublk_disk_attach(const struct ublk_disk_options *options, struct ublk_disk_started *started)
-{
-	ssize_t length;
-	int ends[2];
-	pid_t child;
-
-	*started = (struct ublk_disk_started){ .works = false };
-	if (pipe2(ends, O_CLOEXEC))
-		return disk_fail(started->words, "pipe", -errno);
-	child = fork();
-	if (child < 0) {
-		disk_fail(started->words, "fork", -errno);
-		close(ends[0]);
-		close(ends[1]);
-		return -1;
-	}
-	if (!child)
-		_exit(disk_serve(options, ends[1]));
-	close(ends[1]);
-	do {
-		length = read(ends[0], started, sizeof(*started));
-	} while (length < 0 && errno == EINTR);
-	close(ends[0]);
-	if (length != sizeof(*started)) {
-		started->works = false;
-		snprintf(started->words, sizeof(started->words), "its server has ended without a word");
-	}
-	if (!started->works)
-		waitpid(child, NULL, 0);
-	return started->works ? 0 : -1;
+	return started.works || disk.successor ? UBLK_SERVER_ENDED : UBLK_SERVER_FAILED;
 }

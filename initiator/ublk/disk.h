@@ -2,7 +2,7 @@
 /*
  * A volume as a disk of this machine by ublk, /dev/ublkbN, in a process of its own: its server. Every hardware queue is a
  * thread with a session (queue.c); the process is one, so that librblk's registry of what is durable makes one FLUSH speak for the
- * writes of all queues (F7). Called by the command (cmd/attach_ublk.c).
+ * writes of all queues (F7). Called by the disk's keeper (keeper.c).
  */
 #ifndef RBLK_UBLK_DISK_H
 #define RBLK_UBLK_DISK_H
@@ -13,7 +13,6 @@
 #include <sys/types.h>
 #include "initiator/rblk.h"
 
-#define UBLK_QUEUES_MAX 16u
 #define UBLK_QUEUES 4u   /* at most, unless said: one per processor up to so many */
 #define UBLK_CREDITS 64u /* unless said: commands outstanding per queue */
 #define UBLK_WORDS_BYTES (RBLK_ERROR_BYTES + 320)
@@ -26,18 +25,31 @@ struct ublk_disk_options {
 	bool accept_volatile;        /* also a volume that cannot be flushed and is lost with its target */
 };
 
-/* The server tells this once, to the process that has started it. */
+/* A server tells this once, to the command that has started it. */
 struct ublk_disk_started {
 	bool works;
 	uint32_t id;                  /* of /dev/ublkbN */
 	char words[UBLK_WORDS_BYTES]; /* why not */
 };
 
+#define UBLK_SIGNAL_LEAVE SIGUSR1 /* to a keeper, and by it to its server: another program takes the disk over */
+
+/* How a server's process exits; a keeper reads it. */
+enum ublk_server_end {
+	UBLK_SERVER_ENDED = 0, /* the disk is detached, or another program's */
+	UBLK_SERVER_FAILED,    /* there was no disk; nothing is left */
+	UBLK_SERVER_UNREACHED, /* the disk is there, and this server could not take it over */
+};
+
+struct ublk_kept;
+
 /*
- * Starts the server and waits until the disk is there. The caller has no threads and no sessions. The server is a child of init
- * then, without a terminal. 0, or -1 and why in started->words.
+ * The server, in a process that is its own, until it ends: of a new disk, or of the one that kept->id names. fd: where
+ * it tells struct ublk_disk_started, and closes then; -1: nowhere. enum ublk_server_end
  */
-int ublk_disk_attach(const struct ublk_disk_options *options, struct ublk_disk_started *started);
+int ublk_disk_serve(const struct ublk_disk_options *options, struct ublk_kept *kept, int fd);
+/* Also who has no server to tell of. False: nobody hears it. */
+bool ublk_disk_tell(int fd, const struct ublk_disk_started *started);
 
 #define UBLK_SIGNAL_ACKNOWLEDGE SIGUSR2 /* to a server: the user knows that writes may be lost (F7) */
 

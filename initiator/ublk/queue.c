@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "initiator/ublk/kept.h"
 #include "initiator/ublk/kernel.h"
 #include "initiator/ublk/parameters.h"
 #include "initiator/ublk/record.h"
@@ -24,7 +25,9 @@
 #define QUEUE_STACK_BYTES (512u * 1024)
 #define QUEUE_GO_POLL_MS 10        /* at the start only */
 #define QUEUE_VIEW_MS 1000         /* so old may the view's counts be */
-#define QUEUE_WATCH UINT64_MAX     /* user_data of the poll of librblk's descriptor; others are tags */
+#define QUEUE_WATCH UINT64_MAX     /* user_data of the poll of librblk's descriptor; others are tags, and: */
+#define QUEUE_LEAVE (UINT64_MAX - 1) /* of the poll of leave_fd */
+#define QUEUE_LEAVE_POLL_MS 10
 #define QUEUE_NONE UINT32_MAX      /* no tag */
 
 struct ublk_slot {
@@ -52,6 +55,8 @@ struct ublk_queue {
 	bool worked;   /* since the view's counts were taken, at viewed_ms */
 	uint64_t viewed_ms;
 	unsigned int acknowledged; /* of the shared count */
+	bool leaving;  /* it takes nothing more */
+	uint32_t begun; /* requests that librblk has */
 	struct io_uring ring;
 	bool ring_made;
 	const struct ublksrv_io_desc *descriptors; /* the kernel's, one for each tag */
@@ -151,7 +156,7 @@ void ublk_queue_look(struct ublk_queue *q, struct ublk_queue_view *view)
 
 /* -- the kernel's side ------------------------------------------------------------------------- */
 
-/* The ring has room for a command of each tag and the poll: an entry is always free. */
+/* The ring has room for a command of each tag and the polls: an entry is always free. */
 static struct io_uring_sqe *queue_entry(struct ublk_queue *q, uint64_t user_data)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&q->ring);
@@ -193,11 +198,12 @@ static void queue_done(void *arg, const struct rblk_result *result)
 	struct ublk_slot *slot = arg;
 	struct ublk_queue *q = slot->queue;
 
+	q->begun--;
 	queue_answer(q, (uint32_t)(slot - q->slots), result->error, result->status);
 }
 
 /* 0, or what librblk says at once. */
-static int queue_begin(struct ublk_queue *q, uint32_t tag)
+static int queue_start(struct ublk_queue *q, uint32_t tag)
 {
 	struct ublk_slot *slot = &q->slots[tag];
 	const struct ublk_request *r = &slot->request;
@@ -219,6 +225,14 @@ static int queue_begin(struct ublk_queue *q, uint32_t tag)
 		return rblk_write_zeroes(q->volume, r->bytes, r->offset, flags, queue_done, slot);
 	}
 	return -EOPNOTSUPP;
+}
+
+static int queue_begin(struct ublk_queue *q, uint32_t tag)
+{
+	int err = queue_start(q, tag);
+
+	q->begun += !err;
+	return err;
 }
 
 static void queue_wait_for_credit(struct ublk_queue *q, uint32_t tag)
@@ -266,7 +280,7 @@ static unsigned int queue_reap(struct ublk_queue *q)
 	struct io_uring_cqe *cqe;
 	unsigned int count = 0;
 
-	while (!io_uring_peek_cqe(&q->ring, &cqe)) {
+	while (!q->leaving && !io_uring_peek_cqe(&q->ring, &cqe)) {
 		uint64_t tag = cqe->user_data;
 		int result = cqe->res;
 
@@ -274,6 +288,8 @@ static unsigned int queue_reap(struct ublk_queue *q)
 		count++;
 		if (tag == QUEUE_WATCH)
 			q->watching = false;
+		else if (tag == QUEUE_LEAVE)
+			q->leaving = true;
 		else if (result == UBLK_IO_RES_OK)
 			queue_take(q, (uint32_t)tag);
 		else
@@ -349,8 +365,29 @@ static void queue_sleep(struct ublk_queue *q)
 	io_uring_submit_and_wait_timeout(&q->ring, &cqe, 1, timeout_ms < 0 ? NULL : &limit, NULL);
 }
 
-static void queue_serve(struct ublk_queue *q)
+/*
+ * Answers what is begun. All else stays as the kernel has it: requests that it has handed over, or will, are a next
+ * server's. Then the thread keeps its tags until the process ends.
+ */
+static void queue_leave(struct ublk_queue *q)
 {
+	while (q->begun) {
+		if (rblk_wait(q->session, QUEUE_LEAVE_POLL_MS) < 0)
+			break;
+		io_uring_submit(&q->ring);
+	}
+	queue_set_phase(q, UBLK_QUEUE_LEFT, NULL);
+	for (;;)
+		pause();
+}
+
+/* 0 */
+static int queue_serve(struct ublk_queue *q)
+{
+	struct io_uring_sqe *sqe = queue_entry(q, QUEUE_LEAVE);
+
+	io_uring_prep_poll_add(sqe, q->shared->leave_fd, POLLIN);
+	sqe->user_data = QUEUE_LEAVE;
 	for (uint32_t tag = 0; tag < q->shared->depth; tag++)
 		queue_give(q, tag, UBLK_U_IO_FETCH_REQ, 0);
 	io_uring_submit(&q->ring);
@@ -360,6 +397,8 @@ static void queue_serve(struct ublk_queue *q)
 
 		queue_acknowledge(q);
 		queue_refresh(q);
+		if (q->leaving)
+			queue_leave(q);
 		queue_begin_waiting(q);
 		count += queue_poll(q); /* sends what was begun, too */
 		q->worked |= count;
@@ -368,6 +407,7 @@ static void queue_serve(struct ublk_queue *q)
 		else
 			queue_sleep(q);
 	}
+	return 0;
 }
 
 /* -- from beginning to end --------------------------------------------------------------------- */
@@ -375,9 +415,12 @@ static void queue_serve(struct ublk_queue *q)
 /* 0, or -1 and words. */
 static int queue_connect(struct ublk_queue *q, char words[RBLK_ERROR_BYTES])
 {
+	struct rblk_options options = *q->shared->options;
 	struct rblk_session_info info;
 
-	q->session = rblk_session_open(q->shared->uri, q->shared->options, words);
+	options.kept_session = &q->shared->kept->sessions[q->index];
+	options.kept_volume = &q->shared->kept->volume;
+	q->session = rblk_session_open(q->shared->uri, &options, words);
 	if (!q->session)
 		return -1;
 	rblk_session_on_event(q->session, queue_event, q);
@@ -412,7 +455,7 @@ static int queue_map(struct ublk_queue *q)
 	return 0;
 }
 
-/* All that serving needs. 0, or -errno; queue_unprepare() undoes either. */
+/* All memory that serving needs. 0, or -errno; queue_unprepare() undoes either. */
 static int queue_prepare(struct ublk_queue *q)
 {
 	int err;
@@ -424,11 +467,8 @@ static int queue_prepare(struct ublk_queue *q)
 		return -ENOMEM;
 	for (uint32_t tag = 0; tag < q->shared->depth; tag++)
 		q->slots[tag].queue = q;
-	err = queue_map(q);
-	if (err)
-		return err;
 	/* The kernel's answers interrupt this thread only where it sleeps in the ring, or peeks. */
-	err = io_uring_queue_init(q->shared->depth + 1, &q->ring,
+	err = io_uring_queue_init(q->shared->depth + 2, &q->ring,
 				  IORING_SETUP_SQE128 | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN |
 					  IORING_SETUP_TASKRUN_FLAG);
 	q->ring_made = !err;
@@ -444,37 +484,46 @@ static void queue_unprepare(struct ublk_queue *q)
 	free(q->slots);
 }
 
-/* The session lives meanwhile. A lost one has words. */
-static int queue_wait_go(struct ublk_queue *q, char words[RBLK_ERROR_BYTES])
+/* The session lives meanwhile. False: it is the end; a lost session has words. */
+static bool queue_wait_go(struct ublk_queue *q, enum ublk_go wanted, char words[RBLK_ERROR_BYTES])
 {
 	int go;
 
-	while ((go = atomic_load(&q->shared->go)) == UBLK_GO_WAIT) {
+	while ((go = atomic_load(&q->shared->go)) < (int)wanted) {
 		if (rblk_wait(q->session, QUEUE_GO_POLL_MS) >= 0)
 			continue;
 		snprintf(words, RBLK_ERROR_BYTES, "%s", rblk_session_error(q->session));
-		return UBLK_GO_END;
+		return false;
 	}
-	return go;
+	return go == (int)wanted;
+}
+
+/* From the open volume on; until the kernel has taken all tags back. */
+static void queue_live(struct ublk_queue *q, char words[RBLK_ERROR_BYTES])
+{
+	int err;
+
+	queue_set_phase(q, UBLK_QUEUE_CONNECTED, NULL);
+	if (!queue_wait_go(q, UBLK_GO_PREPARE, words))
+		return;
+	err = queue_prepare(q);
+	if (!err) {
+		queue_set_phase(q, UBLK_QUEUE_PREPARED, NULL);
+		if (queue_wait_go(q, UBLK_GO_SERVE, words))
+			err = queue_map(q) ?: queue_serve(q);
+	}
+	if (err)
+		snprintf(words, RBLK_ERROR_BYTES, "queue %u: %s", q->index, strerror(-err));
+	queue_unprepare(q);
 }
 
 static void *queue_run(void *arg)
 {
 	char words[RBLK_ERROR_BYTES] = "";
 	struct ublk_queue *q = arg;
-	int err = 0;
 
-	if (!queue_connect(q, words)) {
-		queue_set_phase(q, UBLK_QUEUE_CONNECTED, NULL);
-		if (queue_wait_go(q, words) == UBLK_GO_SERVE) {
-			err = queue_prepare(q);
-			if (err)
-				snprintf(words, sizeof(words), "queue %u: %s", q->index, strerror(-err));
-			else
-				queue_serve(q);
-			queue_unprepare(q);
-		}
-	}
+	if (!queue_connect(q, words))
+		queue_live(q, words);
 	/* With it go the volume and the buffers. */
 	rblk_session_close(q->session);
 	queue_set_phase(q, UBLK_QUEUE_ENDED, words[0] ? words : NULL);

@@ -13,22 +13,28 @@
 #include "initiator/rblk.h"
 
 enum ublk_go {
-	UBLK_GO_WAIT = 0, /* the device is not there yet */
+	UBLK_GO_WAIT = 0, /* what the volume is like is not known yet */
+	UBLK_GO_PREPARE,
 	UBLK_GO_SERVE,
 	UBLK_GO_END,      /* it will not come */
 };
+
+struct ublk_kept;
 
 /* The queues of a disk share this. It is the disk's, and outlives them. */
 struct ublk_shared {
 	const char *uri;
 	const struct rblk_options *options;
 	uint32_t open_flags; /* enum rblk_volume_open_flag */
+	struct ublk_kept *kept;
 	int wake_fd;         /* eventfd: a queue's view has changed */
-	/* Fixed before `go` is UBLK_GO_SERVE: */
-	int device_fd;       /* /dev/ublkcN */
+	int leave_fd;        /* eventfd: when readable, queues answer what they have begun, and take nothing more */
+	/* Fixed before `go` is UBLK_GO_PREPARE: */
 	uint32_t depth;      /* tags of each queue */
 	uint32_t io_bytes;   /* of each tag's buffer */
 	bool kernel_flushes; /* the kernel was told of a volatile cache */
+	/* Fixed before `go` is UBLK_GO_SERVE: */
+	int device_fd;       /* /dev/ublkcN */
 	atomic_int go;       /* enum ublk_go; the disk's thread writes it */
 	/* The user knows of all losses up to the one that comes with this count (F7); the disk's thread counts. */
 	atomic_uint acknowledged;
@@ -39,7 +45,9 @@ struct ublk_shared {
 enum ublk_queue_phase {
 	UBLK_QUEUE_CONNECTING,
 	UBLK_QUEUE_CONNECTED, /* the volume is open; it waits for `go` */
+	UBLK_QUEUE_PREPARED,  /* it has all its memory */
 	UBLK_QUEUE_SERVING,   /* the kernel has all its tags */
+	UBLK_QUEUE_LEFT,      /* nothing is begun any more; the thread waits for the process's end */
 	UBLK_QUEUE_ENDED,     /* its session is closed, the kernel has taken all tags back; words: why it did not start */
 };
 

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns the files of a server's record: see record.h. N is a JSON object, N.lock is empty, N.udev has udev's properties. */
+/* Owns the files of a disk's record: see record.h. N is a JSON object, N.udev has udev's properties. */
 #include "initiator/ublk/record.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,64 +27,20 @@ static const char *record_uuid(const struct ublk_record *r, char text[RECORD_UUI
 	return text;
 }
 
+uint64_t ublk_record_attachment(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)getpid() << 40 ^ ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
 uint64_t ublk_record_now_ms(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* 0 or -errno */
-static int record_make_folder(const char *root)
-{
-	char path[PATH_MAX];
-
-	/* Each part of it but the root. */
-	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER, root);
-	for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-		*slash = '\0';
-		if (mkdir(path, 0755) && errno != EEXIST)
-			return -errno;
-		*slash = '/';
-	}
-	return mkdir(path, 0755) && errno != EEXIST ? -errno : 0;
-}
-
-int ublk_record_lock(const char *root, uint32_t id)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char path[PATH_MAX];
-	int fd, err = record_make_folder(root);
-
-	if (err)
-		return err;
-	record_path(root, id, ".lock", path);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return -errno;
-	if (!fcntl(fd, F_OFD_SETLK, &lock))
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
-}
-
-/* A server is not taken for dead because its lock cannot be read. */
-static bool record_locked(const char *root, uint32_t id)
-{
-	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-	char path[PATH_MAX];
-	bool locked;
-	int fd;
-
-	record_path(root, id, ".lock", path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno != ENOENT;
-	locked = fcntl(fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
-	close(fd);
-	return locked;
 }
 
 static const struct {
@@ -129,7 +83,7 @@ static json_t *record_paths(const struct ublk_record *r)
 int ublk_record_write(const char *root, const struct ublk_record *r)
 {
 	char path[PATH_MAX], fresh[PATH_MAX], uuid[RECORD_UUID_BYTES];
-	json_t *object;
+	json_t *object, *again;
 	int err = 0;
 
 	object = json_pack("{s:I s:I s:s s:s s:s s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b s:s s:s}", "server",
@@ -140,8 +94,12 @@ int ublk_record_write(const char *root, const struct ublk_record *r)
 			   (json_int_t)r->command_ms, "give_up_ms", (json_int_t)r->give_up_ms, "read_only",
 			   (int)r->read_only, "digest", (int)r->digest, "writes_lost", (int)r->writes_lost, "name",
 			   r->name, "uuid", record_uuid(r, uuid));
-	if (!object)
+	again = json_pack("{s:s s:s s:I s:I s:b}", "initiator", r->initiator, "source", r->source, "tos", (json_int_t)r->tos,
+			  "ack_timeout", (json_int_t)r->ack_timeout, "accept_volatile", (int)r->accept_volatile);
+	if (json_object_update_new(object, again)) {
+		json_decref(object);
 		return -EINVAL; /* a text that is not UTF-8 */
+	}
 	for (size_t i = 0; i < RECORD_COUNTS; i++)
 		json_object_set_new(object, counts[i].key, json_integer((json_int_t)*record_count((struct ublk_record *)r, i)));
 	json_object_set_new(object, "paths", record_paths(r));
@@ -255,20 +213,26 @@ int ublk_record_read(const char *root, uint32_t id, struct ublk_record *r)
 	for (size_t i = 0; i < RECORD_COUNTS; i++)
 		*record_count(r, i) = read_number(object, counts[i].key);
 	read_paths(json_object_get(object, "paths"), r);
+	read_text(object, "initiator", r->initiator, sizeof(r->initiator));
+	read_text(object, "source", r->source, sizeof(r->source));
+	r->tos = read_number(object, "tos");
+	r->ack_timeout = read_number(object, "ack_timeout");
+	r->accept_volatile = json_is_true(json_object_get(object, "accept_volatile"));
 	json_decref(object);
-	r->alive = record_locked(root, id);
+	r->alive = ublk_kept_locked(root, id);
 	return 0;
 }
 
 void ublk_record_remove(const char *root, uint32_t id)
 {
-	static const char *const ends[] = { "", ".udev", ".lock" };
+	static const char *const ends[] = { "", ".udev" };
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		record_path(root, id, ends[i], path);
 		unlink(path);
 	}
+	ublk_kept_remove(root, id);
 }
 
 static int list_compare(const void *a, const void *b)

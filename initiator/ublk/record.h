@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A server tells of its disk in a file below /run/rblk/ublk: for `rblk list --attached` and `rblk detach`. It has a
- * lock beside it as long as it lives; a record without a lock is what a killed server has left. Readers trust nothing in it.
- * Called by disk.c, and by the command's verbs.
+ * A server tells of its disk in a file below /run/rblk/ublk: for `rblk list --attached`, `rblk detach`, and a program
+ * that takes the disk over. A record whose disk nobody keeps (kept.h) was left behind. Readers trust nothing in it.
+ * Called by disk.c, keeper.c, and the command's verbs.
  */
 #ifndef RBLK_UBLK_RECORD_H
 #define RBLK_UBLK_RECORD_H
@@ -11,14 +11,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "initiator/rblk.h"
+#include "initiator/ublk/kept.h"
 
-#define UBLK_RECORD_FOLDER "/run/rblk/ublk"
 #define UBLK_RECORDS_MAX 4096 /* more disks than a kernel has */
 
 struct ublk_record {
 	uint32_t id; /* N of /dev/ublkbN */
 	pid_t server;
-	bool alive; /* read only: it holds the lock */
+	bool alive; /* read only: it, or its keeper, is there */
 	uint64_t attachment; /* unique to this attach until the next reboot; the kernel's device has it, too */
 	char uri[RBLK_URI_BYTES], volume[64], peer[288], key[192];
 	char state[16], words[RBLK_ERROR_BYTES];
@@ -32,17 +32,23 @@ struct ublk_record {
 	unsigned int path_count;
 	uint64_t volume_bytes; /* the volume's size, which the disk has not if the kernel cannot change it */
 	uint8_t uuid[16];
+	/* How it was attached, besides: */
+	char initiator[64], source[256];
+	uint64_t tos, ack_timeout;
+	bool accept_volatile;
 };
 
 /* Goes on while the machine sleeps, and is the same for all processes. */
 uint64_t ublk_record_now_ms(void);
-/* The number is this process's from now on. A descriptor, to be held until the end; or -errno. */
-int ublk_record_lock(const char *root, uint32_t id);
+/* For `attachment` of a new disk. */
+uint64_t ublk_record_attachment(void);
+
 /* In the place of the last one: readers see either. 0 or -errno. */
 int ublk_record_write(const char *root, const struct ublk_record *record);
 /* Beside it, what udev's rule takes from there; again whenever the disk's state is another. 0 or -errno. */
 int ublk_record_write_udev(const char *root, const struct ublk_record *record);
 int ublk_record_read(const char *root, uint32_t id, struct ublk_record *record);
+/* And what is kept beside it. */
 void ublk_record_remove(const char *root, uint32_t id);
 /* The numbers of all records, in their order. A count with *ids to be freed, or -errno. */
 int ublk_record_list(const char *root, uint32_t **ids);

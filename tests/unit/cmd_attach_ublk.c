@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Attaching by ublk: which way is chosen, what becomes of the options, and what a server's record tells the command, also one that
- * was left behind or is nonsense. Method: a root folder made for the test.
+ * Attaching by ublk: which way is chosen, what becomes of the options, and what a server's record tells the command,
+ * also one that was left behind or is nonsense; with what a next server is started, and when. Method: a root folder
+ * made for the test.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -11,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "initiator/cmd/attach.h"
-#include "initiator/ublk/disk.h"
+#include "initiator/ublk/keeper.h"
 #include "initiator/ublk/record.h"
+#include "initiator/ublk/summary.h"
 
 static char reason[ATTACH_REASON_BYTES];
 
@@ -174,11 +176,18 @@ static void a_record_tells_of_the_disk(void **state)
 			   { .host = "b:1", .words = "no answer" } },
 	};
 	struct attached a, *list;
-	int lock = ublk_record_lock(root, 12);
+	struct ublk_kept *kept, *other;
+	int fd = ublk_kept_create(root, &kept), second;
 	char device[16];
 
-	assert_true(lock >= 0);
-	assert_int_equal(ublk_record_lock(root, 12), -EAGAIN);
+	assert_true(fd >= 0);
+	kept->id = 12;
+	assert_int_equal(ublk_kept_open(root, 12, &other), -ENODEV);
+	assert_int_equal(ublk_kept_link(root, kept), 0);
+	second = ublk_kept_open(root, 12, &other);
+	assert_true(second >= 0);
+	assert_int_equal(other->keeper, getpid());
+	assert_int_equal(ublk_kept_lock(second), -EAGAIN);
 	assert_int_equal(ublk_record_write(root, &record), 0);
 	assert_int_equal(ublk_record_write_udev(root, &record), 0);
 	is_text("12.udev", "RBLK_NAME=data\nRBLK_TARGET=1.2.3.4:4430\nRBLK_VOLUME=v\nRBLK_URI=rblk+tcp://a/v\nRBLK_STATE=recovering\n"
@@ -216,8 +225,14 @@ static void a_record_tells_of_the_disk(void **state)
 	assert_int_equal(a.paths.list[1].connections, 0);
 	assert_int_equal(attached_read(root, "ublkb7", &a), -ENODEV); /* another program's */
 
-	/* Its server is killed: the lock is gone, the record stays. */
-	close(lock);
+	/* Server and keeper are killed: the lock is gone, what they have stored stays. */
+	kept->stage = UBLK_KEPT_STARTED;
+	ublk_kept_close(fd, kept);
+	assert_int_equal(other->stage, UBLK_KEPT_STARTED);
+	assert_int_equal(ublk_kept_lock(second), 0);
+	other->version++;
+	assert_int_equal(ublk_kept_open(root, 12, &kept), -ESTALE);
+	ublk_kept_close(second, other);
 	put_record("9", "no record");
 	put_record("8", "[1]");
 	put_record("3", "{\"server\": \"x\"}");
@@ -229,18 +244,62 @@ static void a_record_tells_of_the_disk(void **state)
 	free(list);
 }
 
+/* Two queues with two hosts: what is said of the disk is said of both. */
+static void queues_are_added_up(void **state)
+{
+	static struct ublk_queue_view views[2] = {
+		{ .session = RBLK_SESSION_READY, .peer = "1.2.3.4:1", .losses = 1, .stats = { .commands = 3, .retries = 1 }, .path_count = 2,
+		  .paths = { { .host = "a:1", .connections = 1, .connected_ms = 50, .tls = true, .proven = true, .digest = true },
+			     { .host = "b:1", .words = "no answer" } } },
+		{ .session = RBLK_SESSION_RECOVERING, .words = "cut", .losses = 2, .stats = { .commands = 4 }, .path_count = 2,
+		  .paths = { { .host = "a:1", .connections = 1, .connected_ms = 40, .proven = true, .digest = true }, { .host = "b:1" } } },
+	};
+	struct ublk_record r = { .words = "old", .losses = 9, .path_count = 2, .writes_lost = true, .peer = "old" };
+
+	ublk_summary_begin(&r);
+	assert_string_equal(r.state, "live");
+	ublk_summary_add(&r, &views[0]);
+	assert_string_equal(r.state, "live");
+	assert_false(r.writes_lost || r.words[0]);
+	views[1].writes_lost = true;
+	ublk_summary_add(&r, &views[1]);
+	assert_string_equal(r.state, "recovering");
+	assert_string_equal(r.words, "cut");
+	assert_string_equal(r.peer, "1.2.3.4:1");
+	assert_true(r.writes_lost);
+	assert_int_equal(r.losses, 3);
+	assert_int_equal(r.stats.commands, 7);
+	assert_int_equal(r.stats.retries, 1);
+	assert_int_equal(r.path_count, 2);
+	assert_int_equal(r.paths[0].connections, 2);
+	assert_int_equal(r.paths[0].connected_ms, 40);
+	assert_true(r.paths[0].proven && r.paths[0].digest && !r.paths[0].tls);
+	assert_string_equal(r.paths[1].words, "no answer");
+	assert_int_equal(r.paths[1].connections, 0);
+	/* A queue that has given up is worse, in any order. */
+	views[0].session = RBLK_SESSION_FAILED;
+	ublk_summary_begin(&r);
+	ublk_summary_add(&r, &views[0]);
+	ublk_summary_add(&r, &views[1]);
+	assert_string_equal(r.state, "failed");
+}
+
 static void a_size_that_the_disk_has_not(void **state)
 {
 	struct ublk_record record = { .id = 4, .server = 99, .state = "live", .bytes = 1024, .volume_bytes = 4096 };
-	int lock = ublk_record_lock(root, 4);
+	struct ublk_kept *kept;
 	struct attached a;
+	int fd = ublk_kept_create(root, &kept);
 
+	assert_true(fd >= 0);
+	kept->id = 4;
+	assert_int_equal(ublk_kept_link(root, kept), 0);
 	assert_int_equal(ublk_record_write(root, &record), 0);
 	assert_int_equal(attached_read(root, "ublkb4", &a), 0);
 	assert_string_equal(a.state, "live");
 	assert_non_null(strstr(a.reason, "the volume has 4096 bytes now"));
 	assert_int_equal(a.bytes, 1024);
-	close(lock);
+	ublk_kept_close(fd, kept);
 	ublk_record_remove(root, 4);
 }
 
@@ -257,7 +316,7 @@ static void a_record_without_its_server_is_a_failed_disk(void **state)
 	assert_int_equal(found->index, 12);
 	assert_true(found->left);
 	assert_string_equal(found->state, "failed");
-	assert_non_null(strstr(found->reason, "its server, process 99, has ended"));
+	assert_non_null(strstr(found->reason, "its server, process 99, and its keeper have ended"));
 	assert_int_equal(cmd_paths_down(&found->paths), found->paths.count);
 	assert_ptr_equal(attached_find("ublkb12", list, count), found);
 	assert_ptr_equal(attached_find("data", list, count), found);
@@ -266,7 +325,109 @@ static void a_record_without_its_server_is_a_failed_disk(void **state)
 	ublk_record_remove(root, 12);
 	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER "/12.udev", root);
 	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(ublk_kept_open(root, 12, &(struct ublk_kept *){ 0 }), -ENODEV);
 	assert_int_equal(ublk_record_read(root, 12, &(struct ublk_record){ 0 }), -ENODEV);
+}
+
+/* A server of another program has the options of the first. */
+static void a_disk_is_taken_over_as_it_was_attached(void **state)
+{
+	const struct attach_options o = {
+		.queues = 3, .credits = 9, .connect_ms = 1, .command_ms = 2, .give_up_ms = 4, .tos = 8, .ack_timeout = 5,
+		.fail_fast_ms = ATTACH_UNSAID, .initiator = "me", .key = "/k", .source = "::1", .read_only = true,
+		.accept_volatile = true, .digest = true,
+	};
+	const struct ublk_record first = {
+		.id = 4, .server = 7, .uri = "rblk://a,b/v", .key = "/k", .queues = 3, .credits = 9, .connect_ms = 1,
+		.command_ms = 2, .give_up_ms = 4, .read_only = true, .digest = true, .initiator = "me", .source = "::1",
+		.tos = 8, .ack_timeout = 5, .accept_volatile = true,
+	};
+	struct ublk_disk_options again;
+	struct ublk_record record;
+
+	assert_int_equal(ublk_record_write(root, &first), 0);
+	assert_int_equal(ublk_record_read(root, 4, &record), 0);
+	assert_int_equal(attach_ublk_options("rblk://a,b/v", &o, &own, reason), 0);
+	attach_ublk_again(&record, &again);
+	assert_string_equal(again.uri, own.uri);
+	assert_int_equal(again.queues, own.queues);
+	assert_true(again.read_only && again.accept_volatile);
+	assert_string_equal(again.session.initiator_name, own.session.initiator_name);
+	assert_string_equal(again.session.key_file, own.session.key_file);
+	assert_string_equal(again.session.source, own.session.source);
+	again.uri = own.uri;
+	again.session.initiator_name = own.session.initiator_name;
+	again.session.key_file = own.session.key_file;
+	again.session.source = own.session.source;
+	assert_memory_equal(&again, &own, sizeof(own));
+	record.give_up_ms = 0;
+	record.initiator[0] = record.key[0] = record.source[0] = '\0';
+	attach_ublk_again(&record, &again);
+	assert_true(again.session.no_reconnect);
+	assert_null(again.session.initiator_name);
+	assert_null(again.session.key_file);
+	assert_null(again.session.source);
+	ublk_record_remove(root, 4);
+}
+
+#define LIMIT 60000
+
+/* Killed after so long; and it had served. */
+static uint32_t killed(struct ublk_keeper_history *history, uint64_t *now_ms, uint64_t lived_ms)
+{
+	uint64_t start_ms = *now_ms;
+
+	*now_ms += lived_ms;
+	return ublk_keeper_pause_ms(history, start_ms, *now_ms, true, false, LIMIT);
+}
+
+static void a_killed_server_is_followed_at_once(void **state)
+{
+	struct ublk_keeper_history history = { 0 };
+	uint64_t now_ms = 1000;
+
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(killed(&history, &now_ms, 5000), 0);
+	assert_int_equal(killed(&history, &now_ms, 10), 0);
+}
+
+static void servers_that_die_again_and_again_do_not_spin(void **state)
+{
+	struct ublk_keeper_history history = { 0 };
+	uint64_t now_ms = 1000;
+	uint32_t before = 0, pause_ms = 0;
+	int count = 0;
+
+	while ((pause_ms = killed(&history, &now_ms, 10)) != UBLK_KEEPER_STOP && ++count < 100) {
+		assert_true(pause_ms >= before);
+		before = pause_ms;
+	}
+	assert_in_range(count, 5, 20);
+	assert_true(before >= 1000);
+	/* One that lives for a while has done with it. */
+	history = (struct ublk_keeper_history){ 0 };
+	for (int i = 0; i < 100; i++)
+		assert_true(killed(&history, &now_ms, i % 4 ? 10 : 5000) != UBLK_KEEPER_STOP);
+}
+
+static void io_waits_for_a_server_no_longer_than_it_may(void **state)
+{
+	struct ublk_keeper_history history = { 0 };
+	uint64_t now_ms = 1000;
+	uint32_t pause_ms = killed(&history, &now_ms, 10000);
+	int count = 0;
+
+	while (pause_ms != UBLK_KEEPER_STOP && ++count < 1000) {
+		uint64_t start_ms = now_ms + pause_ms;
+
+		now_ms = start_ms + 1000;
+		pause_ms = ublk_keeper_pause_ms(&history, start_ms, now_ms, false, true, LIMIT);
+		assert_true(pause_ms > 0);
+	}
+	assert_in_range(now_ms, 11000 + LIMIT, 11000 + LIMIT + 2000);
+	/* One that has served has all of the time again. */
+	assert_int_equal(killed(&history, &now_ms, 10000), 0);
+	assert_true(ublk_keeper_pause_ms(&history, now_ms, now_ms + LIMIT - 1, false, true, LIMIT) != UBLK_KEEPER_STOP);
 }
 
 int main(void)
@@ -277,8 +438,13 @@ int main(void)
 		cmocka_unit_test(options_are_librblks),
 		cmocka_unit_test(what_a_server_has_not_is_refused),
 		cmocka_unit_test(a_record_tells_of_the_disk),
+		cmocka_unit_test(queues_are_added_up),
 		cmocka_unit_test(a_size_that_the_disk_has_not),
 		cmocka_unit_test(a_record_without_its_server_is_a_failed_disk),
+		cmocka_unit_test(a_disk_is_taken_over_as_it_was_attached),
+		cmocka_unit_test(a_killed_server_is_followed_at_once),
+		cmocka_unit_test(servers_that_die_again_and_again_do_not_spin),
+		cmocka_unit_test(io_waits_for_a_server_no_longer_than_it_may),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

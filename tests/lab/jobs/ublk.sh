@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: a volume is a disk by ublk, without any module of ours, over RDMA and over TCP: a file system on it is whole, data is
 # right, flush, FUA, discard and zeroes reach the target, I/O waits while the daemon is away, and a disk in use stays. A server
-# that is killed, and a target that stays away, fail the disk's I/O in good order, and the command says what has happened. Method:
-# the target's disk is read beside the attached one; flushes are counted at both. For boot -k backports: the release's own
-# kernel has no ublk.
+# that is killed, or replaced by another program, is one pause of the disk's I/O and no error, and its successor knows what was not
+# flushed; servers that die again and again, and a target that stays away, fail the I/O in good order, and the command
+# says what has happened. Method: the target's disk is read beside the attached one; flushes are counted at both. For boot -k
+# backports: the release's own kernel has no ublk.
 . "$LAB/guest.sh"
+. "$LAB/promise.sh"
 RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
 # With small sizes each transport has a part: it is the same code above the fabric.
 RDMA=$LAB_URI/disk TCP=rblk+tcp://127.0.0.1/disk
@@ -23,7 +25,10 @@ attach() {
 	DEV=${DISK#/dev/}
 	[ -b "$DISK" ] || lab_fail "attach $*: \"$DISK\" is no disk"
 }
-gone() { [ ! -e "$DISK" ] && [ ! -e "/dev/ublkc${DEV#ublkb}" ] && ! pgrep -x rblk-ublk && [ "$(attached length)" = 0 ]; }
+gone() {
+	[ ! -e "$DISK" ] && [ ! -e "/dev/ublkc${DEV#ublkb}" ] && ! server && ! keeper && [ "$(attached length)" = 0 ] &&
+		[ -z "$(ls /run/rblk/ublk)" ]
+}
 detach() {
 	"$RBLK" detach "$@" "$DISK" 2> /tmp/out || lab_fail "detach $*: $(cat /tmp/out)"
 	lab_wait 10 gone || lab_fail "$DISK is detached, and something of it stays"
@@ -90,11 +95,82 @@ outage() {
 	lab_wait 60 state_is live || lab_fail "it does not come back"
 	flows
 	fails "$DEV: in use: process" "$RBLK" detach --wait 0s "$DISK"
-	kill $load
-	wait $load
-	grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
+	fio_end $load
 	cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
 }
+
+server() { pgrep -x rblk-ublk; }
+keeper() { pgrep -x rblk-ublk-keep; }
+# Another server than $was serves the disk.
+followed() { [ "$(attached '.[0].server')" != "$was" ] && state_is live; }
+server_kill() {
+	was=$(server)
+	kill -9 "$was"
+	lab_wait 20 followed || lab_broken "a killed server has no successor: $(attached '.[0].error')"
+}
+take_over() {
+	local before
+	was=$(server) before=$(keeper)
+	[ "$("$RBLK" attach --take-over "${1:-$DEV}" 2> /tmp/out)" = "$DISK" ] || lab_broken "take over: $(cat /tmp/out)"
+	followed && [ "$(keeper)" != "$before" ] || lab_fail "it was not taken over"
+}
+# fio_end PROCESS: it has seen no error and no other bytes than it has written.
+fio_end() {
+	kill "$1"
+	wait "$1"
+	grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
+}
+
+# survival URI KILLS DEPTH...: with the deepest all tags of a queue are in use, and the kernel has none from the server.
+survival() {
+	local load count depth
+	for depth in "${@:3}"; do
+		lab_say "$1: the server is killed and replaced under I/O, $depth deep"
+		"${FIO[@]}" --filename="$DISK" --verify_backlog=64 --time_based --runtime=3600 --bs=4k --iodepth=$depth &
+		load=$!
+		for ((count = 0; count < $2; count++)); do
+			flows
+			server_kill
+		done
+		flows
+		take_over
+		flows
+		fio_end $load
+	done
+	cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+}
+
+survival_filesystem() {
+	local load count
+	lab_say "$1: the server is killed and replaced below a file system"
+	mkfs.ext4 -q -F "$DISK" && mkdir -p /tmp/mnt && mount "$DISK" /tmp/mnt || lab_fail "no file system"
+	while rm -rf /tmp/mnt/tree && cp -r $TREE /tmp/mnt/tree && sync -f /tmp/mnt; do :; done &
+	load=$!
+	for ((count = 0; count < $2; count++)); do
+		flows
+		server_kill
+	done
+	flows
+	take_over
+	flows
+	kill -0 $load 2> /dev/null || lab_broken "the file system has seen an error"
+	kill $load
+	wait $load 2> /dev/null
+	rm -rf /tmp/mnt/tree
+	cp -r $TREE /tmp/mnt/tree && umount /tmp/mnt || lab_broken "cp, umount"
+	fsck.ext4 -fn "$DISK" > /tmp/out 2>&1 || lab_broken "fsck: not clean"
+	mount -o ro "$DISK" /tmp/mnt || lab_fail "mount again"
+	[ "$(sums $TREE)" = "$(sums /tmp/mnt/tree)" ] || lab_broken "the files differ"
+	umount /tmp/mnt || lab_fail "umount"
+}
+
+# The promise journal (tests/promise), with two faults of its own.
+writers=(1)
+writer_start() { promise_start 1 --blocks 2048 --max-blocks 8 "$DISK"; }
+compare() { promise_check "$DISK" 1 > /out/last; }
+fault_kill() { target_kill; target_start; }
+fault_server() { server_kill; }
+fault_upgrade() { take_over; }
 
 lab_link_up
 target_start
@@ -102,9 +178,10 @@ lab_say "which way"
 attach "$RDMA"
 grep -qF "$RDMA: by ublk: the kernel module rblk is not here" /tmp/out || lab_fail "it does not say why: $(cat /tmp/out)"
 [ "$(attached '.[0].uri')" = "$RDMA" ] && [ "$(attached '.[0].server')" = "$(pgrep -x rblk-ublk)" ] || lab_fail "the list is wrong"
-server=/proc/$(pgrep -x rblk-ublk)
-[ "$(awk '$1 == "VmLck:" { print $2 }' "$server/status")" -gt 16384 ] && [ "$(cat "$server/oom_score_adj")" = -1000 ] ||
-	lab_fail "the server is not protected"
+for server in "/proc/$(server)" "/proc/$(keeper)"; do
+	[ "$(awk '$1 == "VmLck:" { print $2 }' "$server/status")" -gt 4096 ] && [ "$(cat "$server/oom_score_adj")" = -1000 ] ||
+		lab_fail "$(cat "$server/comm") is not protected"
+done
 [ "$(blockdev --getsize64 "$DISK")" = "$(blockdev --getsize64 /dev/vda)" ] || lab_fail "its size is wrong"
 grep -qx 'write back' "/sys/block/$DEV/queue/write_cache" || lab_fail "it has no volatile cache"
 filesystem "$RDMA"
@@ -188,20 +265,80 @@ detach
 lab_rblkd_stop
 target_start
 
-lab_say "the server is killed"
 attach --ublk "$RDMA"
-"${FIO[@]}" --filename="$DISK" --verify=0 --time_based --runtime=3600 > /dev/null 2>&1 &
-load=$!
-flows
-kill -9 "$(pgrep -x rblk-ublk)"
-wait $load && lab_fail "I/O goes on without a server"
-lab_wait 20 [ ! -e "$DISK" ] || lab_fail "the kernel keeps the disk"
-state_is failed || lab_fail "its state is $(attached '.[0].state')"
-"$RBLK" list --attached | grep -q "$DEV: its server, process .* has ended" || lab_fail "the list does not say what has happened"
+survival "$RDMA" 1 200
 detach
-attach --ublk "$RDMA"
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "other bytes"
-"$RBLK" detach --force "$DISK" && gone || lab_fail "detach by force"
+
+if [ -z "$LAB_SLOW" ]; then
+	for uri in "$RDMA" "$TCP"; do
+		attach --ublk "$uri"
+		survival "$uri" 6 200 3
+		survival_filesystem "$uri" 6
+		rm -f /out/journal1
+		promise_rounds 2 server upgrade kill restart
+		detach
+	done
+
+	lab_say "what was not flushed is lost while no server is there"
+	lab_rblkd_stop
+	truncate -s 16M /tmp/first /tmp/second
+	ln -s first /tmp/turning
+	printf '[volume disk]\npath = /tmp/turning\ncache = buffered\nfence_domain = 6d1f0c1e-7d4a-4a53-9a0e-2f1d5b7c9e11\n' > /tmp/turning.conf
+	turning_start() { lab_rblkd_start --listen "rblk://$LAB_ADDR" --config /tmp/turning.conf; }
+	turning_start
+	attach --ublk "$RDMA"
+	dd if=/dev/urandom of="$DISK" bs=64k count=4 oflag=direct status=none && sync "$DISK" || lab_fail "dd, sync"
+	server_kill
+	sync "$DISK" || lab_broken "a flush fails, and nothing was lost"
+	dd if=/dev/urandom of="$DISK" bs=64k count=4 oflag=direct status=none || lab_fail "dd"
+	kill -9 "$LAB_RBLKD"
+	wait "$LAB_RBLKD" 2> /dev/null
+	was=$(server)
+	kill -9 "$was"
+	ln -sf second /tmp/turning
+	turning_start
+	lab_wait 60 followed || lab_broken "no successor: $(attached '.[0].error')"
+	! sync "$DISK" || lab_broken "a flush succeeds, and writes are lost"
+	[ "$(attached '.[0].writes_lost')" = true ] || lab_fail "the list does not say that writes are lost"
+	server_kill
+	! sync "$DISK" || lab_broken "the next server's flush succeeds"
+	detach
+	attach --ublk "$RDMA"
+	sync "$DISK" || lab_fail "a new attach still knows the loss"
+	detach
+	lab_rblkd_stop
+	target_start
+
+	lab_say "servers that are killed again and again"
+	attach --ublk "$RDMA"
+	"${FIO[@]}" --filename="$DISK" --verify=0 --time_based --runtime=3600 > /dev/null 2>&1 &
+	load=$!
+	flows
+	until [ ! -e "$DISK" ]; do
+		pkill -9 -x rblk-ublk
+		sleep 0.02
+	done
+	wait $load && lab_fail "I/O goes on without a server"
+	lab_wait 10 state_is failed || lab_fail "its state is $(attached '.[0].state')"
+	"$RBLK" list --attached | grep -qE "$DEV: (its servers are killed again and again|a server was killed while)" || lab_fail "the list does not say what has happened"
+	fails "it has failed" "$RBLK" attach --take-over "$DEV"
+	detach
+
+	lab_say "the keeper is killed, and then the server"
+	attach --ublk "$TCP"
+	"${FIO[@]}" --filename="$DISK" --verify_backlog=64 --time_based --runtime=3600 &
+	load=$!
+	flows
+	kill -9 "$(keeper)"
+	flows
+	kill -9 "$(server)"
+	lab_wait 10 state_is failed || lab_fail "its state is $(attached '.[0].state')"
+	fails "its I/O waits for a server" "$RBLK" detach "$DISK"
+	"$RBLK" attach --take-over --all > /tmp/out 2>&1 || lab_broken "take over: $(cat /tmp/out)"
+	flows
+	fio_end $load
+	"$RBLK" detach --force "$DISK" && gone || lab_fail "detach by force"
+fi
 
 lab_say "the target stays away"
 attach --ublk --give-up 3s "$RDMA"
