@@ -97,7 +97,7 @@ static void private_words(const char *path, const char *user, char words[TGT_DEN
 				 folders[i]);
 }
 
-/* What only root makes the service's. */
+/* Images that only root makes the service's. */
 static const char *images_words(const char *path, const char *user)
 {
 	static const char folder[] = TGT_SERVICE_IMAGES "/";

@@ -8,7 +8,7 @@
 
 #define TGT_DENIED_BYTES 256
 
-/* What is in this folder becomes the service's at its start, and at a reload by systemctl (install/rblkd.tmpfiles). */
+/* Files in this folder become the service's at its start, and at a reload by systemctl (install/rblkd.tmpfiles). */
 #define TGT_SERVICE_IMAGES "/srv/rblk"
 
 /*

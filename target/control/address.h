@@ -42,7 +42,7 @@ bool tgt_address_loopback(const struct tgt_address *address);
 int tgt_address_resolve(const struct tgt_address *address,
 			struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES], char *error);
 
-/* Of the same kind of fabric, they cannot both be listened on: they have one port, and an address in common. */
+/* Two of one kind of fabric cannot both be listened on: they have one port, and an address in common. */
 bool tgt_sockets_collide(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
 
 #endif

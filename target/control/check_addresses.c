@@ -15,7 +15,7 @@
 
 /* -- together ---------------------------------------------------------------------------------- */
 
-/* What one option takes. */
+/* The addresses and port that one option takes. */
 struct taken {
 	char words[TGT_ADDRESS_BYTES + 16];
 	enum fab_kind kind;

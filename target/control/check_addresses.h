@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Of check.h: whether the addresses and ports of a configuration (listen, http, discovery_port) can be had, each by
+ * A part of check.h: whether the addresses and ports of a configuration (listen, http, discovery_port) can be had, each by
  * itself and all together. Main thread.
  */
 #ifndef RBLK_TARGET_CHECK_ADDRESSES_H

@@ -212,7 +212,7 @@ struct tgt_channel {
 	bool looking;                        /* is there, or `look` has been posted */
 };
 
-/* What the kernel knows of a store's file by now. */
+/* A store's file, as the kernel knows it by now. */
 struct tgt_store_file {
 	bool deleted; /* it has no name any more: its data ends with the store */
 	uint64_t bytes;

@@ -50,7 +50,7 @@ struct tgt_busy {
 		uint64_t at_ns, busy_ns[TGT_REACTORS_MAX];
 	} looks[TGT_BUSY_LOOKS];
 	uint64_t count; /* so far; the ring's place of the next one */
-	/* Of each reactor: whether it was at its limit at the last look, and when its last event was (0: there was
+	/* By reactor: whether it was at its limit at the last look, and when its last event was (0: there was
 	 * none). */
 	bool at_limit[TGT_REACTORS_MAX];
 	uint64_t told_ns[TGT_REACTORS_MAX];
