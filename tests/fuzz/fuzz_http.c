@@ -91,6 +91,15 @@ unsigned int tgt_daemon_events_count(enum tgt_daemon_event_kind kind, uint64_t s
 	return kind == TGT_DAEMON_EVENT_REFUSED ? TGT_PROBLEM_LOGINS + 1 : 0;
 }
 
+void tgt_daemon_event(const struct tgt_daemon_event_about *about, struct tgt_log_limit *limit, enum tgt_log_level level,
+		      const char *format, ...)
+{
+	(void)about;
+	(void)limit;
+	(void)level;
+	(void)format;
+}
+
 uint64_t tgt_daemon_events_last(void)
 {
 	return 1;
