@@ -133,6 +133,7 @@ static void keeper_take_signals(sigset_t *set)
 	blocked = *set;
 	sigaddset(&blocked, SIGTERM);
 	sigaddset(&blocked, SIGINT);
+	sigaddset(&blocked, UBLK_SIGNAL_ACKNOWLEDGE);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);

@@ -302,6 +302,9 @@ if [ -z "$LAB_SLOW" ]; then
 	[ "$(attached '.[0].writes_lost')" = true ] || lab_fail "the list does not say that writes are lost"
 	server_kill
 	! sync "$DISK" || lab_broken "the next server's flush succeeds"
+	"$RBLK" acknowledge "$DISK" > /tmp/out 2>&1 && sync "$DISK" || lab_fail "acknowledge: $(cat /tmp/out)"
+	server_kill
+	sync "$DISK" || lab_fail "the next server does not know that the loss was acknowledged"
 	detach
 	attach --ublk "$RDMA"
 	sync "$DISK" || lab_fail "a new attach still knows the loss"
