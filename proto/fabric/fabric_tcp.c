@@ -13,6 +13,7 @@
  *   fabric_tcp_conn      a connection: states, making, completions, failure, close, drain
  *   fabric_tcp_linger    closed connections' sockets that wait for the peer's end
  *   fabric_tcp_fab.h     the context's struct
+ *   fabric_tcp_framing.h what the bytes mean, as a table: rx, tx and hello have rblk's own
  *   fabric_tcp_source    epoll, active list, timers
  *   fabric_tcp_queue     the rings of work requests and completions
  *   fabric_tcp_mr        keys
@@ -37,6 +38,7 @@
 
 #include "proto/fabric/fabric_tcp_cm.h"
 #include "proto/fabric/fabric_tcp_conn.h"
+#include "proto/fabric/fabric_tcp_hello.h"
 #include "proto/fabric/fabric_tcp_linger.h"
 #include "proto/fabric/fabric_tcp_listen.h"
 #include "proto/fabric/fabric_tcp_post.h"
@@ -62,7 +64,10 @@ static void conn_run(struct tcp_conn *conn, uint8_t work)
 		if (conn->state == TCP_CONN_READY && (work & TCP_WORK_RX))
 			tcp_rx_run(conn);
 		if (conn->state == TCP_CONN_READY && (work & TCP_WORK_TX))
-			tcp_tx_run(conn);
+			tcp_conn_framing(conn)->send(conn);
+		if (conn->state == TCP_CONN_READY && (work & TCP_WORK_TIMEOUT) &&
+		    tcp_conn_framing(conn)->timeout)
+			tcp_conn_framing(conn)->timeout(conn);
 		break;
 	case TCP_CONN_ERROR:
 	case TCP_CONN_CLOSING:
@@ -327,7 +332,8 @@ static int fab_init_queues(struct tcp_fab *fab)
 	return tcp_rq_init(&fab->srq, options->srq_depth, options->recv_sge);
 }
 
-static struct fab *tcp_open(const struct fab_options *options, char *error)
+struct fab *tcp_fab_open(const struct fab_ops *ops, const struct tcp_framing *framing,
+			 const struct fab_options *options, char *error)
 {
 	struct tcp_fab *fab;
 	int err = -ENODEV;
@@ -343,7 +349,8 @@ static struct fab *tcp_open(const struct fab_options *options, char *error)
 		err = -ENOMEM;
 		goto err_report;
 	}
-	fab->head.ops = &fab_tcp_ops;
+	fab->head.ops = ops;
+	fab->framing = framing;
 	fab->head.options = *options;
 	fab->head.options.device = NULL;
 	fab_init_lists(fab);
@@ -389,7 +396,54 @@ static void tcp_close(struct fab *head)
 	free(fab);
 }
 
-/* -- the table -------------------------------------------------------------------------------- */
+/* -- the tables ------------------------------------------------------------------------------- */
+
+static int hello_greet(struct tcp_request *request)
+{
+	int ready = tcp_hello_receive(request->source.fd, request->head.tls, &request->hello,
+				      &request->hello_bytes);
+
+	if (ready > 0 && tcp_hello_check(&request->hello, 1u << FAB_TCP_REQUEST) < 0)
+		return -EPROTO;
+	return ready;
+}
+
+static void hello_reject(struct tcp_request *request, const void *private_data, uint8_t bytes)
+{
+	struct fab_tcp_hello hello;
+
+	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
+	(void)tcp_hello_send(request->source.fd, request->head.tls, &hello);
+}
+
+static int hello_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes)
+{
+	struct fab_tcp_hello hello;
+
+	tcp_hello_init(&hello, accepts ? FAB_TCP_ACCEPT : FAB_TCP_REJECT, private_data, bytes);
+	if (accepts) {
+		hello.read_in = conn->read_in;
+		hello.read_out = conn->head.read_out;
+	}
+	return tcp_hello_send(conn->source.fd, conn->head.tls, &hello);
+}
+
+static const struct tcp_framing tcp_framing = {
+	.greet = hello_greet,
+	.reject = hello_reject,
+	.answer = hello_answer,
+	.begin = tcp_rx_begin,
+	.iov = tcp_rx_iov,
+	.no_memory = tcp_rx_no_memory,
+	.finish = tcp_rx_finish,
+	.send = tcp_tx_run,
+	.header_bytes = sizeof(struct fab_tcp_frame),
+};
+
+static struct fab *tcp_open(const struct fab_options *options, char *error)
+{
+	return tcp_fab_open(&fab_tcp_ops, &tcp_framing, options, error);
+}
 
 static int tcp_timeout_ms(const struct fab *fab)
 {
@@ -401,7 +455,7 @@ static void tcp_close_conn(struct fab_conn *head)
 	struct tcp_conn *conn = tcp_conn_of(head);
 
 	if (conn->state == TCP_CONN_READY)
-		tcp_tx_run(conn); /* what was posted just before may still be sent */
+		tcp_conn_framing(conn)->send(conn); /* what was posted just before may still be sent */
 	tcp_conn_close(conn);
 }
 

@@ -230,6 +230,8 @@ int tcp_accept(struct fab *fab, struct fab_request *head, const struct fab_conn_
 	conn->head.read_out = tcp_reads_min(options->read_out, head->read_in);
 	conn->head.tls = head->tls;
 	head->tls = NULL;
+	conn->state_of_framing = request->state;
+	request->state = NULL;
 	request->source.fd = -1; /* both are the connection's now */
 	tcp_request_free(request);
 	*out = &conn->head;
@@ -239,17 +241,13 @@ int tcp_accept(struct fab *fab, struct fab_request *head, const struct fab_conn_
 int tcp_conn_establish(struct fab_conn *head, const void *private_data, uint8_t bytes)
 {
 	struct tcp_conn *conn = tcp_conn_of(head);
-	struct fab_tcp_hello hello;
 	int err;
 
 	if (conn->state == TCP_CONN_ERROR)
 		return 0; /* the peer has closed it meanwhile; DISCONNECTED follows */
 	if (conn->state != TCP_CONN_ACCEPTED || bytes > FAB_TCP_PRIVATE_MAX)
 		return fab_fail(head->fab, -EINVAL, "%s: establish: not accepted", head->peer);
-	tcp_hello_init(&hello, FAB_TCP_ACCEPT, private_data, bytes);
-	hello.read_in = conn->read_in;
-	hello.read_out = head->read_out;
-	err = tcp_hello_send(conn->source.fd, conn->head.tls, &hello);
+	err = tcp_conn_framing(conn)->answer(conn, true, private_data, bytes);
 	if (err) {
 		tcp_conn_fail(conn, err);
 		return 0;
@@ -264,13 +262,11 @@ int tcp_conn_establish(struct fab_conn *head, const void *private_data, uint8_t 
 void tcp_conn_refuse(struct fab_conn *head, const void *private_data, uint8_t bytes)
 {
 	struct tcp_conn *conn = tcp_conn_of(head);
-	struct fab_tcp_hello hello;
 
 	if (conn->state != TCP_CONN_ACCEPTED)
 		return;
-	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
 	/* A peer that has closed the connection meanwhile needs no answer. */
-	(void)tcp_hello_send(conn->source.fd, conn->head.tls, &hello);
+	(void)tcp_conn_framing(conn)->answer(conn, false, private_data, bytes);
 	tcp_conn_end(conn, TCP_CONN_ERROR);
 }
 

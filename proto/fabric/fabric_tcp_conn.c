@@ -132,6 +132,7 @@ static int conn_init_queues(struct tcp_conn *conn, const struct fab_conn_options
 		return -ENOMEM;
 	conn->tx.response_mask = responses - 1;
 	conn->rx.sequence = 1;
+	conn->rx.header_size = fab->framing->header_bytes;
 	conn->rq = &fab->srq;
 	if (fab->srq.wrs)
 		return 0;
@@ -141,6 +142,8 @@ static int conn_init_queues(struct tcp_conn *conn, const struct fab_conn_options
 
 static void conn_free(struct tcp_conn *conn)
 {
+	if (conn->state_of_framing)
+		tcp_conn_framing(conn)->forget(conn);
 	rblk_tls_destroy(conn->head.tls);
 	if (conn->source.fd >= 0)
 		close(conn->source.fd);

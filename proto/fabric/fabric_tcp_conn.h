@@ -53,8 +53,14 @@ enum tcp_rx_stage {
 	TCP_RX_DISCARD, /* a NAK is being sent: whatever arrives is discarded */
 };
 
+#define TCP_HEADER_MAX 128u
+
 struct tcp_rx {
-	struct fab_tcp_frame header;
+	union {
+		struct fab_tcp_frame header;
+		unsigned char header_data[TCP_HEADER_MAX]; /* of any framing */
+	};
+	uint32_t header_size; /* that it has to have until the framing's `begin` */
 	enum tcp_rx_stage stage;
 	uint32_t header_bytes;
 	uint32_t length;
@@ -103,6 +109,7 @@ struct tcp_conn {
 	struct tcp_rq *rq; /* own_rq or the fab's SRQ */
 	struct tcp_tx tx;
 	struct tcp_rx rx;
+	void *state_of_framing;
 	TAILQ_ENTRY(tcp_conn) link; /* fab->all */
 
 	fab_prepare_fn prepare; /* until called */
@@ -124,6 +131,11 @@ static inline struct tcp_conn *tcp_conn_of(const struct fab_conn *conn)
 static inline struct tcp_fab *tcp_conn_fab(const struct tcp_conn *conn)
 {
 	return tcp_fab_of(conn->head.fab);
+}
+
+static inline const struct tcp_framing *tcp_conn_framing(const struct tcp_conn *conn)
+{
+	return tcp_conn_fab(conn)->framing;
 }
 
 /* There is work of this kind: the next turn does it. */

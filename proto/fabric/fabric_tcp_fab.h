@@ -8,6 +8,7 @@
 #define RBLK_FABRIC_TCP_FAB_H
 
 #include "proto/fabric/fabric_impl.h"
+#include "proto/fabric/fabric_tcp_framing.h"
 #include "proto/fabric/fabric_tcp_mr.h"
 #include "proto/fabric/fabric_tcp_queue.h"
 #include "proto/fabric/fabric_tcp_source.h"
@@ -23,6 +24,7 @@ TAILQ_HEAD(tcp_requests, tcp_request);
 /* Created by fab_open(), freed by fab_close(); one thread's at a time. */
 struct tcp_fab {
 	struct fab head; /* first */
+	const struct tcp_framing *framing; /* fixed */
 	struct fab_device device;
 	struct tcp_loop loop;
 	struct tcp_cq cq;

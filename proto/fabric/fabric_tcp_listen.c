@@ -44,6 +44,8 @@ static void accept_fail(struct tcp_fab *fab, int error, const char *format, ...)
 
 void tcp_request_free(struct tcp_request *request)
 {
+	if (request->state)
+		request->framing->forget_hello(request->state);
 	tcp_stream_end(request->head.tls);
 	rblk_tls_destroy(request->head.tls);
 	if (request->source.fd >= 0)
@@ -119,6 +121,7 @@ static void request_create(struct tcp_fab *fab, struct tcp_listener *listener, i
 	requests_make_room(fab, listener, peer);
 	tcp_source_init(&request->source, TCP_SOURCE_REQUEST, fd);
 	request->head.ops = fab->head.ops;
+	request->framing = fab->framing;
 	request->head.peer = *peer;
 	if (tcp_socket_tune(fd) ||
 	    tcp_source_watch(&fab->loop, &request->source, EPOLLIN | EPOLLRDHUP)) {
@@ -178,12 +181,9 @@ void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t w
 	if (ready > 0 && request->securing)
 		ready = request_secure(fab, request);
 	if (ready > 0)
-		ready = tcp_hello_receive(request->source.fd, request->head.tls, &request->hello,
-					  &request->hello_bytes);
+		ready = fab->framing->greet(request);
 	if (ready == 0)
 		return;
-	if (ready > 0)
-		ready = tcp_hello_check(&request->hello, 1u << FAB_TCP_REQUEST);
 	if (ready < 0) {
 		request_drop(fab, request);
 		return;
@@ -202,15 +202,11 @@ void tcp_request_run(struct tcp_fab *fab, struct tcp_request *request, uint8_t w
 void tcp_reject(struct fab_request *head, const void *private_data, uint8_t bytes)
 {
 	struct tcp_request *request = tcp_container(head, struct tcp_request, head);
-	struct fab_tcp_hello hello;
-	int err;
 
-	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
-	err = tcp_hello_send(request->source.fd, head->tls, &hello);
+	request->framing->reject(request, private_data, bytes);
 	tcp_stream_end(head->tls);
 	/* A peer that has closed the connection meanwhile needs no answer. */
-	if (!err)
-		shutdown(request->source.fd, SHUT_WR);
+	shutdown(request->source.fd, SHUT_WR);
 	tcp_request_free(request);
 }
 

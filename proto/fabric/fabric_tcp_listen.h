@@ -21,7 +21,9 @@ struct tcp_request {
 	struct fab_request head;
 	struct tcp_listener *listener; /* until delivered */
 	TAILQ_ENTRY(tcp_request) link; /* listener->pending, then fab->requests */
-	struct fab_tcp_hello hello;
+	const struct tcp_framing *framing; /* fixed */
+	void *state;			   /* the framing's, until it is the connection's */
+	struct fab_tcp_hello hello; /* as it came, or what the framing has made of what came */
 	uint32_t hello_bytes;
 	bool begun;	/* the first byte has said whether head.tls has to be */
 	bool securing;	/* the TLS handshake is not over */

@@ -8,7 +8,6 @@
 #include <errno.h>
 
 #include "proto/fabric/fabric_tcp_conn.h"
-#include "proto/fabric/fabric_tcp_tx.h"
 
 int tcp_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -34,7 +33,7 @@ int tcp_post_send(struct fab_conn *head, struct ibv_send_wr *wr, struct ibv_send
 	if (conn->state != TCP_CONN_READY)
 		tcp_conn_mark(conn, TCP_WORK_COMPLETE);
 	else if (fab->loop.armed)
-		tcp_tx_run(conn);
+		fab->framing->send(conn);
 	else
 		tcp_conn_mark(conn, TCP_WORK_TX);
 	return err;

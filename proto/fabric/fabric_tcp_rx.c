@@ -24,12 +24,6 @@
 #define RX_LARGE_BYTES 16384u
 #define RX_AHEAD_OF_LARGE 256u
 
-/* The results of the steps below. Negative errno: the connection ends. */
-enum rx_step {
-	RX_GO_ON = 0,
-	RX_WAIT = 1, /* for a receive, or for room in the completion queue */
-};
-
 /* -- destinations ----------------------------------------------------------------------------- */
 
 /* Makes the vector for a message into the segments of a receive or a READ, behind the first `skip` bytes. */
@@ -63,7 +57,7 @@ static uint32_t rx_left(const struct tcp_rx *rx)
 }
 
 /* Where the rest of the payload belongs. Keys are looked up anew: they may have died meanwhile. */
-static int rx_iov(struct tcp_conn *conn, struct iovec *iovs)
+int tcp_rx_iov(struct tcp_conn *conn, struct iovec *iovs)
 {
 	struct tcp_rx *rx = &conn->rx;
 	struct tcp_sq *sq = &conn->sq;
@@ -98,7 +92,7 @@ static int rx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak)
 }
 
 /* The destination memory of a payload does not exist, or not any more. */
-static int rx_no_memory(struct tcp_conn *conn)
+int tcp_rx_no_memory(struct tcp_conn *conn)
 {
 	switch (conn->rx.header.opcode) {
 	case FAB_TCP_WRITE:
@@ -313,8 +307,7 @@ static int rx_check_header(const struct fab_tcp_frame *header)
 	return 0;
 }
 
-/* The header is complete. May be called again for the same header, after RX_WAIT. */
-static int rx_begin(struct tcp_conn *conn)
+int tcp_rx_begin(struct tcp_conn *conn)
 {
 	struct tcp_rx *rx = &conn->rx;
 	int err = rx_check_header(&rx->header);
@@ -384,8 +377,7 @@ static int rx_complete_receive(struct tcp_conn *conn)
 	return RX_GO_ON;
 }
 
-/* The payload is in its place. May be called again, after RX_WAIT. */
-static int rx_finish(struct tcp_conn *conn)
+int tcp_rx_finish(struct tcp_conn *conn)
 {
 	struct tcp_rx *rx = &conn->rx;
 	int step;
@@ -409,24 +401,24 @@ static int rx_advance(struct tcp_conn *conn)
 	struct tcp_rx *rx = &conn->rx;
 	int step = RX_GO_ON;
 
-	if (rx->stage == TCP_RX_HEADER && rx->header_bytes == sizeof(rx->header))
+	if (rx->stage == TCP_RX_HEADER && rx->header_bytes == rx->header_size)
 		rx->stage = TCP_RX_BEGIN;
 	if (rx->stage == TCP_RX_BEGIN)
-		step = rx_begin(conn);
+		step = tcp_conn_framing(conn)->begin(conn);
 	if (step == RX_GO_ON && rx->stage == TCP_RX_PAYLOAD && rx_left(rx) == 0)
 		rx->stage = TCP_RX_FINISH;
 	if (step == RX_GO_ON && rx->stage == TCP_RX_FINISH)
-		step = rx_finish(conn);
+		step = tcp_conn_framing(conn)->finish(conn);
 	return step;
 }
 
 static size_t rx_parse_header(struct tcp_rx *rx, const unsigned char *data, size_t bytes)
 {
-	size_t part = sizeof(rx->header) - rx->header_bytes;
+	size_t part = rx->header_size - rx->header_bytes;
 
 	if (part > bytes)
 		part = bytes;
-	memcpy((unsigned char *)&rx->header + rx->header_bytes, data, part);
+	memcpy(rx->header_data + rx->header_bytes, data, part);
 	rx->header_bytes += (uint32_t)part;
 	return part;
 }
@@ -436,11 +428,11 @@ static size_t rx_parse_payload(struct tcp_conn *conn, const unsigned char *data,
 {
 	struct iovec iovs[TCP_SGE_MAX];
 	struct tcp_rx *rx = &conn->rx;
-	int count = rx_iov(conn, iovs);
+	int count = tcp_conn_framing(conn)->iov(conn, iovs);
 	size_t copied = 0;
 
 	if (count < 0) {
-		rx_no_memory(conn);
+		tcp_conn_framing(conn)->no_memory(conn);
 		return 0;
 	}
 	rx->large = rx->length >= RX_LARGE_BYTES;
@@ -548,9 +540,9 @@ static int rx_call(struct tcp_conn *conn)
 	int count = 0, step;
 
 	if (rx->stage == TCP_RX_PAYLOAD) {
-		count = rx_iov(conn, iovs);
+		count = tcp_conn_framing(conn)->iov(conn, iovs);
 		if (count < 0)
-			return rx_no_memory(conn);
+			return tcp_conn_framing(conn)->no_memory(conn);
 		direct = rx_left(rx);
 	}
 	if (rx->large && rx->stage != TCP_RX_DISCARD)

@@ -7,7 +7,13 @@
 
 #include "proto/fabric/fabric_tcp_conn.h"
 
-/* Receive and execute, within a budget per turn. */
+/* For the table of rblk's own framing. */
+int tcp_rx_begin(struct tcp_conn *conn);
+int tcp_rx_iov(struct tcp_conn *conn, struct iovec *iovs);
+int tcp_rx_no_memory(struct tcp_conn *conn);
+int tcp_rx_finish(struct tcp_conn *conn);
+
+/* Receive and execute, within a budget per turn. Of any framing. */
 void tcp_rx_run(struct tcp_conn *conn);
 
 #endif
