@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a record says of a disk's options, and of all its queues together. Pure functions. Called by disk.c.
+ * A record's words on a disk's options, and on all its queues together. Pure functions. Called by disk.c.
  */
 #ifndef RBLK_UBLK_SUMMARY_H
 #define RBLK_UBLK_SUMMARY_H
