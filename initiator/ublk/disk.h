@@ -12,18 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "initiator/rblk.h"
+#include "initiator/ublk/options.h"
 
-#define UBLK_QUEUES 4u   /* at most, unless said: one per processor up to so many */
-#define UBLK_CREDITS 64u /* unless said: commands outstanding per queue */
 #define UBLK_WORDS_BYTES (RBLK_ERROR_BYTES + 320)
-
-struct ublk_disk_options {
-	const char *uri, *name; /* name: in rblktab; NULL or "": none */
-	struct rblk_options session; /* of each queue */
-	unsigned int queues;         /* 0: as above */
-	bool read_only;
-	bool accept_volatile;        /* also a volume that cannot be flushed and is lost with its target */
-};
 
 /* A server tells this once, to the command that has started it. */
 struct ublk_disk_started {

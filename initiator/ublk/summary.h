@@ -5,7 +5,7 @@
 #ifndef RBLK_UBLK_SUMMARY_H
 #define RBLK_UBLK_SUMMARY_H
 
-#include "initiator/ublk/disk.h"
+#include "initiator/ublk/options.h"
 #include "initiator/ublk/queue.h"
 #include "initiator/ublk/record.h"
 
