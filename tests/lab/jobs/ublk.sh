@@ -4,7 +4,7 @@
 # that is killed, or replaced by another program, is one pause of the disk's I/O and no error, and its successor knows what was not
 # flushed; servers that die again and again, and a target that stays away, fail the I/O in good order, and the command
 # says what has happened. Method: the target's disk is read beside the attached one; flushes are counted at both. For boot -k
-# backports: the release's own kernel has no ublk.
+# backports: the release's own kernel has no ublk. With the argument locked: what Secure Boot makes of it, by the kernel's command line.
 . "$LAB/guest.sh"
 . "$LAB/promise.sh"
 RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
@@ -172,8 +172,32 @@ fault_kill() { target_kill; target_start; }
 fault_server() { server_kill; }
 fault_upgrade() { take_over; }
 
+# The kernel loads signed modules only: what attach and doctor say of ours, and that a disk is there all the same.
+locked() {
+	. "$LAB/jobs/kmod.sh"
+	lab_say "the kernel is locked down"
+	mountpoint -q /sys/kernel/security || mount -t securityfs none /sys/kernel/security
+	grep -qF '[integrity]' /sys/kernel/security/lockdown || lab_fail "it is not: $(cat /sys/kernel/security/lockdown)"
+	mkdir -p /etc/modprobe.d "/lib/modules/$(uname -r)/updates" && cp "$LAB_KO" "/lib/modules/$(uname -r)/updates/" &&
+		echo updates/rblk.ko: >> "/lib/modules/$(uname -r)/modules.dep" || lab_fail "no module"
+	echo "install rblk /sbin/insmod $LAB_KO" > /etc/modprobe.d/rblk-lab.conf
+	fails 'the kernel module cannot be loaded: rblk is refused: ' "$RBLK" attach --module "$RDMA"
+	grep -qF 'loads signed modules only (Secure Boot); rblk attach --ublk needs none' /tmp/out || lab_fail "no help: $(cat /tmp/out)"
+	[ ! -e /sys/module/rblk ] || lab_fail "it is loaded"
+	attach "$RDMA"
+	grep -qF "$RDMA: by ublk: the kernel module rblk is refused: " /tmp/out || lab_fail "it does not say why: $(cat /tmp/out)"
+	"$RBLK" doctor > /tmp/doctor 2>&1
+	grep -q 'module: no: rblk is not signed' /tmp/doctor && grep -q 'ublk: ublk_drv is loaded' /tmp/doctor || lab_fail "$(cat /tmp/doctor)"
+	filesystem "$RDMA"
+	detach
+	lab_rblkd_stop
+	lab_say "done"
+	exit
+}
+
 lab_link_up
 target_start
+[ "${1:-}" != locked ] || locked
 lab_say "which way"
 attach "$RDMA"
 grep -qF "$RDMA: by ublk: the kernel module rblk is not here" /tmp/out || lab_fail "it does not say why: $(cat /tmp/out)"
