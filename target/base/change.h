@@ -51,7 +51,7 @@ struct tgt_setting {
 	char *key;
 	char *value; /* in force; NULL: it has none, as the section is not in force */
 	char *filed; /* by the files; NULL: likewise, or they cannot be read */
-	bool standard; /* the default, by both */
+	bool standard; /* the default, by both, or by the one that has it */
 };
 
 struct tgt_settings {

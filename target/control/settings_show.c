@@ -158,9 +158,8 @@ static void list_join(struct setting_list *list, struct tgt_settings *files)
 			list_add(list,
 				 (struct tgt_setting){.section = strdup(files->list[i].section),
 						      .key = strdup(files->list[i].key),
-						      .filed = strdup(files->list[i].value)});
-	for (unsigned int i = 0; i < in_force; i++)
-		settings->list[i].standard &= settings->list[i].filed != NULL;
+						      .filed = strdup(files->list[i].value),
+						      .standard = files->list[i].standard});
 }
 
 int tgt_settings_show(int argc, char **argv, const struct tgt_config *in_force,

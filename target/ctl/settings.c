@@ -110,9 +110,10 @@ int ctl_settings(const struct ctl_values *values, char **operands, int count)
 	return ctl_show(values, result, show_print);
 }
 
+/* A section that only one of both has is told by what is set in it. */
 static bool is_same(const json_t *setting)
 {
-	return !differs(setting);
+	return !differs(setting) || is_default(setting);
 }
 
 int ctl_diff(const struct ctl_values *values, char **operands, int count)

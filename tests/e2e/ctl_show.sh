@@ -75,7 +75,10 @@ ctl 0 show
 out_has 'limit_rate = 50M ; not in the files'
 shows '[volume more]' 'store = memory ; not in the files' 'size = 1M ; not in the files' ''
 out_has 'not saved: rblkctl save'
+# A new section is told by what is set in it, too.
+if grep -qE 'limit_iops = 0|lock_wait = |read_only = ' out; then fail "defaults of a section that the files lack"; fi
 ctl 3 diff
+if grep -qE 'limit_iops = 0|lock_wait = |read_only = ' out; then fail "defaults of a section that the files lack"; fi
 shows '[volume data]' '- limit_rate = 100M' '+ limit_rate = 50M' '' '[volume more]' '+ store = memory'
 ctl 0 show --json
 json_is '.unsaved_changes and any(.settings[]; .section == "volume data" and .key == "limit_rate" and .value == "50M" and .in_files == "100M")'
