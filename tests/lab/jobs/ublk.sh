@@ -299,6 +299,7 @@ if [ -z "$LAB_SLOW" ]; then
 		survival "$uri" 6 200 3
 		survival_filesystem "$uri" 6
 		rm -f /out/journal1
+		dd if=/dev/zero of="$DISK" bs=1M count=8 oflag=direct status=none || lab_fail "$DISK: cannot be filled"
 		promise_rounds 2 server upgrade kill restart
 		detach
 	done
