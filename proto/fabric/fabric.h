@@ -37,6 +37,7 @@ struct rblk_tls_context; /* proto/tls/tls.h */
 enum fab_kind {
 	FAB_VERBS, /* "rblk://host[:port]" */
 	FAB_TCP,   /* "rblk+tcp://host[:port]" */
+	FAB_NVME,  /* "nvme+tcp://host[:port]": listened on only, and only by the target */
 	/* Tests only; one implementation, and a session may have both. */
 	FAB_SIM,
 	FAB_SIM2,

@@ -12,7 +12,7 @@
 #include "proto/fabric/fabric_impl.h"
 #include "proto/tls/tls.h"
 
-const struct fab_ops *fab_sim_ops;
+const struct fab_ops *fab_nvme_ops, *fab_sim_ops;
 
 /* -- context ---------------------------------------------------------------------------------- */
 
@@ -23,6 +23,8 @@ static const struct fab_ops *fab_ops_of(enum fab_kind kind)
 		return &fab_verbs_ops;
 	case FAB_TCP:
 		return &fab_tcp_ops;
+	case FAB_NVME:
+		return fab_nvme_ops;
 	case FAB_SIM:
 	case FAB_SIM2:
 		return fab_sim_ops;

@@ -106,8 +106,8 @@ struct fab_mr {
 extern const struct fab_ops fab_verbs_ops;
 extern const struct fab_ops fab_tcp_ops;
 
-/* The simulator's table, which only tests set; NULL elsewhere. */
-extern const struct fab_ops *fab_sim_ops;
+/* The target's table for NVMe hosts, and the simulator's, which only tests set; NULL elsewhere. */
+extern const struct fab_ops *fab_nvme_ops, *fab_sim_ops;
 
 /* Keep fab_conn_find() right. insert: 0 or -ENOMEM, -EEXIST. */
 int fab_conn_table_insert(struct fab *fab, struct fab_conn *conn);

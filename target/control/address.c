@@ -11,6 +11,7 @@
 #include "proto/wire/login.h"
 #include "proto/words/units.h"
 #include "target/base/error.h"
+#include "target/nvme/wire.h"
 
 /* The first scheme of a kind is the one that is written. */
 static const struct {
@@ -18,7 +19,7 @@ static const struct {
 	enum fab_kind kind;
 } schemes[] = {
 	{"rblk://", FAB_VERBS}, {"rblk+tcp://", FAB_TCP}, {"rdma://", FAB_VERBS},
-	{"tcp://", FAB_TCP},	{"sim://", FAB_SIM},
+	{"tcp://", FAB_TCP},	{"nvme+tcp://", FAB_NVME}, {"sim://", FAB_SIM},
 };
 
 #define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
@@ -45,10 +46,10 @@ static const char *scheme_skip(const char *text, enum fab_kind *kind)
 	return NULL;
 }
 
-/* The error in ":PORT" or "", or NULL. */
+/* The error in ":PORT" or "", or NULL. *port: the default. */
 static const char *port_parse(const char *text, uint16_t *port)
 {
-	uint64_t number = RBLK_DEFAULT_PORT;
+	uint64_t number = *port;
 
 	if (*text && (units_count(text + 1, &number) < 0 || number > UINT16_MAX))
 		return "the port must be a number from 0 to 65535";
@@ -98,6 +99,7 @@ const char *tgt_address_parse(const char *text, struct tgt_address *address)
 	if (length && strspn(host, "0123456789") == length)
 		return "a number alone is no host; a port is written :PORT";
 	memcpy(address->host, host, length);
+	address->port = address->kind == FAB_NVME ? NVME_DEFAULT_PORT : RBLK_DEFAULT_PORT;
 	return port_parse(end + (*end == ']'), &address->port);
 }
 

@@ -249,14 +249,14 @@ static void say_unencrypted(const struct tgt_config *config)
 	for (unsigned int i = 0; i < config->initiator_count; i++)
 		secrets += config->initiators[i].secrets != NULL;
 	for (unsigned int i = 0; i < config->listen_count && !secrets && config->tls == TGT_TLS_ALWAYS; i++) {
-		if (config->listen[i].kind != FAB_TCP)
+		if (config->listen[i].kind != FAB_TCP && config->listen[i].kind != FAB_NVME)
 			continue;
 		tgt_log(TGT_LOG_WARNING,
 			"tls = always: no initiator has a secret, so nobody can come over TCP, not even from this machine");
 		break;
 	}
 	for (unsigned int i = 0; i < config->listen_count && secrets && config->tls == TGT_TLS_NEVER; i++) {
-		if (config->listen[i].kind != FAB_TCP || tgt_address_loopback(&config->listen[i]))
+		if ((config->listen[i].kind != FAB_TCP && config->listen[i].kind != FAB_NVME) || tgt_address_loopback(&config->listen[i]))
 			continue;
 		tgt_log(TGT_LOG_WARNING,
 			"tls = never: initiators with secrets may come without TLS, and what they read and "

@@ -32,7 +32,7 @@
 
 #define BACKLOG 128
 #define EVENT_BATCH 64u
-#define KINDS 3u
+#define KINDS 4u
 /* Time between attempts on an address in use at the start: short compared with a restart. */
 #define IN_USE_NS 20000000
 /* How often an address whose device was removed is tried. */
@@ -270,7 +270,7 @@ static int places_add(struct tgt_listener *listener, const struct tgt_address *a
 	candidates = tgt_address_resolve(address, found, reasons[listener->count]);
 	place->address = *address;
 	tgt_address_format(address, place->name);
-	listener->checks |= address->kind != FAB_TCP;
+	listener->checks |= address->kind != FAB_TCP && address->kind != FAB_NVME;
 	atomic_store(&listener->count, listener->count + 1);
 	if (address->host[0]) {
 		places_fill(listener, place, found, candidates);
@@ -445,7 +445,7 @@ static void place_retry(struct tgt_listener *listener, struct listen_place *plac
 		return;
 	}
 	place_missing(listener, place, err, error);
-	if (place->address.kind != FAB_TCP)
+	if (place->address.kind != FAB_TCP && place->address.kind != FAB_NVME)
 		reactors_check(listener);
 }
 
@@ -469,11 +469,12 @@ static bool listener_request(struct tgt_listener *listener, const struct fab_eve
 	struct tgt_origin origin;
 	struct fab_channel channel;
 	struct tgt_lease *lease;
+	enum fab_kind kind;
 
 	/* Here, because the kernel may take its time to tell this machine's addresses. */
 	tgt_origin_of(fab_request_peer(event->request), &origin);
-	origin.plain = fab_request_kind(event->request) == FAB_TCP &&
-		       !fab_request_channel(event->request, &channel);
+	kind = fab_request_kind(event->request);
+	origin.plain = (kind == FAB_TCP || kind == FAB_NVME) && !fab_request_channel(event->request, &channel);
 	/* Too short to name a session: any reactor will refuse it. */
 	if (event->private_bytes < sizeof(login))
 		return tgt_reactor_login(listener->reactors[0], event->request, &origin, event->private_data,

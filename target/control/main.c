@@ -36,6 +36,7 @@
 #include "target/control/reloader.h"
 #include "target/control/say.h"
 #include "target/control/watchdog.h"
+#include "target/nvme/fabric.h"
 #include "target/serve/calls.h"
 #include "target/serve/names.h"
 #include "target/serve/peers.h"
@@ -553,6 +554,7 @@ static int daemon_main(int argc, char **argv)
 		return TGT_EXIT_USAGE;
 	}
 	tgt_log_set_level((enum tgt_log_level)daemon.config.log_level);
+	tgt_nvme_init((uint16_t)daemon.config.queues_max);
 	switch (mode) {
 	case TGT_RUN_HELP:
 		tgt_options_help(stdout);

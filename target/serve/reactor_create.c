@@ -78,7 +78,7 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 
 static int reactor_open_fabrics(struct tgt_reactor *reactor, char *error)
 {
-	static const enum fab_kind kinds[] = {FAB_VERBS, FAB_TCP, FAB_SIM};
+	static const enum fab_kind kinds[] = {FAB_VERBS, FAB_TCP, FAB_NVME, FAB_SIM};
 
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		int err;

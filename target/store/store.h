@@ -168,7 +168,7 @@ struct tgt_store {
 };
 
 /* Kinds of fabric that one reactor serves at most. */
-#define TGT_FABRICS_MAX 2u
+#define TGT_FABRICS_MAX 3u
 
 enum tgt_channel_state {
 	TGT_CHANNEL_READY,

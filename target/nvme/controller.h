@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Controllers: what the queues of an NVMe host's association have in common. One is created when its admin queue is
+ * accepted, and is a session of rblk's: its id is the session's. Queues come from several threads and have references;
+ * what is not atomic is fixed before Connect of the admin queue is answered, and so before another queue can know it.
+ */
+#ifndef RBLK_TARGET_NVME_CONTROLLER_H
+#define RBLK_TARGET_NVME_CONTROLLER_H
+
+#include <stdatomic.h>
+#include "proto/wire/wire.h"
+#include "target/nvme/wire.h"
+
+/* So many at a time; sessions are bounded before (--sessions, and each host's share). */
+#define NVME_CONTROLLERS_MAX 4096u
+
+/* The host, and the subsystem that it wants, as Connect names them. */
+struct nvme_identity {
+	__u8 host_id[16];
+	char host[NVME_NQN_BYTES], subsystem[NVME_NQN_BYTES];
+};
+
+struct nvme_controller {
+	_Atomic unsigned int references;
+	uint16_t id;
+	uint16_t queues; /* of the session, its own included */
+	__u8 session_id[16];
+	struct nvme_identity identity;
+	bool discovery;
+	struct rblk_wire_volume volume; /* as it was when it was opened */
+	_Atomic bool enabled;		/* CC.EN */
+	_Atomic bool over;		/* its admin queue has ended: so do the others */
+};
+
+/* NULL: no memory, or too many. It has one reference. */
+struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const __u8 session_id[16],
+					       uint16_t queues);
+/* With a reference. NULL: there is none of this host and subsystem with that id. */
+struct nvme_controller *nvme_controller_get(uint16_t id, const struct nvme_identity *identity);
+void nvme_controller_put(struct nvme_controller *controller);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The table of the fabric: fabric_tcp with another framing. It is listened on only.
+ */
+#include "target/nvme/fabric.h"
+
+#include <errno.h>
+#include "target/nvme/queue.h"
+
+static const struct tcp_framing framing = {
+	.greet = nvme_greet,
+	.reject = nvme_reject,
+	.answer = nvme_answer,
+	.begin = nvme_begin,
+	.iov = nvme_iov,
+	.no_memory = nvme_no_memory,
+	.finish = nvme_finish,
+	.send = nvme_send_run,
+	.header_bytes = sizeof(struct nvme_pdu),
+	.timeout = nvme_timeout,
+	.forget_hello = nvme_forget_hello,
+	.forget = nvme_forget,
+};
+
+static struct fab_ops ops;
+
+static struct fab *nvme_open(const struct fab_options *options, char *error)
+{
+	struct fab *fab = tcp_fab_open(&ops, &framing, options, error);
+
+	if (!fab)
+		return NULL;
+	/* No word of a peer says that a message was executed; and NVMe has neither immediates nor foreign keys. */
+	tcp_fab_of(fab)->device.limits.acknowledged = false;
+	tcp_fab_of(fab)->device.limits.immediate = false;
+	tcp_fab_of(fab)->device.limits.invalidate = false;
+	return fab;
+}
+
+static int nvme_connect(struct fab *fab, const struct sockaddr *addr, const struct fab_conn_options *options,
+			fab_prepare_fn prepare, struct fab_conn **conn)
+{
+	return fab_fail(fab, -EOPNOTSUPP, "NVMe/TCP: only hosts connect");
+}
+
+void tgt_nvme_init(uint16_t queues)
+{
+	ops = fab_tcp_ops;
+	ops.kind = FAB_NVME;
+	ops.open = nvme_open;
+	ops.connect = nvme_connect;
+	fab_nvme_ops = &ops;
+	nvme_greet_limits(queues);
+}

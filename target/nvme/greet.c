@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A host begins a connection with ICReq, which is answered at once, and with Connect, out of which comes the login of a
+ * queue of rblk's. Connect is answered when that login has been. Everything here is a stranger's.
+ */
+#include "target/nvme/queue.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "proto/core/env.h"
+#include "proto/fabric/fabric_tcp_stream.h"
+#include "proto/wire/wire_check.h"
+
+#define CAPSULE_HEADER (sizeof(struct nvme_pdu) + sizeof(struct nvme_command))
+#define ALIGNMENT_MAX 31u /* as the field's largest */
+
+/* tcp_request.state until the request is accepted: then it is a struct nvme_hello alone. */
+struct greeting {
+	struct nvme_hello hello; /* first */
+	struct nvme_pdu_ic ic;
+	uint32_t ic_bytes;
+	uint8_t connect[CAPSULE_HEADER + sizeof(struct nvme_connect)] __attribute__((aligned(8)));
+	uint32_t connect_bytes;
+};
+
+static uint16_t queues_max = RBLK_QUEUES_MAX;
+
+void nvme_greet_limits(uint16_t queues)
+{
+	queues_max = queues;
+}
+
+void nvme_forget_hello(void *state)
+{
+	struct nvme_hello *hello = state;
+
+	nvme_controller_put(hello->controller);
+	free(hello);
+}
+
+/* -- bytes --------------------------------------------------------------------------------------- */
+
+static int greet_receive(struct tcp_request *request, void *to, uint32_t bytes, uint32_t *here)
+{
+	while (*here < bytes) {
+		struct iovec rest = {(char *)to + *here, bytes - *here};
+		struct msghdr message = {.msg_iov = &rest, .msg_iovlen = 1};
+		ssize_t got = tcp_stream_recv(request->source.fd, request->head.tls, &message);
+
+		if (got == 0)
+			return -ECONNRESET;
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+		*here += (uint32_t)got;
+	}
+	return 1;
+}
+
+/* The send buffer of a fresh socket is empty: so little goes at once or never. */
+static int greet_send(int fd, struct rblk_tls *tls, void *data, size_t bytes)
+{
+	struct iovec whole = {data, bytes};
+	const struct msghdr message = {.msg_iov = &whole, .msg_iovlen = 1};
+	ssize_t sent = tcp_stream_send(fd, tls, &message);
+
+	if (sent < 0)
+		return -errno;
+	return sent == (ssize_t)bytes ? 0 : -ENOBUFS;
+}
+
+static void greet_respond(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, uint16_t status)
+{
+	struct {
+		struct nvme_pdu pdu;
+		struct nvme_completion completion;
+	} response = {
+		.pdu = {.type = NVME_PDU_RESPONSE,
+			.header_bytes = sizeof(response),
+			.bytes = rblk_to_le32(sizeof(response))},
+		.completion =
+			{
+				.sq_id = rblk_to_le16(hello->queue),
+				.id = hello->id,
+				.status = rblk_to_le16((uint16_t)(status << 1)),
+			},
+	};
+
+	/* One that has gone needs no answer. */
+	(void)greet_send(fd, tls, &response, sizeof(response));
+}
+
+/* -- ICReq --------------------------------------------------------------------------------------- */
+
+static int greet_ic(struct tcp_request *request, struct greeting *greeting)
+{
+	const struct nvme_pdu_ic *ic = &greeting->ic;
+	struct nvme_pdu_ic answer = {
+		.pdu = {.type = NVME_PDU_IC_RESP,
+			.header_bytes = sizeof(answer),
+			.bytes = rblk_to_le32(sizeof(answer))},
+		/* Neither digest: a host that has to have one goes. */
+		.most = rblk_to_le32(NVME_DATA_BYTES),
+	};
+
+	if (ic->pdu.type != NVME_PDU_IC_REQ || ic->pdu.flags || ic->pdu.header_bytes != sizeof(*ic) ||
+	    rblk_le32(ic->pdu.bytes) != sizeof(*ic) || ic->version || ic->alignment > ALIGNMENT_MAX)
+		return -EPROTO;
+	greeting->hello.alignment = (ic->alignment + 1u) * 4;
+	return greet_send(request->source.fd, request->head.tls, &answer, sizeof(answer));
+}
+
+/* -- Connect ------------------------------------------------------------------------------------- */
+
+/* An NQN as a host may send it: terminated, and printable. */
+static bool nqn_valid(const char nqn[NVME_NQN_BYTES])
+{
+	size_t length = strnlen(nqn, NVME_NQN_BYTES);
+
+	if (length == 0 || length > NVME_NQN_MAX)
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (nqn[i] <= ' ' || nqn[i] > '~')
+			return false;
+	return true;
+}
+
+static void nqn_copy(char to[NVME_NQN_BYTES], const char from[NVME_NQN_BYTES])
+{
+	memset(to, 0, NVME_NQN_BYTES);
+	memcpy(to, from, strnlen(from, NVME_NQN_MAX));
+}
+
+/* The initiator's name: the host's NQN, without the prefix that all have who have no domain. */
+static bool name_of(const char *nqn, char name[RBLK_NAME_BYTES])
+{
+	size_t prefix = strlen(NVME_STANDARD_PREFIX), length;
+
+	if (strncmp(nqn, NVME_STANDARD_PREFIX, prefix) == 0)
+		nqn += prefix;
+	length = strlen(nqn);
+	memset(name, 0, RBLK_NAME_BYTES);
+	if (length >= RBLK_NAME_BYTES)
+		return false;
+	memcpy(name, nqn, length);
+	return rblk_name_valid(name);
+}
+
+static void login_fill(struct nvme_hello *hello)
+{
+	const struct nvme_controller *controller = hello->controller;
+	struct rblk_wire_login *login = &hello->login;
+	uint32_t credits = hello->queue ? hello->entries : RBLK_CREDITS_MIN;
+
+	memset(login, 0, sizeof(*login));
+	login->magic = rblk_to_le32(RBLK_MAGIC);
+	login->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
+	login->queue_index = rblk_to_le16(hello->queue);
+	login->incarnation = rblk_to_le32(1);
+	/* A controller is a session: it never comes again. */
+	if (controller)
+		memcpy(login->session_id, controller->session_id, sizeof(login->session_id));
+	else
+		env_random(login->session_id, sizeof(login->session_id));
+	login->session_epoch = rblk_to_le64(1);
+	login->queue_count = rblk_to_le16(controller ? controller->queues : queues_max);
+	login->credits = rblk_to_le16((uint16_t)(credits < RBLK_CREDITS_MIN ? RBLK_CREDITS_MIN : credits));
+	/* A reply of 64 completions is 64 PDUs. */
+	login->reply_bytes = rblk_to_le32(RBLK_REPLY_BATCH_MAX * sizeof(struct rblk_wire_completion));
+}
+
+/* A status. */
+static uint16_t connect_check(struct nvme_hello *hello, const struct nvme_command *command,
+			      const struct nvme_connect *data)
+{
+	uint32_t word10 = rblk_le32(command->word[0]), word11 = rblk_le32(command->word[1]);
+	uint16_t controller = rblk_le16(data->controller);
+	uint32_t entries = (word11 & 0xffff) + 1;
+
+	if (word10 & 0xffff)
+		return NVME_CONNECT_FORMAT;
+	hello->queue = (uint16_t)(word10 >> 16);
+	hello->keep_alive_ms = rblk_le32(command->word[2]);
+	hello->entries = entries;
+	if (!nqn_valid(data->subsystem))
+		return NVME_CONNECT_INVALID;
+	if (!nqn_valid(data->host))
+		return NVME_CONNECT_HOST;
+	memcpy(hello->identity.host_id, data->host_id, sizeof(hello->identity.host_id));
+	nqn_copy(hello->identity.host, data->host);
+	nqn_copy(hello->identity.subsystem, data->subsystem);
+	if (!name_of(hello->identity.host, hello->name))
+		return NVME_CONNECT_HOST;
+	if (entries < 2 || entries > (hello->queue ? NVME_ENTRIES_MAX : NVME_ADMIN_ENTRIES_MAX))
+		return NVME_CONNECT_INVALID;
+	if (hello->queue == 0)
+		return controller == NVME_CONTROLLER_ANY ? NVME_OK : NVME_CONNECT_INVALID;
+	hello->controller = nvme_controller_get(controller, &hello->identity);
+	if (!hello->controller || hello->controller->discovery || hello->queue >= hello->controller->queues)
+		return NVME_CONNECT_INVALID;
+	return hello->controller->enabled ? NVME_OK : NVME_CONNECT_BUSY;
+}
+
+static int greet_connect(struct tcp_request *request, struct greeting *greeting)
+{
+	const struct nvme_pdu *pdu = (const void *)greeting->connect;
+	const struct nvme_command *command = (const void *)(greeting->connect + sizeof(*pdu));
+	struct nvme_hello *hello = &greeting->hello;
+	uint16_t status;
+
+	if (pdu->type != NVME_PDU_COMMAND || pdu->flags || pdu->header_bytes != CAPSULE_HEADER ||
+	    pdu->data_offset != CAPSULE_HEADER || rblk_le32(pdu->bytes) != sizeof(greeting->connect) ||
+	    command->opcode != NVME_FABRICS || (rblk_le32(command->namespace) & 0xff) != NVME_CONNECT)
+		return -EPROTO;
+	hello->id = command->id;
+	status = connect_check(hello, command, (const void *)(greeting->connect + CAPSULE_HEADER));
+	if (status) {
+		greet_respond(request->source.fd, request->head.tls, hello,
+			      status | (status == NVME_CONNECT_BUSY ? 0 : NVME_NO_RETRY));
+		shutdown(request->source.fd, SHUT_WR);
+		return -EPROTO;
+	}
+	login_fill(hello);
+	memcpy(request->hello.private_data, &hello->login, sizeof(hello->login));
+	request->hello.private_bytes = sizeof(hello->login);
+	request->hello.read_in = request->hello.read_out = TCP_READS_MAX;
+	return 1;
+}
+
+int nvme_greet(struct tcp_request *request)
+{
+	struct greeting *greeting = request->state;
+	bool had_ic;
+	int ready;
+
+	if (!greeting)
+		request->state = greeting = calloc(1, sizeof(*greeting));
+	if (!greeting)
+		return -ENOMEM;
+	had_ic = greeting->ic_bytes == sizeof(greeting->ic);
+	ready = greet_receive(request, &greeting->ic, sizeof(greeting->ic), &greeting->ic_bytes);
+	if (ready <= 0)
+		return ready;
+	if (!had_ic) {
+		ready = greet_ic(request, greeting);
+		if (ready < 0)
+			return ready;
+	}
+	ready = greet_receive(request, greeting->connect, sizeof(greeting->connect), &greeting->connect_bytes);
+	return ready > 0 ? greet_connect(request, greeting) : ready;
+}
+
+/* -- refused ------------------------------------------------------------------------------------- */
+
+/* The status of a refused login. */
+static uint16_t connect_status(const void *private_data, uint8_t bytes)
+{
+	const struct rblk_wire_reject *reject = private_data;
+
+	if (bytes < sizeof(*reject))
+		return NVME_INTERNAL;
+	switch (rblk_le16(reject->reason)) {
+	case RBLK_REJECT_DENIED:
+		return NVME_CONNECT_HOST | NVME_NO_RETRY;
+	case RBLK_REJECT_STALE_INCARNATION: /* the host has this queue already */
+		return NVME_BAD_SEQUENCE | NVME_NO_RETRY;
+	case RBLK_REJECT_NO_SESSION:
+		return NVME_CONNECT_INVALID | NVME_NO_RETRY;
+	default:
+		return NVME_CONNECT_BUSY;
+	}
+}
+
+void nvme_refuse(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, const void *private_data, uint8_t bytes)
+{
+	greet_respond(fd, tls, hello, connect_status(private_data, bytes));
+}
+
+void nvme_reject(struct tcp_request *request, const void *private_data, uint8_t bytes)
+{
+	nvme_refuse(request->source.fd, request->head.tls, request->state, private_data, bytes);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Commands of I/O: NVMe's become rblk's, and rblk's statuses become NVMe's. What depends on the volume as it is now is
+ * checked below, as for rblk's own initiators.
+ */
+#include "target/nvme/queue.h"
+
+#define NAMESPACE 1u
+#define ALL_NAMESPACES 0xffffffffu
+
+/* -- statuses ------------------------------------------------------------------------------------ */
+
+uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode)
+{
+	static const uint16_t statuses[RBLK_E_MAX] = {
+		[RBLK_E_BUSY] = NVME_INTERRUPTED,
+		[RBLK_E_UNSUPPORTED] = NVME_BAD_OPCODE | NVME_NO_RETRY,
+		[RBLK_E_INVALID] = NVME_BAD_FIELD | NVME_NO_RETRY,
+		[RBLK_E_NO_VOLUME] = NVME_BAD_NAMESPACE | NVME_NO_RETRY,
+		[RBLK_E_RANGE] = NVME_RANGE | NVME_NO_RETRY,
+		[RBLK_E_READ_ONLY] = NVME_WRITE_PROTECTED | NVME_NO_RETRY,
+		[RBLK_E_IO] = NVME_INTERNAL,
+		[RBLK_E_NO_SPACE] = NVME_FULL | NVME_NO_RETRY,
+		[RBLK_E_MEDIUM] = NVME_MEDIUM_READ | NVME_NO_RETRY,
+		[RBLK_E_ABORTED] = NVME_ABORTED,
+		[RBLK_E_FENCED] = NVME_ABORTED,
+		[RBLK_E_RESERVED] = NVME_RESERVED | NVME_NO_RETRY,
+		[RBLK_E_DENIED] = NVME_DENIED | NVME_NO_RETRY,
+		[RBLK_E_GONE] = NVME_BAD_NAMESPACE | NVME_NO_RETRY,
+		[RBLK_E_NO_RESOURCES] = NVME_INTERRUPTED,
+	};
+
+	if (status == RBLK_E_MEDIUM && opcode != NVME_READ)
+		return NVME_MEDIUM_WRITE | NVME_NO_RETRY;
+	return status < RBLK_E_MAX && statuses[status] ? statuses[status] : NVME_INTERNAL;
+}
+
+/* -- commands ------------------------------------------------------------------------------------ */
+
+/* Its range, which all but FLUSH have. Bits of word 12 beside the count must be among `flags`; "limited retry" is a
+ * hint. */
+static uint16_t decode_range(struct nvme_slot *slot, uint32_t flags)
+{
+	uint32_t word12 = rblk_le32(slot->command.word[2]);
+
+	if (word12 & ~(0xffff | NVME_LIMITED_RETRY | flags))
+		return NVME_BAD_FIELD;
+	slot->wire.lba =
+		rblk_to_le64((uint64_t)rblk_le32(slot->command.word[1]) << 32 | rblk_le32(slot->command.word[0]));
+	slot->wire.blocks = rblk_to_le32((word12 & 0xffff) + 1);
+	return NVME_OK;
+}
+
+/* Where its data is: in the capsule, all of it, or with the host, which is asked for it by its slot's number. */
+static uint16_t decode_data(struct nvme_slot *slot, uint32_t capsule_bytes)
+{
+	const struct nvme_command *command = &slot->command;
+	uint32_t length = rblk_le32(command->length);
+
+	if (command->sgl == NVME_SGL_CAPSULE) {
+		if (command->address)
+			return NVME_BAD_SGL_OFFSET;
+		if (length != capsule_bytes)
+			return NVME_BAD_SGL_LENGTH;
+	} else if (command->sgl != NVME_SGL_TRANSPORT) {
+		return NVME_BAD_SGL_TYPE;
+	} else if (capsule_bytes) {
+		return NVME_BAD_SGL_LENGTH;
+	}
+	slot->bytes = length;
+	return NVME_OK;
+}
+
+static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
+{
+	uint16_t status = decode_data(slot, capsule_bytes);
+	bool capsule = slot->command.sgl == NVME_SGL_CAPSULE;
+
+	if (status)
+		return status;
+	if (slot->bytes != (uint64_t)rblk_le32(slot->wire.blocks) * nvme_block_bytes(queue))
+		return NVME_BAD_SGL_LENGTH;
+	if (slot->bytes > rblk_le32(queue->controller->volume.max_io_bytes))
+		return NVME_BAD_FIELD;
+	if (capsule && slot->command.opcode == NVME_READ)
+		return NVME_BAD_SGL_TYPE;
+	slot->wire.flags |= capsule ? RBLK_CMD_CAPSULE : 0;
+	slot->wire.segment.rkey = rblk_to_le32(capsule ? 0 : slot->number + 1u);
+	slot->wire.segment.length = rblk_to_le32(slot->bytes);
+	return NVME_OK;
+}
+
+static uint16_t decode_ranges(struct nvme_slot *slot, uint32_t capsule_bytes)
+{
+	uint32_t ranges = (rblk_le32(slot->command.word[0]) & 0xff) + 1;
+	uint16_t status = decode_data(slot, capsule_bytes);
+
+	if (status)
+		return status;
+	if (slot->bytes < ranges * sizeof(struct nvme_range) ||
+	    slot->bytes > NVME_DSM_RANGES * sizeof(struct nvme_range))
+		return NVME_BAD_SGL_LENGTH;
+	/* Other attributes are hints. */
+	slot->ranges = rblk_le32(slot->command.word[1]) & NVME_DSM_DEALLOCATE ? ranges : 0;
+	return NVME_OK;
+}
+
+uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
+{
+	const struct nvme_command *command = &slot->command;
+	uint32_t namespace = rblk_le32(command->namespace), word12 = rblk_le32(command->word[2]);
+	struct rblk_wire_command *wire = &slot->wire;
+	uint16_t status;
+
+	memset(wire, 0, sizeof(*wire));
+	wire->volume = rblk_to_le32(NAMESPACE);
+	/* Neither fused, nor PRPs. */
+	if (command->flags != NVME_FLAGS_SGL)
+		return NVME_BAD_FIELD;
+	if (namespace != NAMESPACE && !(command->opcode == NVME_FLUSH && namespace == ALL_NAMESPACES))
+		return NVME_BAD_NAMESPACE;
+	switch (command->opcode) {
+	case NVME_READ:
+		wire->opcode = RBLK_OP_READ;
+		status = decode_range(slot, 0);
+		return status ? status : decode_transfer(queue, slot, capsule_bytes);
+	case NVME_WRITE:
+		wire->opcode = RBLK_OP_WRITE;
+		wire->flags = word12 & NVME_FUA ? RBLK_CMD_FUA : 0;
+		status = decode_range(slot, NVME_FUA);
+		return status ? status : decode_transfer(queue, slot, capsule_bytes);
+	case NVME_FLUSH:
+		wire->opcode = RBLK_OP_FLUSH;
+		break;
+	case NVME_WRITE_ZEROES:
+		if (!nvme_has(queue, RBLK_VOLUME_WRITE_ZEROES))
+			return NVME_BAD_OPCODE;
+		wire->opcode = RBLK_OP_WRITE_ZEROES;
+		wire->flags =
+			(word12 & NVME_FUA ? RBLK_CMD_FUA : 0) | (word12 & NVME_DEALLOCATE ? 0 : RBLK_CMD_NO_UNMAP);
+		status = decode_range(slot, NVME_FUA | NVME_DEALLOCATE);
+		if (status)
+			return status;
+		break;
+	case NVME_DATASET_MANAGEMENT:
+		if (!nvme_has(queue, RBLK_VOLUME_DISCARD))
+			return NVME_BAD_OPCODE;
+		wire->opcode = RBLK_OP_DISCARD;
+		return decode_ranges(slot, capsule_bytes);
+	default:
+		return NVME_BAD_OPCODE;
+	}
+	return capsule_bytes ? NVME_BAD_SGL_LENGTH : NVME_OK;
+}
+
+bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t *status)
+{
+	uint32_t most = rblk_le32(queue->controller->volume.max_discard_blocks);
+	struct nvme_range range;
+	uint32_t blocks;
+
+	for (; slot->range < slot->ranges; slot->range++) {
+		uint8_t *place = slot->data + slot->range * sizeof(range);
+
+		memcpy(&range, place, sizeof(range));
+		blocks = rblk_le32(range.blocks);
+		if (!blocks)
+			continue;
+		if (most && blocks > most)
+			blocks = most;
+		slot->wire.lba = range.lba;
+		slot->wire.blocks = rblk_to_le32(blocks);
+		range.lba = rblk_to_le64(rblk_le64(range.lba) + blocks);
+		range.blocks = rblk_to_le32(rblk_le32(range.blocks) - blocks);
+		memcpy(place, &range, sizeof(range));
+		return true;
+	}
+	*status = NVME_OK;
+	return false;
+}

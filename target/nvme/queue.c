@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An NVMe host's queue: its making and its end, its slots, and how its commands and those of its setup are handed to
+ * the reactor. Behind Connect of an admin queue the host is named, and the subsystem's volume is found and opened: OPEN
+ * waits for the writes of lost connections (F5), and so does the host.
+ */
+#include "target/nvme/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/core/env.h"
+
+#define HANDLE 1u /* the session's only one, and the namespace's id */
+#define CHECK_MS 2000u
+#define READY_MS 20u
+#define READY_TRIES 500u
+#define LIST_RETRIES 1000u /* one LIST is answered in a turn */
+
+/* -- slots --------------------------------------------------------------------------------------- */
+
+struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_command *command)
+{
+	struct nvme_slot *slot;
+
+	if (!queue->free_slot_count)
+		return NULL;
+	slot = &queue->slots[queue->free_slots[--queue->free_slot_count]];
+	slot->used = true;
+	slot->command = *command;
+	slot->bytes = slot->moved = slot->range = slot->ranges = 0;
+	return slot;
+}
+
+static void slot_free_data(struct nvme_slot *slot)
+{
+	free(slot->data);
+	slot->data = NULL;
+}
+
+void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	if (slot->tagged) {
+		queue->by_tag[slot->tag] = NULL;
+		queue->free_tags[queue->free_tag_count++] = slot->tag;
+	}
+	slot_free_data(slot);
+	slot->used = slot->tagged = slot->fetches = false;
+	queue->free_slots[queue->free_slot_count++] = slot->number;
+}
+
+/* -- to the reactor ------------------------------------------------------------------------------ */
+
+bool nvme_may_begin(const struct nvme_queue *queue)
+{
+	return TAILQ_EMPTY(&queue->waiting) && queue->free_tag_count;
+}
+
+/* A message of one command: the data, `bytes` of it, is in place already. */
+static void message_push(struct nvme_queue *queue, char *memory, uint32_t bytes, struct rblk_wire_command *wire)
+{
+	struct ibv_wc *wc;
+
+	wire->sequence = rblk_to_le32(queue->sequence++);
+	memcpy(memory + bytes, wire, sizeof(*wire));
+	wc = tcp_conn_push_wc(queue->conn, 0);
+	wc->opcode = IBV_WC_RECV;
+	wc->byte_len = bytes + (uint32_t)sizeof(*wire);
+}
+
+static void slot_push(struct nvme_queue *queue, struct nvme_slot *slot, char *memory, uint64_t wr_id)
+{
+	bool capsule = slot->wire.flags & RBLK_CMD_CAPSULE;
+	struct tcp_cq *cq = &tcp_conn_fab(queue->conn)->cq;
+
+	if (!slot->tagged) {
+		slot->tag = queue->free_tags[--queue->free_tag_count];
+		slot->tagged = true;
+		queue->by_tag[slot->tag] = slot;
+	}
+	slot->wire.tag = rblk_to_le16(slot->tag);
+	message_push(queue, memory, capsule ? slot->bytes : 0, &slot->wire);
+	cq->cqes[(cq->tail - 1) & cq->mask].wc.wr_id = wr_id;
+}
+
+void nvme_begin_received(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	struct tcp_rx *rx = &queue->conn->rx;
+	char *memory = tcp_conn_local(queue->conn, &rx->recv_sges[0], IBV_ACCESS_LOCAL_WRITE);
+
+	if (!memory) {
+		tcp_conn_fail(queue->conn, -EFAULT);
+		return;
+	}
+	rx->receiving = false;
+	slot_push(queue, slot, memory, rx->recv.wr_id);
+}
+
+void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	TAILQ_INSERT_TAIL(&queue->waiting, slot, link);
+	nvme_hand_over(queue);
+}
+
+/* A receive for so many bytes. NULL: there is none now; the next turn tries again. */
+static char *receive_take(struct nvme_queue *queue, uint32_t bytes, uint64_t *wr_id)
+{
+	struct tcp_conn *conn = queue->conn;
+	struct ibv_sge sges[TCP_SGE_MAX];
+	struct tcp_recv_wr wr;
+	char *memory;
+
+	if (!tcp_cq_room(&tcp_conn_fab(conn)->cq) || !tcp_rq_take(conn->rq, &wr, sges)) {
+		tcp_conn_mark(conn, TCP_WORK_TX);
+		return NULL;
+	}
+	memory = wr.sges && sges[0].length >= bytes ? tcp_conn_local(conn, &sges[0], IBV_ACCESS_LOCAL_WRITE) : NULL;
+	if (!memory)
+		tcp_conn_fail(conn, -EFAULT);
+	*wr_id = wr.wr_id;
+	return memory;
+}
+
+static void slot_hand_over(struct nvme_queue *queue, struct nvme_slot *slot, char *memory, uint64_t wr_id)
+{
+	TAILQ_REMOVE(&queue->waiting, slot, link);
+	if (slot->wire.flags & RBLK_CMD_CAPSULE) {
+		memcpy(memory, slot->data, slot->bytes);
+		slot_free_data(slot);
+	}
+	slot_push(queue, slot, memory, wr_id);
+}
+
+/* -- its own commands ---------------------------------------------------------------------------- */
+
+static void step_payload(const struct nvme_queue *queue, char payload[RBLK_CAPSULE_ALIGN])
+{
+	struct rblk_wire_identify *identify = (void *)payload;
+	struct rblk_wire_open *open = (void *)payload;
+
+	memset(payload, 0, RBLK_CAPSULE_ALIGN);
+	if (queue->step == NVME_STEP_IDENTIFY) {
+		memcpy(identify->initiator, queue->hello.name, sizeof(identify->initiator));
+		strcpy(identify->software, "NVMe host");
+	} else {
+		memcpy(open->name, queue->volume, sizeof(open->name));
+	}
+}
+
+void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_slot *slot)
+{
+	struct rblk_wire_command *wire = &queue->step_wire;
+
+	memset(wire, 0, sizeof(*wire));
+	wire->tag = rblk_to_le16((uint16_t)queue->credits); /* the first reserved one */
+	queue->step = step;
+	queue->asked_for = slot;
+	queue->step_waits = true;
+	switch (step) {
+	case NVME_STEP_IDENTIFY:
+		wire->opcode = RBLK_OP_IDENTIFY;
+		wire->flags = RBLK_CMD_CAPSULE;
+		wire->segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
+		break;
+	case NVME_STEP_LIST:
+		wire->opcode = RBLK_OP_LIST;
+		wire->lba = rblk_to_le64(queue->listed);
+		wire->segment.rkey = rblk_to_le32(NVME_KEY_REPORT);
+		wire->segment.length = rblk_to_le32(NVME_REPORT_BYTES);
+		break;
+	case NVME_STEP_OPEN:
+		wire->opcode = RBLK_OP_OPEN;
+		wire->flags = RBLK_CMD_CAPSULE;
+		wire->volume = rblk_to_le32(HANDLE);
+		wire->segment.rkey = rblk_to_le32(NVME_KEY_REPORT);
+		wire->segment.length = rblk_to_le32(sizeof(struct rblk_wire_volume));
+		break;
+	case NVME_STEP_CLOSE:
+		wire->opcode = RBLK_OP_CLOSE;
+		wire->volume = rblk_to_le32(HANDLE);
+		break;
+	case NVME_STEP_READY: /* the smallest command of I/O without data; its tag is free as long as Connect is not
+				 answered */
+		wire->opcode = RBLK_OP_CHECKSUM;
+		wire->tag = 0;
+		wire->volume = rblk_to_le32(HANDLE);
+		wire->blocks = rblk_to_le32(1);
+		break;
+	case NVME_STEP_NONE:
+		queue->step_waits = false;
+	}
+	if (queue->step_waits)
+		tcp_conn_mark(queue->conn, TCP_WORK_TX);
+}
+
+static bool step_hand_over(struct nvme_queue *queue)
+{
+	struct tcp_cq *cq = &tcp_conn_fab(queue->conn)->cq;
+	uint32_t bytes = queue->step_wire.flags & RBLK_CMD_CAPSULE ? RBLK_CAPSULE_ALIGN : 0;
+	uint64_t wr_id;
+	char *memory = receive_take(queue, bytes + sizeof(queue->step_wire), &wr_id);
+
+	if (!memory)
+		return false;
+	queue->step_waits = false;
+	if (bytes)
+		step_payload(queue, memory);
+	message_push(queue, memory, bytes, &queue->step_wire);
+	cq->cqes[(cq->tail - 1) & cq->mask].wc.wr_id = wr_id;
+	return true;
+}
+
+void nvme_hand_over(struct nvme_queue *queue)
+{
+	struct nvme_slot *slot;
+	uint64_t wr_id;
+	char *memory;
+
+	if (queue->step_waits && !step_hand_over(queue))
+		return;
+	while ((slot = TAILQ_FIRST(&queue->waiting)) && (slot->tagged || queue->free_tag_count)) {
+		memory = receive_take(queue, NVME_CAPSULE_BYTES + sizeof(slot->wire), &wr_id);
+		if (!memory)
+			return;
+		slot_hand_over(queue, slot, memory, wr_id);
+	}
+}
+
+/* -- what came of them --------------------------------------------------------------------------- */
+
+/* Connect is refused for what its admin queue could not get. */
+static uint16_t status_of_step(enum rblk_status status)
+{
+	switch (status) {
+	case RBLK_E_DENIED:
+		return NVME_CONNECT_HOST | NVME_NO_RETRY;
+	case RBLK_E_NO_VOLUME:
+		return NVME_CONNECT_INVALID | NVME_NO_RETRY;
+	default:
+		return NVME_CONNECT_BUSY;
+	}
+}
+
+static void step_refused(struct nvme_queue *queue, uint16_t status)
+{
+	struct nvme_slot *slot = queue->asked_for;
+
+	queue->step = NVME_STEP_NONE;
+	queue->asked_for = NULL;
+	if (slot)
+		nvme_respond(queue, slot, NVME_INTERNAL, 0);
+	else
+		nvme_respond_connect(queue, status);
+}
+
+/* The volume of the subsystem that the host wants. */
+static bool list_find(struct nvme_queue *queue, unsigned int count)
+{
+	char nqn[NVME_NQN_BYTES];
+
+	for (unsigned int i = 0; i < count; i++) {
+		const struct rblk_wire_volume *volume = (const struct rblk_wire_volume *)queue->report + i;
+
+		nvme_subsystem_of(volume->uuid, nqn);
+		if (strcmp(nqn, queue->hello.identity.subsystem) != 0)
+			continue;
+		memcpy(queue->volume, volume->name, sizeof(queue->volume));
+		return true;
+	}
+	return false;
+}
+
+static void list_keep(struct nvme_queue *queue, unsigned int count)
+{
+	for (unsigned int i = 0; i < count && queue->listed + i < RBLK_VOLUMES_MAX; i++)
+		memcpy(queue->uuids[queue->listed + i], ((const struct rblk_wire_volume *)queue->report + i)->uuid,
+		       sizeof(*queue->uuids));
+}
+
+static void listed(struct nvme_queue *queue, uint64_t result)
+{
+	unsigned int count = (unsigned int)(result & 0xffffffff), total = (unsigned int)(result >> 32);
+	struct nvme_slot *slot = queue->asked_for;
+
+	if (count > RBLK_LIST_MAX)
+		count = RBLK_LIST_MAX;
+	if (queue->controller->discovery)
+		list_keep(queue, count);
+	else if (list_find(queue, count)) {
+		nvme_step_begin(queue, NVME_STEP_OPEN, NULL);
+		return;
+	}
+	queue->listed += count;
+	if (count && queue->listed < total && queue->listed < RBLK_VOLUMES_MAX) {
+		nvme_step_begin(queue, NVME_STEP_LIST, slot);
+		return;
+	}
+	queue->step = NVME_STEP_NONE;
+	queue->asked_for = NULL;
+	if (!queue->controller->discovery)
+		nvme_respond_connect(queue, NVME_CONNECT_INVALID | NVME_NO_RETRY);
+	else
+		nvme_admin_listed(queue, slot);
+}
+
+static void step_completed(struct nvme_queue *queue, enum rblk_status status, uint64_t result)
+{
+	enum nvme_step step = queue->step;
+	struct nvme_slot *slot = queue->asked_for;
+
+	/* One in a turn. */
+	if (step == NVME_STEP_LIST && status == RBLK_E_BUSY && queue->busy++ < LIST_RETRIES) {
+		nvme_step_begin(queue, step, slot);
+		return;
+	}
+	/* A thread registers the memory of a volume with this reactor's devices. */
+	if (step == NVME_STEP_READY && status == RBLK_E_BUSY && queue->busy++ < READY_TRIES) {
+		queue->step_later = true;
+		tcp_source_set_timer(&tcp_conn_fab(queue->conn)->loop, &queue->conn->source, READY_MS);
+		return;
+	}
+	if (step == NVME_STEP_READY) {
+		queue->step = NVME_STEP_NONE;
+		nvme_respond_connect(queue, status == RBLK_E_BUSY ? NVME_CONNECT_BUSY : NVME_OK);
+		return;
+	}
+	if (step == NVME_STEP_CLOSE) {
+		queue->step = NVME_STEP_NONE;
+		queue->status |= NVME_CSTS_SHUT;
+		nvme_respond(queue, slot, NVME_OK, 0);
+		return;
+	}
+	if (status) {
+		step_refused(queue, status_of_step(status));
+		return;
+	}
+	switch (step) {
+	case NVME_STEP_IDENTIFY:
+		queue->step = NVME_STEP_NONE;
+		if (queue->controller->discovery)
+			nvme_respond_connect(queue, NVME_OK);
+		else
+			nvme_step_begin(queue, NVME_STEP_LIST, NULL);
+		break;
+	case NVME_STEP_LIST:
+		listed(queue, result);
+		break;
+	case NVME_STEP_OPEN:
+		queue->step = NVME_STEP_NONE;
+		memcpy(&queue->controller->volume, queue->report, sizeof(queue->controller->volume));
+		nvme_respond_connect(queue, NVME_OK);
+		break;
+	default:
+		break;
+	}
+}
+
+void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion *completion)
+{
+	enum rblk_status status = (enum rblk_status)rblk_le16(completion->status);
+	uint16_t tag = rblk_le16(completion->tag), refused = NVME_OK;
+	struct nvme_slot *slot = tag < queue->credits ? queue->by_tag[tag] : NULL;
+
+	if (tag == queue->credits || queue->step == NVME_STEP_READY) {
+		step_completed(queue, status, rblk_le64(completion->result));
+		return;
+	}
+	/* The host has no word for it: it loses the connection, and sends what was not begun on the next one. */
+	if (!slot || status == RBLK_E_DRAINING) {
+		tcp_conn_fail(queue->conn, -ESHUTDOWN);
+		return;
+	}
+	if (!status && nvme_io_next_range(queue, slot, &refused)) {
+		TAILQ_INSERT_TAIL(&queue->waiting, slot, link);
+		return;
+	}
+	nvme_respond(queue, slot, status ? nvme_status_of(status, slot->command.opcode) : refused, 0);
+}
+
+/* -- making and ending --------------------------------------------------------------------------- */
+
+static void queue_free(struct nvme_queue *queue)
+{
+	struct nvme_send *send = &queue->send;
+
+	for (; send->head != send->tail; send->head++)
+		free(send->segments[send->head & (NVME_SEGMENTS - 1)].owned);
+	for (uint32_t i = 0; queue->slots && i < queue->hello.entries; i++)
+		free(queue->slots[i].data);
+	nvme_controller_put(queue->controller);
+	free(queue->slots);
+	free(queue->free_slots);
+	free(queue->free_tags);
+	free(queue->by_tag);
+	free(queue->report);
+	free(queue->uuids);
+	free(queue);
+}
+
+static bool queue_allocate(struct nvme_queue *queue)
+{
+	uint32_t entries = queue->hello.entries;
+
+	queue->slots = calloc(entries, sizeof(*queue->slots));
+	queue->free_slots = calloc(entries, sizeof(*queue->free_slots));
+	queue->free_tags = calloc(queue->credits, sizeof(*queue->free_tags));
+	queue->by_tag = calloc(queue->credits, sizeof(struct nvme_slot *));
+	if (!queue->slots || !queue->free_slots || !queue->free_tags || !queue->by_tag)
+		return false;
+	for (uint32_t i = entries; i > 0; i--) {
+		queue->slots[i - 1].number = (uint16_t)(i - 1);
+		queue->free_slots[queue->free_slot_count++] = (uint16_t)(i - 1);
+	}
+	for (uint32_t i = queue->credits; i > 0; i--)
+		queue->free_tags[queue->free_tag_count++] = (uint16_t)(i - 1);
+	if (!nvme_is_admin(queue))
+		return true;
+	queue->report = malloc(NVME_REPORT_BYTES);
+	if (queue->controller->discovery)
+		queue->uuids = calloc(RBLK_VOLUMES_MAX, sizeof(*queue->uuids));
+	return queue->report && (queue->uuids || !queue->controller->discovery);
+}
+
+static struct nvme_queue *queue_create(struct tcp_conn *conn, const struct rblk_wire_accept *accept)
+{
+	struct nvme_hello *hello = conn->state_of_framing;
+	struct nvme_queue *queue = calloc(1, sizeof(*queue));
+
+	if (!queue)
+		return NULL;
+	TAILQ_INIT(&queue->waiting);
+	queue->hello = *hello;
+	queue->hello.is_queue = true;
+	queue->hello.controller = NULL;
+	queue->conn = conn;
+	queue->credits = rblk_le16(accept->credits);
+	queue->heard_ns = env_now_ns();
+	queue->controller = hello->controller;
+	hello->controller = NULL;
+	if (!queue->controller)
+		queue->controller = nvme_controller_create(&hello->identity, hello->login.session_id,
+							   rblk_le16(hello->login.queue_count));
+	if (queue->controller && queue_allocate(queue))
+		return queue;
+	queue_free(queue);
+	return NULL;
+}
+
+int nvme_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes)
+{
+	struct nvme_hello *hello = conn->state_of_framing;
+	struct nvme_queue *queue;
+
+	if (!accepts) {
+		nvme_refuse(conn->source.fd, conn->head.tls, hello, private_data, bytes);
+		return 0;
+	}
+	queue = bytes < sizeof(struct rblk_wire_accept) ? NULL : queue_create(conn, private_data);
+	if (!queue)
+		return -ENOMEM;
+	nvme_forget_hello(hello);
+	conn->state_of_framing = queue;
+	tcp_source_set_timer(&tcp_conn_fab(conn)->loop, &conn->source, CHECK_MS);
+	if (nvme_is_admin(queue))
+		nvme_step_begin(queue, NVME_STEP_IDENTIFY, NULL);
+	else
+		nvme_step_begin(queue, NVME_STEP_READY, NULL);
+	tcp_conn_mark(conn, TCP_WORK_TX);
+	return 0;
+}
+
+void nvme_forget(struct tcp_conn *conn)
+{
+	struct nvme_hello *hello = conn->state_of_framing;
+	struct nvme_queue *queue = conn->state_of_framing;
+
+	if (!hello->is_queue) {
+		nvme_forget_hello(hello);
+		return;
+	}
+	if (nvme_is_admin(queue))
+		queue->controller->over = true;
+	queue_free(queue);
+}
+
+void nvme_timeout(struct tcp_conn *conn)
+{
+	struct nvme_queue *queue = nvme_queue_of(conn);
+	/* The host sends one in half of that; twice as long, because this end may be late. */
+	uint64_t silence_ns = queue->hello.keep_alive_ms * 2 * 1000000ull;
+
+	if (queue->step_later) {
+		queue->step_later = false;
+		nvme_step_begin(queue, NVME_STEP_READY, NULL);
+	}
+
+	if (nvme_is_admin(queue) ? silence_ns && queue->answered && env_now_ns() - queue->heard_ns > silence_ns
+				 : queue->controller->over)
+		tcp_conn_fail(conn, nvme_is_admin(queue) ? -ETIMEDOUT : 0);
+	else
+		tcp_source_set_timer(&tcp_conn_fab(conn)->loop, &conn->source, CHECK_MS);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A queue of an NVMe host: a connection of fabric_tcp whose framing is NVMe/TCP. To the host it is a submission and a
+ * completion queue; to the reactor that has accepted it, a queue of rblk's own: commands become rblk's messages and its
+ * completions become NVMe's. So volumes, sessions, rights, limits and fences are below it and know nothing of NVMe.
+ *
+ *   greet.c     what comes before the login: ICReq and Connect
+ *   receive.c   PDUs of the host
+ *   send.c      work requests become PDUs
+ *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
+ *   io.c        reads and writes: NVMe's commands in rblk's, statuses the other way
+ *   admin.c     fabrics and admin commands; identify.c: what hosts read
+ *   fabric.c    the table of the fabric
+ *
+ * The fab's thread, but for greet.c: requests are the listener's until they are accepted.
+ */
+#ifndef RBLK_TARGET_NVME_QUEUE_H
+#define RBLK_TARGET_NVME_QUEUE_H
+
+#include <sys/queue.h>
+#include "proto/fabric/fabric_tcp_conn.h"
+#include "proto/fabric/fabric_tcp_listen.h"
+#include "target/nvme/controller.h"
+
+#define NVME_ENTRIES_MAX 128u /* of a queue of I/O: CAP.MQES, and what `credits` is by default */
+#define NVME_ADMIN_ENTRIES_MAX 32u
+#define NVME_CAPSULE_BYTES 8192u   /* in-capsule data; a Connect's 1024 are among them */
+#define NVME_DATA_BYTES (1u << 20) /* of one H2C data PDU */
+#define NVME_EVENTS_MAX 4u	   /* asynchronous event requests that wait */
+#define NVME_REPORT_BYTES (RBLK_LIST_MAX * sizeof(struct rblk_wire_volume))
+/* Answers with data that wait to be sent: then nothing more is received. */
+#define NVME_HELD_BYTES (256u << 10)
+#define NVME_LOG_BYTES (64u << 10) /* of one answer */
+
+/* The keys of READs and WRITEs that the reactor posts are slots' numbers plus one, or: */
+#define NVME_KEY_REPORT 0xffffffu
+/* A transfer's tag: an index in the send queue, or a slot's number with this bit. */
+#define NVME_TRANSFER_RANGES 0x8000u
+
+/* -- sending ------------------------------------------------------------------------------------- */
+
+#define NVME_SEGMENTS 64u	/* a power of two */
+#define NVME_SEGMENT_BYTES 240u /* headers: ten responses */
+
+/* Bytes on their way out. */
+struct nvme_segment {
+	uint8_t head[NVME_SEGMENT_BYTES];
+	uint32_t head_bytes;
+	uint32_t data_bytes;
+	const uint8_t *data; /* registered memory, which stays until the work request has completed */
+	void *owned;	     /* or this, to be freed */
+	bool completes;	     /* the work request of that number, and all before it: */
+	uint32_t sequence;
+};
+
+struct nvme_send {
+	struct nvme_segment segments[NVME_SEGMENTS];
+	uint32_t head, tail; /* run freely */
+	uint64_t sent;	     /* of the first */
+	uint32_t held_bytes; /* of all `owned` */
+	bool last;	     /* the connection ends when all has been sent */
+};
+
+/* -- commands ------------------------------------------------------------------------------------ */
+
+/* A slot: a command of the host that is not answered. */
+struct nvme_slot {
+	TAILQ_ENTRY(nvme_slot) link; /* queue->waiting, while it is to be handed to the reactor */
+	struct nvme_command command;
+	struct rblk_wire_command wire; /* what it is to rblk; its tag and sequence are set when it is handed over */
+	uint16_t number;	       /* fixed */
+	bool used, tagged, fetches;    /* fetches: ranges, from the host */
+	uint16_t tag;
+	uint32_t bytes; /* of the host's data */
+	uint32_t moved; /* of them, arrived by H2C data */
+	uint8_t *data;	/* owned: in-capsule data that waits, or ranges; NULL: none */
+	uint32_t range; /* of a DSM, the next */
+	uint32_t ranges;
+};
+TAILQ_HEAD(nvme_slots, nvme_slot);
+
+/* A command of the queue's own, beside the host's. */
+enum nvme_step {
+	NVME_STEP_NONE,
+	NVME_STEP_IDENTIFY,
+	NVME_STEP_LIST, /* to find the volume, or for the discovery log page */
+	NVME_STEP_OPEN,
+	NVME_STEP_CLOSE,
+	NVME_STEP_READY, /* of an I/O queue: its reactor, too, can serve the volume */
+};
+
+/* The contents of Connect. Made by greet.c. */
+struct nvme_hello {
+	bool is_queue; /* it begins a struct nvme_queue */
+	struct nvme_identity identity;
+	struct nvme_controller *controller; /* of an I/O queue */
+	char name[RBLK_NAME_BYTES];	    /* the initiator's */
+	struct rblk_wire_login login;
+	uint16_t id; /* the command's */
+	uint16_t queue;
+	uint32_t entries;
+	uint32_t keep_alive_ms;
+	uint32_t alignment; /* of data to the host */
+};
+
+/* Where the data of the PDU at hand goes. */
+enum nvme_sink {
+	NVME_SINK_NONE,
+	NVME_SINK_POSTED, /* the receive that its command will have */
+	NVME_SINK_OWNED,  /* slot->data */
+	NVME_SINK_READ,	  /* the READ that it answers */
+};
+
+struct nvme_queue {
+	struct nvme_hello hello; /* first */
+	struct tcp_conn *conn;
+	struct nvme_controller *controller;
+	bool answered; /* Connect */
+
+	struct nvme_slot *slots; /* `entries` */
+	uint16_t *free_slots, *free_tags;
+	uint32_t free_slot_count, free_tag_count;
+	uint32_t credits;
+	struct nvme_slot **by_tag; /* `credits` */
+	struct nvme_slots waiting;
+	uint32_t sequence; /* of rblk's next command */
+	uint16_t sq_head;
+
+	/* A command of its own, with the first reserved tag. */
+	enum nvme_step step;
+	bool step_waits, step_later;
+	struct rblk_wire_command step_wire;
+	uint8_t *report;	     /* NVME_REPORT_BYTES; admin queue */
+	struct nvme_slot *asked_for; /* the host's command that waits for it; NULL: Connect */
+	unsigned int listed, list_total, busy;
+	__u8 (*uuids)[16];	      /* discovery: of `listed` volumes; owned */
+	char volume[RBLK_NAME_BYTES]; /* found by its UUID */
+
+	/* The admin queue's registers and features. */
+	uint32_t configuration, status, event_configuration;
+	unsigned int event_count;
+	uint64_t heard_ns;
+
+	/* The PDU at hand. */
+	enum nvme_sink sink;
+	struct nvme_slot *slot; /* its command; NULL: none yet */
+	uint16_t refused;	/* a status */
+	uint32_t read;		/* NVME_SINK_READ: index in the send queue */
+	uint32_t offset;	/* NVME_SINK_OWNED, NVME_SINK_READ: of the data */
+	struct nvme_send send;
+};
+
+static inline struct nvme_queue *nvme_queue_of(const struct tcp_conn *conn)
+{
+	return conn->state_of_framing;
+}
+
+static inline bool nvme_is_admin(const struct nvme_queue *queue)
+{
+	return queue->hello.queue == 0;
+}
+
+static inline uint32_t nvme_block_bytes(const struct nvme_queue *queue)
+{
+	return rblk_le32(queue->controller->volume.block_bytes);
+}
+
+static inline bool nvme_has(const struct nvme_queue *queue, uint32_t flag)
+{
+	return rblk_le32(queue->controller->volume.flags) & flag;
+}
+
+/* -- greet.c ------------------------------------------------------------------------------------- */
+
+/* At the start of the daemon: the most queues that a session may have. */
+void nvme_greet_limits(uint16_t queues);
+int nvme_greet(struct tcp_request *request);
+void nvme_reject(struct tcp_request *request, const void *private_data, uint8_t bytes);
+void nvme_forget_hello(void *state);
+/* The answer to a login that is refused. */
+void nvme_refuse(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, const void *private_data, uint8_t bytes);
+
+/* -- queue.c ------------------------------------------------------------------------------------- */
+
+int nvme_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes);
+void nvme_forget(struct tcp_conn *conn);
+void nvme_timeout(struct tcp_conn *conn);
+/* NULL: the host has more commands outstanding than the queue has entries. */
+struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_command *command);
+void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot);
+/* It is to be handed to the reactor, as soon as that can take it. */
+void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot);
+/* May a command be handed over at once? */
+bool nvme_may_begin(const struct nvme_queue *queue);
+/* Hands it over in the receive that has its data already (conn->rx.recv). */
+void nvme_begin_received(struct nvme_queue *queue, struct nvme_slot *slot);
+/* All that waits and can be handed over. */
+void nvme_hand_over(struct nvme_queue *queue);
+/* A completion of rblk's. */
+void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion *completion);
+/* Asks rblk, for `slot`. */
+void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_slot *slot);
+
+/* -- io.c ---------------------------------------------------------------------------------------- */
+
+uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode);
+/* Fills slot->wire. A status: it is answered so; slot->data: the ranges, and the data of others that came in the
+ * capsule. */
+uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
+/* The next range of a DSM. False: that was the last. *status: refused. */
+bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t *status);
+
+/* -- admin.c, identify.c ------------------------------------------------------------------------- */
+
+void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot);
+/* The list of volumes for the discovery log page is there. */
+void nvme_admin_listed(struct nvme_queue *queue, struct nvme_slot *slot);
+/* Fills data (zeroed, NVME_IDENTIFY_BYTES). A status. */
+uint16_t nvme_identify(const struct nvme_queue *queue, const struct nvme_command *command, void *data);
+/* The NQN of the subsystem that has the volume of this UUID. */
+void nvme_subsystem_of(const __u8 uuid[16], char nqn[NVME_NQN_BYTES]);
+void nvme_discovery_log(const struct nvme_queue *queue, uint64_t offset, uint32_t bytes, uint8_t *data);
+
+/* -- receive.c, send.c --------------------------------------------------------------------------- */
+
+int nvme_begin(struct tcp_conn *conn);
+int nvme_iov(struct tcp_conn *conn, struct iovec *iovs);
+int nvme_no_memory(struct tcp_conn *conn);
+int nvme_finish(struct tcp_conn *conn);
+
+void nvme_send_run(struct tcp_conn *conn);
+bool nvme_send_has_room(const struct nvme_queue *queue);
+/* Answers, and the slot is free. There must be room. */
+void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result);
+/* Likewise with data, which is freed when it has been sent. */
+void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes);
+void nvme_respond_connect(struct nvme_queue *queue, uint16_t status);
+/* Asks the host for the ranges of a DSM: NVME_TRANSFER_RANGES and the slot's number are the transfer's tag. */
+void nvme_fetch_ranges(struct nvme_queue *queue, struct nvme_slot *slot);
+/* The host has broken a rule: it is told, and the connection ends. */
+void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The receiving half of an NVMe host's queue: PDUs of a peer that may be hostile become commands, and the data of
+ * READs. The bytes are fabric_tcp_rx.c's, which calls these. The data of a write in its capsule goes straight into the
+ * receive that the reactor has posted, in front of the command's descriptor; other data goes where its command has room
+ * for it. Whatever is wrong with a PDU ends the connection; whatever is wrong with a command is its status.
+ */
+#include "target/nvme/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "proto/core/env.h"
+
+static const struct nvme_pdu *pdu_of(const struct nvme_queue *queue)
+{
+	return (const void *)queue->conn->rx.header_data;
+}
+
+/* The PDU is done with: the next. */
+static void pdu_end(struct nvme_queue *queue)
+{
+	struct tcp_rx *rx = &queue->conn->rx;
+
+	queue->slot = NULL;
+	queue->sink = NVME_SINK_NONE;
+	rx->header_bytes = 0;
+	rx->header_size = sizeof(struct nvme_pdu);
+	rx->stage = TCP_RX_HEADER;
+}
+
+static int pdu_wrong(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field)
+{
+	nvme_term(queue, fatal, field);
+	return RX_GO_ON;
+}
+
+/* -- the header ---------------------------------------------------------------------------------- */
+
+static uint32_t header_bytes_of(uint8_t type)
+{
+	switch (type) {
+	case NVME_PDU_COMMAND:
+		return sizeof(struct nvme_pdu) + sizeof(struct nvme_command);
+	case NVME_PDU_H2C_DATA:
+		return sizeof(struct nvme_pdu_data);
+	case NVME_PDU_H2C_TERM:
+		return sizeof(struct nvme_pdu_term);
+	default:
+		return 0;
+	}
+}
+
+/* All PDUs begin with these fields. The rest of the header follows, with what stands between it and the data. */
+static int begin_common(struct nvme_queue *queue)
+{
+	const struct nvme_pdu *pdu = pdu_of(queue);
+	uint32_t head = header_bytes_of(pdu->type), bytes = rblk_le32(pdu->bytes);
+	struct tcp_rx *rx = &queue->conn->rx;
+
+	if (!head)
+		return pdu_wrong(queue, NVME_FATAL_SEQUENCE, 0);
+	if (pdu->type == NVME_PDU_H2C_TERM) /* why it ends is the host's to know */
+		return -EPROTO;
+	if (pdu->flags & ~(pdu->type == NVME_PDU_H2C_DATA ? NVME_PDU_LAST : 0u))
+		return pdu_wrong(queue, NVME_FATAL_HEADER, 1);
+	if (pdu->header_bytes != head)
+		return pdu_wrong(queue, NVME_FATAL_HEADER, 2);
+	if (bytes > head) {
+		if (pdu->data_offset < head || pdu->data_offset % 4 || pdu->data_offset > TCP_HEADER_MAX ||
+		    pdu->data_offset >= bytes)
+			return pdu_wrong(queue, NVME_FATAL_HEADER, 3);
+		head = pdu->data_offset;
+	} else if (pdu->data_offset > head) {
+		return pdu_wrong(queue, NVME_FATAL_HEADER, 3);
+	}
+	if (bytes < head || (pdu->type == NVME_PDU_H2C_DATA && bytes == head))
+		return pdu_wrong(queue, NVME_FATAL_HEADER, 4);
+	if (bytes - head > (pdu->type == NVME_PDU_COMMAND ? NVME_CAPSULE_BYTES : NVME_DATA_BYTES))
+		return pdu_wrong(queue, NVME_FATAL_LIMIT, 4);
+	rx->length = bytes - head;
+	rx->placed = 0;
+	rx->header_size = head;
+	rx->stage = TCP_RX_HEADER;
+	return RX_GO_ON;
+}
+
+/* -- commands ------------------------------------------------------------------------------------ */
+
+static bool take_receive(struct nvme_queue *queue, uint32_t bytes)
+{
+	struct tcp_conn *conn = queue->conn;
+	struct tcp_rx *rx = &conn->rx;
+
+	if (!nvme_may_begin(queue))
+		return false;
+	if (!rx->receiving)
+		rx->receiving = tcp_rq_take(conn->rq, &rx->recv, rx->recv_sges);
+	return rx->receiving && rx->recv.sges && rx->recv_sges[0].length >= bytes + sizeof(struct rblk_wire_command);
+}
+
+static int begin_command(struct nvme_queue *queue)
+{
+	struct tcp_rx *rx = &queue->conn->rx;
+	struct nvme_slot *slot = nvme_slot_get(queue, (const void *)(rx->header_data + sizeof(struct nvme_pdu)));
+
+	if (!slot)
+		return pdu_wrong(queue, NVME_FATAL_SEQUENCE, 0);
+	queue->slot = slot;
+	queue->refused = NVME_OK;
+	queue->sq_head = (uint16_t)((queue->sq_head + 1) % queue->hello.entries);
+	rx->stage = TCP_RX_PAYLOAD;
+	if (!queue->answered)
+		queue->refused = NVME_BAD_SEQUENCE;
+	else if (!nvme_is_admin(queue))
+		queue->refused = nvme_io_decode(queue, slot, rx->length);
+	if (!rx->length)
+		return RX_GO_ON;
+	if (!queue->refused && slot->wire.flags & RBLK_CMD_CAPSULE && take_receive(queue, rx->length)) {
+		queue->sink = NVME_SINK_POSTED;
+		return RX_GO_ON;
+	}
+	free(slot->data);
+	slot->data = malloc(rx->length);
+	queue->sink = NVME_SINK_OWNED;
+	queue->offset = 0;
+	return slot->data ? RX_GO_ON : -ENOMEM;
+}
+
+static void finish_io(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	uint16_t status = NVME_OK;
+
+	if (slot->command.opcode != NVME_DATASET_MANAGEMENT) {
+		nvme_slot_wait(queue, slot);
+	} else if (!slot->data && slot->ranges) {
+		slot->data = malloc(slot->bytes);
+		if (slot->data)
+			nvme_fetch_ranges(queue, slot);
+		else
+			nvme_respond(queue, slot, NVME_INTERNAL, 0);
+	} else if (nvme_io_next_range(queue, slot, &status)) {
+		nvme_slot_wait(queue, slot);
+	} else {
+		nvme_respond(queue, slot, status, 0);
+	}
+}
+
+static int finish_command(struct nvme_queue *queue)
+{
+	struct nvme_slot *slot = queue->slot;
+
+	/* Sending goes on, and then calls again. */
+	if (!nvme_send_has_room(queue)) {
+		tcp_conn_mark(queue->conn, TCP_WORK_TX);
+		return RX_WAIT;
+	}
+	if (queue->sink == NVME_SINK_POSTED) {
+		if (!tcp_cq_room(&tcp_conn_fab(queue->conn)->cq)) {
+			tcp_conn_mark(queue->conn, TCP_WORK_RX);
+			return RX_WAIT;
+		}
+		pdu_end(queue);
+		nvme_begin_received(queue, slot);
+		return RX_GO_ON;
+	}
+	pdu_end(queue);
+	if (queue->refused)
+		nvme_respond(queue, slot, queue->refused | NVME_NO_RETRY, 0);
+	else if (nvme_is_admin(queue))
+		nvme_admin(queue, slot);
+	else
+		finish_io(queue, slot);
+	tcp_conn_mark(queue->conn, TCP_WORK_TX);
+	return RX_GO_ON;
+}
+
+/* -- data ---------------------------------------------------------------------------------------- */
+
+/* The READ that has this tag and waits for data. */
+static struct tcp_send_wr *read_find(struct nvme_queue *queue, uint16_t transfer, uint32_t *index)
+{
+	struct tcp_sq *sq = &queue->conn->sq;
+	struct tcp_send_wr *wr;
+
+	if (transfer > sq->mask)
+		return NULL;
+	*index = sq->done + ((transfer - sq->done) & sq->mask);
+	if (*index - sq->done >= sq->send - sq->done)
+		return NULL;
+	wr = tcp_sq_wr(sq, *index);
+	return wr->opcode == FAB_TCP_READ && !(wr->flags & TCP_SEND_ANSWERED) ? wr : NULL;
+}
+
+static int begin_data(struct nvme_queue *queue)
+{
+	const struct nvme_pdu_data *pdu = (const void *)pdu_of(queue);
+	uint16_t transfer = rblk_le16(pdu->transfer);
+	uint32_t offset = rblk_le32(pdu->offset), start = 0, wanted;
+	struct tcp_rx *rx = &queue->conn->rx;
+	struct nvme_slot *slot = NULL;
+	const struct tcp_send_wr *wr;
+
+	if (rblk_le32(pdu->length) != rx->length)
+		return pdu_wrong(queue, NVME_FATAL_HEADER, offsetof(struct nvme_pdu_data, length));
+	if (transfer & NVME_TRANSFER_RANGES) {
+		uint32_t number = transfer & ~NVME_TRANSFER_RANGES;
+
+		if (number < queue->hello.entries && queue->slots[number].fetches)
+			slot = &queue->slots[number];
+		wanted = slot ? slot->bytes : 0;
+		queue->sink = NVME_SINK_OWNED;
+	} else {
+		wr = read_find(queue, transfer, &queue->read);
+		if (wr)
+			slot = &queue->slots[wr->key - 1];
+		start = wr ? (uint32_t)wr->address : 0;
+		wanted = wr ? wr->length : 0;
+		queue->sink = NVME_SINK_READ;
+	}
+	if (!slot || slot->command.id != pdu->command)
+		return pdu_wrong(queue, NVME_FATAL_HEADER, offsetof(struct nvme_pdu_data, transfer));
+	/* In order, and no more than was asked for. */
+	if (offset != start + slot->moved || rx->length > wanted - slot->moved)
+		return pdu_wrong(queue, NVME_FATAL_RANGE, offsetof(struct nvme_pdu_data, offset));
+	if ((rx->length == wanted - slot->moved) != !!(pdu->pdu.flags & NVME_PDU_LAST))
+		return pdu_wrong(queue, NVME_FATAL_HEADER, 1);
+	queue->slot = slot;
+	queue->offset = slot->moved;
+	rx->stage = TCP_RX_PAYLOAD;
+	return RX_GO_ON;
+}
+
+static int finish_data(struct nvme_queue *queue)
+{
+	struct tcp_conn *conn = queue->conn;
+	bool last = pdu_of(queue)->flags & NVME_PDU_LAST, ranges = queue->sink == NVME_SINK_OWNED;
+	struct nvme_slot *slot = queue->slot;
+
+	if (ranges && last && !nvme_send_has_room(queue)) {
+		tcp_conn_mark(conn, TCP_WORK_TX);
+		return RX_WAIT;
+	}
+	slot->moved += conn->rx.length;
+	pdu_end(queue);
+	if (!last)
+		return RX_GO_ON;
+	if (ranges) {
+		slot->fetches = false;
+		finish_io(queue, slot);
+	} else {
+		tcp_sq_wr(&conn->sq, queue->read)->flags |= TCP_SEND_ANSWERED;
+		conn->sq.reads_out--;
+		tcp_conn_complete(conn);
+	}
+	/* Others may have waited for this. */
+	if (conn->state == TCP_CONN_READY)
+		tcp_conn_mark(conn, TCP_WORK_TX);
+	return RX_GO_ON;
+}
+
+/* -- for the table ------------------------------------------------------------------------------- */
+
+int nvme_begin(struct tcp_conn *conn)
+{
+	struct nvme_queue *queue = nvme_queue_of(conn);
+
+	if (conn->rx.header_size == sizeof(struct nvme_pdu)) {
+		if (nvme_is_admin(queue))
+			queue->heard_ns = env_now_ns();
+		return begin_common(queue);
+	}
+	return pdu_of(queue)->type == NVME_PDU_COMMAND ? begin_command(queue) : begin_data(queue);
+}
+
+int nvme_finish(struct tcp_conn *conn)
+{
+	struct nvme_queue *queue = nvme_queue_of(conn);
+
+	return pdu_of(queue)->type == NVME_PDU_COMMAND ? finish_command(queue) : finish_data(queue);
+}
+
+int nvme_iov(struct tcp_conn *conn, struct iovec *iovs)
+{
+	const struct nvme_queue *queue = nvme_queue_of(conn);
+	const struct tcp_rx *rx = &conn->rx;
+	char *memory;
+
+	switch (queue->sink) {
+	case NVME_SINK_POSTED:
+		memory = tcp_conn_local(conn, &rx->recv_sges[0], IBV_ACCESS_LOCAL_WRITE);
+		break;
+	case NVME_SINK_READ:
+		memory = tcp_conn_local(conn, tcp_sq_data(&conn->sq, queue->read), IBV_ACCESS_LOCAL_WRITE);
+		if (memory)
+			memory += queue->offset;
+		break;
+	default:
+		memory = (char *)queue->slot->data + queue->offset;
+	}
+	if (!memory)
+		return -EFAULT;
+	iovs[0] = (struct iovec){memory + rx->placed, rx->length - rx->placed};
+	return 1;
+}
+
+/* Memory of the reactor that it has taken back: a mistake of this end. */
+int nvme_no_memory(struct tcp_conn *conn)
+{
+	tcp_conn_fail(conn, -EFAULT);
+	return RX_GO_ON;
+}

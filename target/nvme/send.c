@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The sending half of an NVMe host's queue: what the reactor posts becomes PDUs. A READ becomes an R2T, a WRITE data, a
+ * SEND of rblk's completions one response for each. What answers admin commands goes the same way. A work request
+ * completes when the socket has taken its bytes; a READ when the host's data is here (receive.c).
+ */
+#include "target/nvme/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "proto/fabric/fabric_tcp_stream.h"
+
+#define CALLS_PER_TURN 4 /* then it is the turn of others */
+/* A SEND of 64 completions needs so many segments, and its own end one more. */
+#define ROOM (RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 24) + 2)
+
+static struct nvme_segment *segment_of(struct nvme_send *send, uint32_t index)
+{
+	return &send->segments[index & (NVME_SEGMENTS - 1)];
+}
+
+static uint32_t send_room(const struct nvme_send *send)
+{
+	return NVME_SEGMENTS - (send->tail - send->head);
+}
+
+/* Twice: for a command's answer, and so that admin commands do not take all of what the reactor needs. */
+bool nvme_send_has_room(const struct nvme_queue *queue)
+{
+	return send_room(&queue->send) >= 2 * ROOM && queue->send.held_bytes <= NVME_HELD_BYTES;
+}
+
+static struct nvme_segment *segment_add(struct nvme_queue *queue)
+{
+	struct nvme_segment *segment = segment_of(&queue->send, queue->send.tail++);
+
+	segment->head_bytes = segment->data_bytes = 0;
+	segment->data = NULL;
+	segment->owned = NULL;
+	segment->completes = false;
+	return segment;
+}
+
+/* -- PDUs ---------------------------------------------------------------------------------------- */
+
+/* To the last segment if it has room and nothing but responses. */
+static void response_add(struct nvme_queue *queue, uint16_t id, uint16_t status, uint64_t result)
+{
+	struct nvme_send *send = &queue->send;
+	struct nvme_segment *segment = send->tail == send->head ? NULL : segment_of(send, send->tail - 1);
+	struct nvme_pdu pdu = {.type = NVME_PDU_RESPONSE};
+	struct nvme_completion completion = {
+		.result = rblk_to_le64(result),
+		.sq_head = rblk_to_le16(queue->sq_head),
+		.sq_id = rblk_to_le16(queue->hello.queue),
+		.id = id,
+		.status = rblk_to_le16((uint16_t)(status << 1)),
+	};
+	const uint32_t bytes = sizeof(pdu) + sizeof(completion);
+
+	if (!segment || segment->data || segment->completes || segment->head_bytes + bytes > NVME_SEGMENT_BYTES)
+		segment = segment_add(queue);
+	pdu.header_bytes = (__u8)bytes;
+	pdu.bytes = rblk_to_le32(bytes);
+	memcpy(segment->head + segment->head_bytes, &pdu, sizeof(pdu));
+	memcpy(segment->head + segment->head_bytes + sizeof(pdu), &completion, sizeof(completion));
+	segment->head_bytes += bytes;
+}
+
+static struct nvme_segment *data_add(struct nvme_queue *queue, const struct nvme_slot *slot, uint32_t offset,
+				     const void *data, uint32_t bytes)
+{
+	uint32_t head = (sizeof(struct nvme_pdu_data) + queue->hello.alignment - 1) / queue->hello.alignment *
+			queue->hello.alignment;
+	struct nvme_segment *segment = segment_add(queue);
+	struct nvme_pdu_data pdu = {
+		.pdu =
+			{
+				.type = NVME_PDU_C2H_DATA,
+				.flags = offset + bytes == slot->bytes ? NVME_PDU_LAST : 0,
+				.header_bytes = sizeof(pdu),
+				.data_offset = (__u8)head,
+				.bytes = rblk_to_le32(head + bytes),
+			},
+		.command = slot->command.id,
+		.offset = rblk_to_le32(offset),
+		.length = rblk_to_le32(bytes),
+	};
+
+	memset(segment->head, 0, head);
+	memcpy(segment->head, &pdu, sizeof(pdu));
+	segment->head_bytes = head;
+	segment->data = data;
+	segment->data_bytes = bytes;
+	return segment;
+}
+
+static void r2t_add(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t transfer, uint32_t offset,
+		    uint32_t bytes)
+{
+	struct nvme_segment *segment = segment_add(queue);
+	struct nvme_pdu_data pdu = {
+		.pdu = {.type = NVME_PDU_R2T, .header_bytes = sizeof(pdu), .bytes = rblk_to_le32(sizeof(pdu))},
+		.command = slot->command.id,
+		.transfer = rblk_to_le16(transfer),
+		.offset = rblk_to_le32(offset),
+		.length = rblk_to_le32(bytes),
+	};
+
+	slot->moved = 0;
+	memcpy(segment->head, &pdu, sizeof(pdu));
+	segment->head_bytes = sizeof(pdu);
+}
+
+void nvme_fetch_ranges(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	slot->fetches = true;
+	r2t_add(queue, slot, (uint16_t)(NVME_TRANSFER_RANGES | slot->number), 0, slot->bytes);
+}
+
+void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result)
+{
+	response_add(queue, slot->command.id, status, result);
+	nvme_slot_put(queue, slot);
+}
+
+void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes)
+{
+	slot->bytes = bytes;
+	data_add(queue, slot, 0, data, bytes)->owned = data;
+	queue->send.held_bytes += bytes;
+	nvme_respond(queue, slot, NVME_OK, 0);
+}
+
+void nvme_respond_connect(struct nvme_queue *queue, uint16_t status)
+{
+	queue->answered = status == NVME_OK;
+	/* A queue that is refused ends, and with it the host's attempt. */
+	queue->send.last = status != NVME_OK;
+	response_add(queue, queue->hello.id, status, status ? 0 : queue->controller->id);
+}
+
+void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field)
+{
+	struct nvme_segment *segment;
+	struct nvme_pdu_term pdu = {
+		.pdu = {.type = NVME_PDU_C2H_TERM, .header_bytes = sizeof(pdu), .bytes = rblk_to_le32(sizeof(pdu))},
+		.status = rblk_to_le16((uint16_t)fatal),
+		.field = {rblk_to_le16((uint16_t)field)},
+	};
+
+	queue->send.last = true;
+	queue->conn->rx.stage = TCP_RX_DISCARD;
+	tcp_conn_mark(queue->conn, TCP_WORK_TX);
+	/* Without room it is only closed. */
+	if (!send_room(&queue->send))
+		return;
+	segment = segment_add(queue);
+	memcpy(segment->head, &pdu, sizeof(pdu));
+	segment->head_bytes = sizeof(pdu);
+}
+
+/* -- work requests ------------------------------------------------------------------------------- */
+
+/* Its bytes; NULL: they are not registered. */
+static const uint8_t *request_data(struct tcp_conn *conn, uint32_t index)
+{
+	const struct tcp_send_wr *wr = tcp_sq_wr(&conn->sq, index);
+	const void *data = tcp_sq_data(&conn->sq, index);
+
+	if (wr->flags & TCP_SEND_INLINE || !wr->sges)
+		return data;
+	return tcp_conn_local(conn, data, 0);
+}
+
+static bool request_send(struct nvme_queue *queue, const struct tcp_send_wr *wr, const uint8_t *data)
+{
+	for (uint32_t done = 0; done + sizeof(struct rblk_wire_completion) <= wr->length;
+	     done += sizeof(struct rblk_wire_completion)) {
+		struct rblk_wire_completion completion;
+
+		memcpy(&completion, data + done, sizeof(completion));
+		nvme_completed(queue, &completion);
+	}
+	segment_add(queue);
+	return true;
+}
+
+static bool request_write(struct nvme_queue *queue, const struct tcp_send_wr *wr, const uint8_t *data)
+{
+	if (!wr->length) {
+		segment_add(queue); /* a probe: the host's kernel answers those of TCP */
+		return true;
+	}
+	if (wr->key == NVME_KEY_REPORT) {
+		if (wr->address + wr->length > NVME_REPORT_BYTES)
+			return false;
+		memcpy(queue->report + wr->address, data, wr->length);
+		segment_add(queue);
+		return true;
+	}
+	if (!wr->key || wr->key > queue->hello.entries)
+		return false;
+	data_add(queue, &queue->slots[wr->key - 1], (uint32_t)wr->address, data, wr->length);
+	return true;
+}
+
+static bool request_read(struct nvme_queue *queue, const struct tcp_send_wr *wr, uint32_t index)
+{
+	if (!wr->key || wr->key > queue->hello.entries)
+		return false;
+	r2t_add(queue, &queue->slots[wr->key - 1], (uint16_t)(index & queue->conn->sq.mask), (uint32_t)wr->address,
+		wr->length);
+	return true;
+}
+
+/* The next work request. False: it has to wait, or there is none. */
+static bool request_add(struct nvme_queue *queue)
+{
+	struct tcp_conn *conn = queue->conn;
+	struct tcp_sq *sq = &conn->sq;
+	uint32_t index = sq->send;
+	struct tcp_send_wr *wr = tcp_sq_wr(sq, index);
+	struct nvme_segment *segment;
+	const uint8_t *data;
+	bool well = false;
+
+	if (index == sq->post || sq->stalled || queue->send.last || send_room(&queue->send) < ROOM)
+		return false;
+	if ((wr->flags & TCP_SEND_FENCE && sq->reads_out) ||
+	    (wr->opcode == FAB_TCP_READ && sq->reads_out >= conn->head.read_out))
+		return false;
+	data = wr->opcode == FAB_TCP_READ ? NULL : request_data(conn, index);
+	/* Before the answers that it has: those may take what comes after it. */
+	wr->sequence = sq->sequence++;
+	sq->send++;
+	if (wr->opcode == FAB_TCP_READ)
+		well = request_read(queue, wr, index);
+	else if (data && wr->opcode == FAB_TCP_WRITE)
+		well = request_write(queue, wr, data);
+	else if (data && wr->opcode == FAB_TCP_SEND)
+		well = request_send(queue, wr, data);
+	if (!well || conn->state != TCP_CONN_READY) {
+		tcp_conn_fail(conn, -EFAULT);
+		return false;
+	}
+	if (wr->opcode == FAB_TCP_READ) {
+		sq->reads_out++;
+		return true;
+	}
+	segment = segment_of(&queue->send, queue->send.tail - 1);
+	segment->completes = true;
+	segment->sequence = wr->sequence;
+	return true;
+}
+
+/* -- the socket ---------------------------------------------------------------------------------- */
+
+static void segment_done(struct nvme_queue *queue, struct nvme_segment *segment)
+{
+	if (segment->owned) {
+		queue->send.held_bytes -= segment->data_bytes;
+		free(segment->owned);
+		segment->owned = NULL;
+	}
+	if (segment->completes)
+		queue->conn->sq.acked = segment->sequence;
+}
+
+static void send_account(struct nvme_queue *queue, uint64_t sent)
+{
+	struct nvme_send *send = &queue->send;
+
+	send->sent += sent;
+	while (send->head != send->tail) {
+		struct nvme_segment *segment = segment_of(send, send->head);
+		uint64_t bytes = (uint64_t)segment->head_bytes + segment->data_bytes;
+
+		if (send->sent < bytes)
+			break;
+		send->sent -= bytes;
+		send->head++;
+		segment_done(queue, segment);
+	}
+	tcp_conn_complete(queue->conn);
+}
+
+static int send_fill(const struct nvme_queue *queue, struct iovec *iovs, uint64_t *bytes)
+{
+	const struct nvme_send *send = &queue->send;
+	uint64_t skip = send->sent;
+	int count = 0;
+
+	*bytes = 0;
+	for (uint32_t i = send->head; i != send->tail; i++) {
+		const struct nvme_segment *segment = &send->segments[i & (NVME_SEGMENTS - 1)];
+		const struct iovec parts[] = {{(void *)segment->head, segment->head_bytes},
+					      {(void *)segment->data, segment->data_bytes}};
+
+		for (int part = 0; part < 2; part++) {
+			size_t length = parts[part].iov_len;
+
+			if (skip >= length) {
+				skip -= length;
+				continue;
+			}
+			iovs[count++] = (struct iovec){(char *)parts[part].iov_base + skip, length - skip};
+			*bytes += length - skip;
+			skip = 0;
+		}
+	}
+	return count;
+}
+
+/* One call. False: the socket is full, nothing is left, or the connection has ended. */
+static bool send_call(struct nvme_queue *queue)
+{
+	struct tcp_conn *conn = queue->conn;
+	struct iovec iovs[2 * NVME_SEGMENTS];
+	struct msghdr message = {.msg_iov = iovs};
+	uint64_t bytes;
+	ssize_t sent = 0;
+
+	message.msg_iovlen = (size_t)send_fill(queue, iovs, &bytes);
+	if (message.msg_iovlen) {
+		do
+			sent = tcp_stream_send(conn->source.fd, conn->head.tls, &message);
+		while (sent < 0 && errno == EINTR);
+		if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM) {
+			tcp_conn_fail(conn, -errno);
+			return false;
+		}
+		if (sent < 0 && (errno == ENOBUFS || errno == ENOMEM)) {
+			tcp_conn_mark(conn, TCP_WORK_TX);
+			return false;
+		}
+		if (sent < 0)
+			sent = 0;
+		tcp_conn_fab(conn)->head.activity++;
+	}
+	send_account(queue, (uint64_t)sent);
+	if ((uint64_t)sent < bytes)
+		conn->tx.blocked = true;
+	return conn->state == TCP_CONN_READY && (uint64_t)sent == bytes;
+}
+
+void nvme_send_run(struct tcp_conn *conn)
+{
+	struct nvme_queue *queue = nvme_queue_of(conn);
+
+	if (conn->tx.blocked)
+		return;
+	for (int i = 0; i < CALLS_PER_TURN; i++) {
+		nvme_hand_over(queue);
+		while (conn->state == TCP_CONN_READY && request_add(queue))
+			;
+		if (conn->state != TCP_CONN_READY || queue->send.head == queue->send.tail || !send_call(queue))
+			break;
+	}
+	if (conn->state != TCP_CONN_READY)
+		return;
+	nvme_hand_over(queue);
+	if (queue->send.last && queue->send.head == queue->send.tail)
+		tcp_conn_fail(conn, -EPROTO);
+	else if (queue->send.head != queue->send.tail && !conn->tx.blocked)
+		tcp_conn_mark(conn, TCP_WORK_TX);
+	/* An admin command may have waited for room. */
+	if (conn->rx.stage == TCP_RX_BEGIN || conn->rx.stage == TCP_RX_FINISH)
+		tcp_conn_mark(conn, TCP_WORK_RX);
+}

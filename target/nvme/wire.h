@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The bytes of NVMe over Fabrics on TCP, as far as they are used here: PDUs (NVMe/TCP Transport Specification),
+ * commands, completions, and the structures that hosts read (NVM Express Base and NVM Command Set Specifications).
+ * Little-endian, as proto/wire is.
+ */
+#ifndef RBLK_TARGET_NVME_WIRE_H
+#define RBLK_TARGET_NVME_WIRE_H
+
+#include "proto/wire/types.h"
+
+#define NVME_DEFAULT_PORT 4420
+#define NVME_NQN_BYTES 256 /* a field: at most 223 characters, zero filled */
+#define NVME_NQN_MAX 223
+#define NVME_DISCOVERY_NQN "nqn.2014-08.org.nvmexpress.discovery"
+#define NVME_STANDARD_PREFIX "nqn.2014-08.org.nvmexpress:"
+#define NVME_UUID_PREFIX NVME_STANDARD_PREFIX "uuid:"
+
+/* -- PDUs ---------------------------------------------------------------------------------------- */
+
+enum nvme_pdu_type {
+	NVME_PDU_IC_REQ = 0x00,
+	NVME_PDU_IC_RESP = 0x01,
+	NVME_PDU_H2C_TERM = 0x02,
+	NVME_PDU_C2H_TERM = 0x03,
+	NVME_PDU_COMMAND = 0x04,
+	NVME_PDU_RESPONSE = 0x05,
+	NVME_PDU_H2C_DATA = 0x06,
+	NVME_PDU_C2H_DATA = 0x07,
+	NVME_PDU_R2T = 0x09,
+};
+
+#define NVME_PDU_LAST 0x04u /* of H2C and C2H data: the last of its command */
+
+struct nvme_pdu {
+	__u8 type; /* enum nvme_pdu_type */
+	__u8 flags;
+	__u8 header_bytes;
+	__u8 data_offset; /* 0: there is no data */
+	__le32 bytes;	  /* of the whole */
+};
+RBLK_ASSERT_SIZE(struct nvme_pdu, 8);
+
+/* ICReq and ICResp. */
+struct nvme_pdu_ic {
+	struct nvme_pdu pdu;
+	__le16 version; /* 0 */
+	__u8 alignment; /* of data in PDUs that the sender gets, 0's based, in dwords */
+	__u8 digests;
+	__le32 most; /* ICReq: R2Ts, 0's based; ICResp: bytes of one H2C data PDU */
+	__u8 reserved[112];
+};
+RBLK_ASSERT_SIZE(struct nvme_pdu_ic, 128);
+
+/* H2CData, C2HData and R2T. */
+struct nvme_pdu_data {
+	struct nvme_pdu pdu;
+	__le16 command;	 /* identifier */
+	__le16 transfer; /* tag, of R2T and what answers it */
+	__le32 offset;
+	__le32 length;
+	__u8 reserved[4];
+};
+RBLK_ASSERT_SIZE(struct nvme_pdu_data, 24);
+
+enum nvme_fatal {
+	NVME_FATAL_HEADER = 0x01,   /* a field of the header: the offset of which follows */
+	NVME_FATAL_SEQUENCE = 0x02, /* a PDU that may not come now */
+	NVME_FATAL_RANGE = 0x04,    /* data out of its range */
+	NVME_FATAL_LIMIT = 0x05,    /* more data than may come */
+};
+
+struct nvme_pdu_term {
+	struct nvme_pdu pdu;
+	__le16 status; /* enum nvme_fatal */
+	__le16 field[2];
+	__u8 reserved[10];
+};
+RBLK_ASSERT_SIZE(struct nvme_pdu_term, 24);
+
+/* -- commands ------------------------------------------------------------------------------------ */
+
+enum nvme_opcode {
+	NVME_FLUSH = 0x00,
+	NVME_WRITE = 0x01,
+	NVME_READ = 0x02,
+	NVME_WRITE_ZEROES = 0x08,
+	NVME_DATASET_MANAGEMENT = 0x09,
+
+	NVME_GET_LOG_PAGE = 0x02,
+	NVME_IDENTIFY = 0x06,
+	NVME_ABORT = 0x08,
+	NVME_SET_FEATURES = 0x09,
+	NVME_GET_FEATURES = 0x0a,
+	NVME_ASYNC_EVENT = 0x0c,
+	NVME_KEEP_ALIVE = 0x18,
+
+	NVME_FABRICS = 0x7f,
+};
+
+enum nvme_fabrics_type {
+	NVME_PROPERTY_SET = 0x00,
+	NVME_CONNECT = 0x01,
+	NVME_PROPERTY_GET = 0x04,
+};
+
+#define NVME_FLAGS_SGL 0x40u /* all that may be set of them */
+#define NVME_SGL_CAPSULE 0x01u
+#define NVME_SGL_TRANSPORT 0x5au
+
+struct nvme_command {
+	__u8 opcode;
+	__u8 flags;
+	__le16 id;
+	__le32 namespace; /* of fabrics commands: their type in the first byte */
+	__le64 reserved;
+	__le64 metadata;
+	__le64 address;
+	__le32 length;
+	__u8 key[3];
+	__u8 sgl;
+	__le32 word[6]; /* 10 to 15 */
+};
+RBLK_ASSERT_SIZE(struct nvme_command, 64);
+RBLK_ASSERT_OFFSET(struct nvme_command, sgl, 39);
+RBLK_ASSERT_OFFSET(struct nvme_command, word, 40);
+
+#define NVME_LIMITED_RETRY (1u << 31) /* word 12 */
+#define NVME_FUA (1u << 30)
+#define NVME_DEALLOCATE (1u << 25) /* of write zeroes, word 12 */
+#define NVME_DSM_DEALLOCATE 4u	   /* word 11 */
+#define NVME_DSM_RANGES 256u
+
+struct nvme_range {
+	__le32 attributes;
+	__le32 blocks;
+	__le64 lba;
+};
+RBLK_ASSERT_SIZE(struct nvme_range, 16);
+
+struct nvme_completion {
+	__le64 result;
+	__le16 sq_head;
+	__le16 sq_id;
+	__le16 id;
+	__le16 status; /* shifted by one: the phase bit does not count */
+};
+RBLK_ASSERT_SIZE(struct nvme_completion, 16);
+
+/* Type and code. */
+enum nvme_status {
+	NVME_OK = 0x000,
+	NVME_BAD_OPCODE = 0x001,
+	NVME_BAD_FIELD = 0x002,
+	NVME_INTERNAL = 0x006,
+	NVME_ABORTED = 0x007,
+	NVME_BAD_NAMESPACE = 0x00b,
+	NVME_BAD_SEQUENCE = 0x00c,
+	NVME_BAD_SGL_LENGTH = 0x00f,
+	NVME_BAD_SGL_TYPE = 0x011,
+	NVME_BAD_SGL_OFFSET = 0x016,
+	NVME_WRITE_PROTECTED = 0x020,
+	NVME_INTERRUPTED = 0x021,
+	NVME_RANGE = 0x080,
+	NVME_FULL = 0x081,
+	NVME_RESERVED = 0x083,
+	NVME_BAD_LOG_PAGE = 0x109,
+	NVME_NOT_CHANGEABLE = 0x10e,
+	NVME_TOO_MANY_EVENTS = 0x105,
+	NVME_CONNECT_FORMAT = 0x180,
+	NVME_CONNECT_BUSY = 0x181,
+	NVME_CONNECT_INVALID = 0x182,
+	NVME_CONNECT_HOST = 0x184,
+	NVME_MEDIUM_WRITE = 0x280,
+	NVME_MEDIUM_READ = 0x281,
+	NVME_DENIED = 0x286,
+	NVME_NO_RETRY = 0x4000, /* beside one of these */
+};
+
+/* In the capsule of Connect. */
+struct nvme_connect {
+	__u8 host_id[16];
+	__le16 controller;
+	__u8 reserved0[238];
+	char subsystem[NVME_NQN_BYTES];
+	char host[NVME_NQN_BYTES];
+	__u8 reserved1[256];
+};
+RBLK_ASSERT_SIZE(struct nvme_connect, 1024);
+RBLK_ASSERT_OFFSET(struct nvme_connect, subsystem, 256);
+
+#define NVME_CONTROLLER_ANY 0xffffu
+
+/* -- properties ---------------------------------------------------------------------------------- */
+
+enum nvme_property {
+	NVME_CAP = 0x00,
+	NVME_VS = 0x08,
+	NVME_CC = 0x14,
+	NVME_CSTS = 0x1c,
+};
+
+#define NVME_VERSION 0x00010400u
+#define NVME_CC_ENABLE 1u
+#define NVME_CC_SHUTDOWN (3u << 14)
+#define NVME_CSTS_READY 1u
+#define NVME_CSTS_SHUT (2u << 2)
+
+/* -- what hosts read ----------------------------------------------------------------------------- */
+
+enum nvme_cns {
+	NVME_CNS_NAMESPACE = 0x00,
+	NVME_CNS_CONTROLLER = 0x01,
+	NVME_CNS_NAMESPACES = 0x02,
+	NVME_CNS_DESCRIPTORS = 0x03,
+	NVME_CNS_SET_NAMESPACE = 0x05,
+	NVME_CNS_SET_CONTROLLER = 0x06,
+};
+
+enum nvme_feature {
+	NVME_FEATURE_WRITE_CACHE = 0x06,
+	NVME_FEATURE_QUEUES = 0x07,
+	NVME_FEATURE_EVENTS = 0x0b,
+	NVME_FEATURE_KEEP_ALIVE = 0x0f,
+};
+
+enum nvme_log_page {
+	NVME_LOG_ERRORS = 0x01,
+	NVME_LOG_HEALTH = 0x02,
+	NVME_LOG_FIRMWARE = 0x03,
+	NVME_LOG_DISCOVERY = 0x70,
+};
+
+#define NVME_IDENTIFY_BYTES 4096u
+
+struct nvme_identify_controller {
+	__le16 vendor[2];
+	char serial[20];
+	char model[40];
+	char firmware[8];
+	__u8 arbitration;
+	__u8 oui[3];
+	__u8 paths;    /* CMIC */
+	__u8 transfer; /* MDTS: 2^n pages of 4096 bytes */
+	__le16 id;
+	__le32 version;
+	__le32 resume_us, enter_us;
+	__le32 events; /* OAES */
+	__le32 attributes;
+	__u8 reserved0[11];
+	__u8 kind; /* 1: of I/O, 2: of discovery */
+	__u8 reserved1[144];
+	__le16 admin_optional;
+	__u8 aborts, async_events; /* 0's based */
+	__u8 firmware_updates, log_attributes, errors, power_states;
+	__u8 reserved2[56];
+	__le16 keep_alive; /* granularity, in 100 ms */
+	__u8 reserved3[190];
+	__u8 sq_entry, cq_entry; /* required and largest size, as powers of two */
+	__le16 commands;	 /* outstanding on a queue */
+	__le32 namespaces;
+	__le16 optional; /* ONCS */
+	__le16 fused;
+	__u8 format;
+	__u8 write_cache;
+	__le16 atomic[2];
+	__u8 vendor_commands, write_protect;
+	__le16 atomic_compare;
+	__le16 reserved4;
+	__le32 sgls;
+	__u8 reserved5[228];
+	char subsystem[NVME_NQN_BYTES];
+	__u8 reserved6[768];
+	__le32 command_units, response_units; /* of 16 bytes, of capsules of I/O queues */
+	__le16 data_units;
+	__u8 fabrics_attributes, descriptors;
+	__u8 reserved7[244];
+	__u8 powers[1024];
+	__u8 vendor_bytes[1024];
+};
+RBLK_ASSERT_SIZE(struct nvme_identify_controller, NVME_IDENTIFY_BYTES);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, kind, 111);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, admin_optional, 256);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, keep_alive, 320);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, sq_entry, 512);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, sgls, 536);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, subsystem, 768);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, command_units, 1792);
+
+#define NVME_OPTIONAL_DSM (1u << 2)
+#define NVME_OPTIONAL_ZEROES (1u << 3)
+
+struct nvme_identify_namespace {
+	__le64 blocks, capacity, used;
+	__u8 features, formats, format, metadata, protection, protected, paths, reservations;
+	__u8 progress, deallocation;
+	__u8 reserved0[65];
+	__u8 attributes; /* 1: write protected */
+	__u8 reserved2[4];
+	__u8 nguid[16];
+	__u8 eui64[8];
+	__le32 format_0; /* the block's size as a power of two, in bits 16 to 23 */
+	__u8 reserved1[3964];
+};
+RBLK_ASSERT_SIZE(struct nvme_identify_namespace, NVME_IDENTIFY_BYTES);
+RBLK_ASSERT_OFFSET(struct nvme_identify_namespace, nguid, 104);
+RBLK_ASSERT_OFFSET(struct nvme_identify_namespace, format_0, 128);
+
+/* The NVM command set's part of a controller. */
+struct nvme_identify_set {
+	__u8 verify, zeroes, uncorrectable, ranges; /* limits as MDTS; ranges of one DSM */
+	__le32 range_blocks;
+	__le64 dsm_blocks;
+	__u8 reserved[4080];
+};
+RBLK_ASSERT_SIZE(struct nvme_identify_set, NVME_IDENTIFY_BYTES);
+
+/* The header of the discovery log page, and its entries. */
+struct nvme_discovery {
+	__le64 generation;
+	__le64 records;
+	__le16 format;
+	__u8 reserved[1006];
+};
+RBLK_ASSERT_SIZE(struct nvme_discovery, 1024);
+
+struct nvme_discovery_entry {
+	__u8 transport; /* 3: TCP */
+	__u8 family;	/* 1: IPv4, 2: IPv6 */
+	__u8 kind;	/* 2: a subsystem */
+	__u8 requirements;
+	__le16 port;
+	__le16 controller;
+	__le16 admin_entries;
+	__u8 reserved0[22];
+	char service[32];
+	__u8 reserved1[192];
+	char subsystem[NVME_NQN_BYTES];
+	char address[256];
+	__u8 specific[256];
+};
+RBLK_ASSERT_SIZE(struct nvme_discovery_entry, 1024);
+RBLK_ASSERT_OFFSET(struct nvme_discovery_entry, service, 32);
+RBLK_ASSERT_OFFSET(struct nvme_discovery_entry, subsystem, 256);
+
+#endif

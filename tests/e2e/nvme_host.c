@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "tests/e2e/nvme_host.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "tests/unit/unit.h"
+
+#define WAIT_MS 60000
+#define NO_RETRY_BIT 0x4000u
+
+/* -- bytes --------------------------------------------------------------------------------------- */
+
+void nvme_host_write(int fd, const void *data, size_t bytes)
+{
+	assert_int_equal(send(fd, data, bytes, MSG_NOSIGNAL), bytes);
+}
+
+/* False: the end of the stream. */
+static bool read_all(int fd, void *data, size_t bytes)
+{
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+
+	for (size_t done = 0; done < bytes;) {
+		ssize_t got;
+
+		assert_int_equal(poll(&polled, 1, WAIT_MS), 1);
+		got = recv(fd, (char *)data + done, bytes - done, MSG_DONTWAIT);
+		if (got <= 0)
+			return false;
+		done += (size_t)got;
+	}
+	return true;
+}
+
+int nvme_host_ended(int fd)
+{
+	struct nvme_pdu pdu;
+	int type = -1;
+
+	while (read_all(fd, &pdu, sizeof(pdu))) {
+		char *rest = malloc(rblk_le32(pdu.bytes));
+
+		type = pdu.type;
+		assert_true(rblk_le32(pdu.bytes) >= sizeof(pdu) && rblk_le32(pdu.bytes) < 1u << 24);
+		read_all(fd, rest, rblk_le32(pdu.bytes) - sizeof(pdu));
+		free(rest);
+	}
+	close(fd);
+	return type;
+}
+
+/* -- connecting ---------------------------------------------------------------------------------- */
+
+int nvme_host_dial(const char *address)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				   .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	return fd;
+}
+
+int nvme_host_greet(const char *address)
+{
+	struct nvme_pdu_ic ic = {
+		.pdu = {.type = NVME_PDU_IC_REQ, .header_bytes = sizeof(ic), .bytes = rblk_to_le32(sizeof(ic))}};
+	int fd = nvme_host_dial(address);
+
+	nvme_host_write(fd, &ic, sizeof(ic));
+	assert_true(read_all(fd, &ic, sizeof(ic)));
+	assert_int_equal(ic.pdu.type, NVME_PDU_IC_RESP);
+	assert_int_equal(ic.digests, 0);
+	return fd;
+}
+
+uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const char *subsystem, const char *nqn,
+			   uint16_t queue, uint16_t entries)
+{
+	struct nvme_connect connect = {.controller = rblk_to_le16(queue ? host->controller : NVME_CONTROLLER_ANY)};
+	struct nvme_host_command command = {.way = NVME_HOST_CAPSULE, .data = &connect, .bytes = sizeof(connect)};
+	uint16_t status;
+
+	host->fd = nvme_host_greet(address);
+	snprintf(connect.subsystem, sizeof(connect.subsystem), "%s", subsystem);
+	snprintf(connect.host, sizeof(connect.host), "%s", nqn);
+	command.command.opcode = NVME_FABRICS;
+	command.command.namespace = rblk_to_le32(NVME_CONNECT);
+	command.command.word[0] = rblk_to_le32((uint32_t)queue << 16);
+	command.command.word[1] = rblk_to_le32(entries - 1u);
+	status = nvme_host_run(host, &command);
+	if (!status && !queue)
+		host->controller = (uint16_t)command.result;
+	if (status)
+		nvme_host_ended(host->fd);
+	return status;
+}
+
+void nvme_host_close(struct nvme_host *host)
+{
+	close(host->fd);
+}
+
+/* -- commands ------------------------------------------------------------------------------------ */
+
+void nvme_host_send(struct nvme_host *host, struct nvme_host_command *command)
+{
+	bool capsule = command->way == NVME_HOST_CAPSULE;
+	struct nvme_pdu pdu = {.type = NVME_PDU_COMMAND, .header_bytes = 72};
+	uint32_t bytes = 72 + (capsule ? command->bytes : 0);
+
+	pdu.data_offset = capsule ? 72 : 0;
+	pdu.bytes = rblk_to_le32(bytes);
+	command->command.flags = NVME_FLAGS_SGL;
+	command->command.id = rblk_to_le16(++host->id);
+	command->command.length = rblk_to_le32(command->way ? command->bytes : 0);
+	command->command.sgl = capsule ? NVME_SGL_CAPSULE : NVME_SGL_TRANSPORT;
+	nvme_host_write(host->fd, &pdu, sizeof(pdu));
+	nvme_host_write(host->fd, &command->command, sizeof(command->command));
+	if (capsule)
+		nvme_host_write(host->fd, command->data, command->bytes);
+}
+
+/* In two pieces, if it is not too short. */
+static void answer_r2t(struct nvme_host *host, const struct nvme_host_command *command, const struct nvme_pdu_data *r2t)
+{
+	uint32_t offset = rblk_le32(r2t->offset), left = rblk_le32(r2t->length);
+
+	host->r2ts++;
+	assert_int_equal(command->way, NVME_HOST_R2T);
+	assert_true(offset <= command->bytes && left <= command->bytes - offset);
+	while (left) {
+		uint32_t part = left > 1024 ? left / 2 : left;
+		struct nvme_pdu_data pdu = {
+			.pdu = {.type = NVME_PDU_H2C_DATA,
+				.flags = part == left ? NVME_PDU_LAST : 0,
+				.header_bytes = sizeof(pdu),
+				.data_offset = sizeof(pdu),
+				.bytes = rblk_to_le32((uint32_t)sizeof(pdu) + part)},
+			.command = r2t->command,
+			.transfer = r2t->transfer,
+			.offset = rblk_to_le32(offset),
+			.length = rblk_to_le32(part),
+		};
+
+		nvme_host_write(host->fd, &pdu, sizeof(pdu));
+		nvme_host_write(host->fd, (const char *)command->data + offset, part);
+		offset += part;
+		left -= part;
+	}
+}
+
+uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *command)
+{
+	for (;;) {
+		struct {
+			struct nvme_pdu pdu;
+			struct nvme_completion completion;
+		} response;
+		struct nvme_pdu_data data;
+
+		assert_true(read_all(host->fd, &response, sizeof(response)));
+		memcpy(&data, &response, sizeof(data));
+		switch (response.pdu.type) {
+		case NVME_PDU_RESPONSE:
+			assert_int_equal(response.completion.id, command->command.id);
+			command->result = rblk_le64(response.completion.result);
+			return (uint16_t)(rblk_le16(response.completion.status) >> 1 & ~NO_RETRY_BIT);
+		case NVME_PDU_R2T:
+			assert_int_equal(data.command, command->command.id);
+			answer_r2t(host, command, &data);
+			break;
+		case NVME_PDU_C2H_DATA:
+			assert_int_equal(data.command, command->command.id);
+			assert_int_equal(command->way, NVME_HOST_IN);
+			assert_int_equal(rblk_le32(data.offset), command->arrived);
+			assert_true(rblk_le32(data.length) <= command->bytes - command->arrived);
+			assert_true(
+				read_all(host->fd, (char *)command->data + command->arrived, rblk_le32(data.length)));
+			command->arrived += rblk_le32(data.length);
+			break;
+		default:
+			fail_msg("a PDU of type %u", response.pdu.type);
+		}
+	}
+}
+
+uint16_t nvme_host_run(struct nvme_host *host, struct nvme_host_command *command)
+{
+	nvme_host_send(host, command);
+	return nvme_host_await(host, command);
+}
+
+uint16_t nvme_host_io(struct nvme_host *host, uint8_t opcode, enum nvme_host_way way, uint64_t lba, uint32_t word12,
+		      void *data, uint32_t bytes)
+{
+	struct nvme_host_command command = {.way = way, .data = data, .bytes = bytes};
+
+	command.command.opcode = opcode;
+	command.command.namespace = rblk_to_le32(1);
+	command.command.word[0] = rblk_to_le32((uint32_t)lba);
+	command.command.word[1] = rblk_to_le32((uint32_t)(lba >> 32));
+	command.command.word[2] = rblk_to_le32(word12);
+	return nvme_host_run(host, &command);
+}
+
+void nvme_host_enable(struct nvme_host *host)
+{
+	struct nvme_host_command set = {.way = NVME_HOST_NONE}, get = {.way = NVME_HOST_NONE};
+
+	set.command.opcode = get.command.opcode = NVME_FABRICS;
+	set.command.namespace = rblk_to_le32(NVME_PROPERTY_SET);
+	set.command.word[1] = rblk_to_le32(NVME_CC);
+	set.command.word[2] = rblk_to_le32(NVME_CC_ENABLE | 6u << 16 | 4u << 20);
+	assert_int_equal(nvme_host_run(host, &set), NVME_OK);
+	get.command.namespace = rblk_to_le32(NVME_PROPERTY_GET);
+	get.command.word[1] = rblk_to_le32(NVME_CSTS);
+	assert_int_equal(nvme_host_run(host, &get), NVME_OK);
+	assert_int_equal(get.result & NVME_CSTS_READY, NVME_CSTS_READY);
+}
+
+void nvme_host_discover(const char *address, char nqn[NVME_NQN_BYTES])
+{
+	struct {
+		struct nvme_discovery header;
+		struct nvme_discovery_entry entry;
+	} page;
+	struct nvme_host_command log = {.way = NVME_HOST_IN, .data = &page, .bytes = sizeof(page)};
+	struct nvme_host host = {.fd = -1};
+
+	assert_int_equal(nvme_host_connect(&host, address, NVME_DISCOVERY_NQN, NVME_HOST_NQN, 0, 32), NVME_OK);
+	nvme_host_enable(&host);
+	log.command.opcode = NVME_GET_LOG_PAGE;
+	log.command.word[0] = rblk_to_le32(NVME_LOG_DISCOVERY | (sizeof(page) / 4 - 1) << 16);
+	assert_int_equal(nvme_host_run(&host, &log), NVME_OK);
+	assert_int_equal(log.arrived, sizeof(page));
+	assert_int_equal(rblk_le64(page.header.records), 1);
+	assert_int_equal(page.entry.transport, 3);
+	assert_string_equal(page.entry.address, "127.0.0.1");
+	assert_string_equal(page.entry.service, strrchr(address, ':') + 1);
+	memcpy(nqn, page.entry.subsystem, NVME_NQN_BYTES);
+	nvme_host_close(&host);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A small NVMe/TCP host, one queue on one socket: Connect, one command at a time with its data, and PDUs of the test's
+ * own. Aborts the test where the target is silent.
+ */
+#ifndef RBLK_TESTS_E2E_NVME_HOST_H
+#define RBLK_TESTS_E2E_NVME_HOST_H
+
+#include "target/nvme/wire.h"
+
+struct nvme_host {
+	int fd;
+	uint16_t controller; /* as Connect has answered */
+	uint16_t id;	     /* of the last command */
+	uint32_t r2ts;	     /* that have come */
+};
+
+/* The host's name, which all have that do not say another one. */
+#define NVME_HOST_NQN NVME_UUID_PREFIX "00000000-0000-0000-0000-00000000000a"
+
+/* A socket on which ICReq has been answered; _dial(): not even sent. `address`: "127.0.0.1:4420". */
+int nvme_host_dial(const char *address);
+int nvme_host_greet(const char *address);
+/* Connect: the status, without the bit for "do not retry". Queue 0 makes a controller, others join host->controller. */
+uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const char *subsystem, const char *nqn,
+			   uint16_t queue, uint16_t entries);
+void nvme_host_close(struct nvme_host *host);
+/* CC.EN, and CSTS.RDY is checked. */
+void nvme_host_enable(struct nvme_host *host);
+
+/* How the data of a command goes. */
+enum nvme_host_way { NVME_HOST_NONE, NVME_HOST_IN, NVME_HOST_CAPSULE, NVME_HOST_R2T };
+
+struct nvme_host_command {
+	struct nvme_command command; /* its id is set, and so is its SGL */
+	enum nvme_host_way way;
+	void *data; /* to be sent, or to be filled */
+	uint32_t bytes;
+	uint64_t result;  /* of its completion */
+	uint32_t arrived; /* bytes of data */
+};
+/* Sends it and waits for its completion: the status, as above. */
+uint16_t nvme_host_run(struct nvme_host *host, struct nvme_host_command *command);
+void nvme_host_send(struct nvme_host *host, struct nvme_host_command *command);
+uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *command);
+/* READ, WRITE, FLUSH and the like: word 12 has flags beside the count. */
+uint16_t nvme_host_io(struct nvme_host *host, uint8_t opcode, enum nvme_host_way way, uint64_t lba, uint32_t word12,
+		      void *data, uint32_t bytes);
+
+/* The NQN of the only subsystem that discovery tells of. */
+void nvme_host_discover(const char *address, char nqn[NVME_NQN_BYTES]);
+
+void nvme_host_write(int fd, const void *data, size_t bytes);
+/* The target ends the connection, whatever it sends before. Returns the type of the last PDU; -1: there was none. */
+int nvme_host_ended(int fd);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: an NVMe host finds, connects, identifies, reads, writes, flushes and deallocates a volume, in every way in
+ * which data can go, and what is not there is refused as the specification says. Method: a host of the test's own on a
+ * socket.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "tests/e2e/daemon.h"
+#include "tests/e2e/nvme_host.h"
+
+#define BLOCK 512u
+#define BYTES (64u << 10)
+
+static struct e2e_daemon server;
+static struct e2e_file file;
+static char address[64], nqn[NVME_NQN_BYTES];
+static struct nvme_host admin, io;
+static uint8_t data[BYTES], back[BYTES];
+
+static int start(void **state)
+{
+	(void)state;
+	e2e_disk_start(&server, &file, "nvme+tcp://127.0.0.1:0");
+	e2e_daemon_second_host(&server, address);
+	nvme_host_discover(address, nqn);
+	assert_int_equal(nvme_host_connect(&admin, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
+	nvme_host_enable(&admin);
+	io.controller = admin.controller;
+	assert_int_equal(nvme_host_connect(&io, address, nqn, NVME_HOST_NQN, 1, 128), NVME_OK);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	nvme_host_close(&io);
+	nvme_host_close(&admin);
+	return e2e_disk_stop(&server, &file);
+}
+
+static void pattern(uint8_t seed)
+{
+	for (uint32_t i = 0; i < BYTES; i++)
+		data[i] = (uint8_t)(i * 7 + (i >> 8) + seed);
+	memset(back, 0, sizeof(back));
+}
+
+static void admin_command(uint8_t opcode, uint32_t namespace, uint32_t word10, uint32_t word11, uint16_t status)
+{
+	struct nvme_host_command command = {.way = NVME_HOST_NONE};
+
+	command.command.opcode = opcode;
+	command.command.namespace = rblk_to_le32(namespace);
+	command.command.word[0] = rblk_to_le32(word10);
+	command.command.word[1] = rblk_to_le32(word11);
+	assert_int_equal(nvme_host_run(&admin, &command), status);
+}
+
+static uint16_t identify(uint32_t cns, uint32_t namespace, void *to)
+{
+	struct nvme_host_command command = {.way = NVME_HOST_IN, .data = to, .bytes = NVME_IDENTIFY_BYTES};
+
+	command.command.opcode = NVME_IDENTIFY;
+	command.command.namespace = rblk_to_le32(namespace);
+	command.command.word[0] = rblk_to_le32(cns);
+	return nvme_host_run(&admin, &command);
+}
+
+static void identifies(void **state)
+{
+	struct nvme_identify_controller controller;
+	struct nvme_identify_namespace namespace;
+	uint8_t bytes[NVME_IDENTIFY_BYTES];
+
+	(void)state;
+	assert_int_equal(identify(NVME_CNS_CONTROLLER, 0, &controller), NVME_OK);
+	assert_int_equal(rblk_le16(controller.id), admin.controller);
+	assert_string_equal(controller.subsystem, nqn);
+	assert_memory_equal(controller.model, "rblk disk ", 10);
+	assert_int_equal(controller.kind, 1);
+	assert_int_equal(controller.write_cache, 1);
+	assert_int_equal(rblk_le16(controller.optional), NVME_OPTIONAL_DSM | NVME_OPTIONAL_ZEROES);
+	assert_int_equal(identify(NVME_CNS_NAMESPACE, 1, &namespace), NVME_OK);
+	assert_int_equal(rblk_le64(namespace.blocks) << (rblk_le32(namespace.format_0) >> 16), 1 << 20);
+	assert_int_equal(identify(NVME_CNS_NAMESPACES, 0, bytes), NVME_OK);
+	assert_memory_equal(bytes, "\1\0\0\0\0\0\0\0", 8);
+	assert_int_equal(identify(NVME_CNS_DESCRIPTORS, 1, bytes), NVME_OK);
+	assert_int_equal(bytes[0], 3);
+	assert_memory_equal(bytes + 4, namespace.nguid, sizeof(namespace.nguid));
+	assert_int_equal(identify(NVME_CNS_SET_CONTROLLER, 0, bytes), NVME_OK);
+	assert_int_equal(identify(NVME_CNS_NAMESPACE, 2, bytes), NVME_BAD_NAMESPACE);
+	assert_int_equal(identify(NVME_CNS_DESCRIPTORS, 0, bytes), NVME_BAD_NAMESPACE);
+	assert_int_equal(identify(0x1f, 1, bytes), NVME_BAD_FIELD);
+}
+
+static void has_features(void **state)
+{
+	(void)state;
+	admin_command(NVME_SET_FEATURES, 0, NVME_FEATURE_QUEUES, 0x00030003, NVME_OK);
+	admin_command(NVME_GET_FEATURES, 0, NVME_FEATURE_WRITE_CACHE, 0, NVME_OK);
+	admin_command(NVME_SET_FEATURES, 0, NVME_FEATURE_WRITE_CACHE, 0, NVME_NOT_CHANGEABLE);
+	admin_command(NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, 0x100, NVME_OK);
+	admin_command(NVME_GET_FEATURES, 0, 0x7f, 0, NVME_BAD_FIELD);
+	admin_command(NVME_KEEP_ALIVE, 0, 0, 0, NVME_OK);
+	admin_command(NVME_ABORT, 0, 1, 0, NVME_OK);
+	admin_command(0xc0, 0, 0, 0, NVME_BAD_OPCODE);
+}
+
+static void reads_what_it_writes(void **state)
+{
+	const enum nvme_host_way ways[] = {NVME_HOST_CAPSULE, NVME_HOST_R2T};
+	const uint32_t sizes[] = {BLOCK, 4096, 8192, BYTES};
+
+	(void)state;
+	for (unsigned int w = 0; w < 2; w++) {
+		for (unsigned int s = 0; s < 4; s++) {
+			if (ways[w] == NVME_HOST_CAPSULE && sizes[s] > 8192)
+				continue;
+			pattern((uint8_t)(w * 4 + s));
+			assert_int_equal(
+				nvme_host_io(&io, NVME_WRITE, ways[w], 3, sizes[s] / BLOCK - 1, data, sizes[s]),
+				NVME_OK);
+			assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, 3,
+						      NVME_LIMITED_RETRY | (sizes[s] / BLOCK - 1), back, sizes[s]),
+					 NVME_OK);
+			assert_memory_equal(back, data, sizes[s]);
+		}
+	}
+	assert_true(io.r2ts >= 4);
+	assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 0, NVME_FUA, data, BLOCK), NVME_OK);
+	assert_int_equal(nvme_host_io(&io, NVME_FLUSH, NVME_HOST_NONE, 0, 0, NULL, 0), NVME_OK);
+}
+
+static void zeroes(void **state)
+{
+	struct nvme_range ranges[256] = {{.blocks = rblk_to_le32(8), .lba = rblk_to_le64(64)},
+					 {.blocks = 0},
+					 {.blocks = rblk_to_le32(8), .lba = rblk_to_le64(80)}};
+	struct nvme_host_command deallocate = {.data = ranges, .bytes = sizeof(ranges)};
+	static const uint8_t none[8 * BLOCK];
+
+	(void)state;
+	deallocate.command.opcode = NVME_DATASET_MANAGEMENT;
+	deallocate.command.namespace = rblk_to_le32(1);
+	deallocate.command.word[0] = rblk_to_le32(2);
+	deallocate.command.word[1] = rblk_to_le32(NVME_DSM_DEALLOCATE);
+	for (int way = NVME_HOST_CAPSULE; way <= NVME_HOST_R2T; way++) {
+		pattern(9);
+		assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_R2T, 64, 31, data, 32 * BLOCK), NVME_OK);
+		deallocate.way = (enum nvme_host_way)way;
+		assert_int_equal(nvme_host_run(&io, &deallocate), NVME_OK);
+		assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, 64, 31, back, 32 * BLOCK), NVME_OK);
+		assert_memory_equal(back, none, 8 * BLOCK);
+		assert_memory_equal(back + 8 * BLOCK, data + 8 * BLOCK, 8 * BLOCK);
+		assert_memory_equal(back + 16 * BLOCK, none, 8 * BLOCK);
+		assert_memory_equal(back + 24 * BLOCK, data + 24 * BLOCK, 8 * BLOCK);
+	}
+	assert_int_equal(nvme_host_io(&io, NVME_WRITE_ZEROES, NVME_HOST_NONE, 72, 7 | NVME_DEALLOCATE, NULL, 0),
+			 NVME_OK);
+	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, 72, 7, back, 8 * BLOCK), NVME_OK);
+	assert_memory_equal(back, none, 8 * BLOCK);
+}
+
+static void refuses(void **state)
+{
+	const uint32_t blocks = (1 << 20) / BLOCK;
+
+	(void)state;
+	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, blocks, 0, back, BLOCK), NVME_RANGE);
+	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, blocks - 1, 1, back, 2 * BLOCK), NVME_RANGE);
+	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, 0, 1, back, BLOCK), NVME_BAD_SGL_LENGTH);
+	assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 0, 1, data, BLOCK), NVME_BAD_SGL_LENGTH);
+	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_CAPSULE, 0, 0, data, BLOCK), NVME_BAD_SGL_TYPE);
+	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, 0, 1u << 26, back, BLOCK), NVME_BAD_FIELD);
+	assert_int_equal(nvme_host_io(&io, 0x05, NVME_HOST_R2T, 0, 0, data, BLOCK), NVME_BAD_OPCODE);
+	assert_int_equal(nvme_host_io(&io, NVME_FLUSH, NVME_HOST_CAPSULE, 0, 0, data, BLOCK), NVME_BAD_SGL_LENGTH);
+}
+
+static void refuses_to_connect(void **state)
+{
+	struct nvme_host other = {.controller = admin.controller};
+
+	(void)state;
+	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_HOST_NQN, 1, 128), NVME_BAD_SEQUENCE);
+	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_HOST_NQN, 99, 128), NVME_CONNECT_INVALID);
+	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_HOST_NQN, 2, 129), NVME_CONNECT_INVALID);
+	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_UUID_PREFIX "x", 2, 128), NVME_CONNECT_INVALID);
+	other.controller++;
+	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_HOST_NQN, 2, 128), NVME_CONNECT_INVALID);
+	assert_int_equal(
+		nvme_host_connect(&other, address, "nqn.2014-08.org.nvmexpress:uuid:none", NVME_HOST_NQN, 0, 32),
+		NVME_CONNECT_INVALID);
+	assert_int_equal(nvme_host_connect(&other, address, nqn, "a host", 0, 32), NVME_CONNECT_HOST);
+}
+
+/* Whatever a controller's admin queue leaves ends with it; another one of the same host begins at once. */
+static void begins_again(void **state)
+{
+	struct nvme_host other = {.fd = -1}, queue = {.fd = -1};
+
+	(void)state;
+	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
+	nvme_host_enable(&other);
+	queue.controller = other.controller;
+	assert_int_equal(nvme_host_connect(&queue, address, nqn, NVME_HOST_NQN, 1, 16), NVME_OK);
+	pattern(77);
+	assert_int_equal(nvme_host_io(&queue, NVME_WRITE, NVME_HOST_R2T, 0, 15, data, 16 * BLOCK), NVME_OK);
+	nvme_host_close(&other);
+	assert_int_equal(nvme_host_ended(queue.fd), -1);
+	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, 0, 15, back, 16 * BLOCK), NVME_OK);
+	assert_memory_equal(back, data, 16 * BLOCK);
+}
+
+/* -- access rules -------------------------------------------------------------------------------- */
+
+#define READER NVME_UUID_PREFIX "00000000-0000-0000-0000-00000000000b"
+
+static void config_write(const char *folder, char path[96])
+{
+	FILE *config;
+
+	snprintf(path, 96, "%s/rblkd.conf", folder);
+	config = fopen(path, "w");
+	assert_non_null(config);
+	fprintf(config, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
+			"[initiator uuid:00000000-0000-0000-0000-00000000000b]\naddress = 127.0.0.0/8\nread = disk\n");
+	fclose(config);
+}
+
+static void rules_are_for_hosts_too(void **state)
+{
+	static const char subsystem[] = NVME_UUID_PREFIX "01010101-0101-0101-0101-010101010101";
+	struct nvme_host other = {.fd = -1}, queue = {.fd = -1};
+	struct nvme_identify_namespace namespace;
+	struct nvme_host_command command = {.way = NVME_HOST_IN, .data = &namespace, .bytes = sizeof(namespace)};
+	char folder[64], config[96], there[64];
+	struct e2e_daemon ruled;
+
+	(void)state;
+	e2e_folder_create(folder);
+	config_write(folder, config);
+	e2e_daemon_start(&ruled, "--listen", "nvme+tcp://127.0.0.1:0", "--config", config, NULL);
+	e2e_daemon_second_host(&ruled, there);
+	/* Whoever is not named does not learn that there is one. */
+	assert_int_equal(nvme_host_connect(&other, there, subsystem, NVME_HOST_NQN, 0, 32), NVME_CONNECT_INVALID);
+	assert_int_equal(nvme_host_connect(&other, there, subsystem, READER, 0, 32), NVME_OK);
+	nvme_host_enable(&other);
+	command.command.opcode = NVME_IDENTIFY;
+	command.command.namespace = rblk_to_le32(1);
+	assert_int_equal(nvme_host_run(&other, &command), NVME_OK);
+	assert_int_equal(namespace.attributes, 1);
+	queue.controller = other.controller;
+	assert_int_equal(nvme_host_connect(&queue, there, subsystem, READER, 1, 16), NVME_OK);
+	assert_int_equal(nvme_host_io(&queue, NVME_READ, NVME_HOST_IN, 0, 7, back, 8 * BLOCK), NVME_OK);
+	assert_int_equal(nvme_host_io(&queue, NVME_WRITE, NVME_HOST_CAPSULE, 0, 7, data, 8 * BLOCK),
+			 NVME_WRITE_PROTECTED);
+	/* Memory is not durable, and a flush does not say that it were. */
+	assert_int_equal(nvme_host_io(&queue, NVME_FLUSH, NVME_HOST_NONE, 0, 0, NULL, 0), NVME_BAD_OPCODE);
+	nvme_host_close(&queue);
+	nvme_host_close(&other);
+	assert_int_equal(e2e_daemon_stop(&ruled), 0);
+	e2e_folder_remove(folder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(identifies),
+		cmocka_unit_test(has_features),
+		cmocka_unit_test(reads_what_it_writes),
+		cmocka_unit_test(zeroes),
+		cmocka_unit_test(refuses),
+		cmocka_unit_test(refuses_to_connect),
+		cmocka_unit_test(begins_again),
+		cmocka_unit_test(rules_are_for_hosts_too),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: no byte of an NVMe host makes the target's side of NVMe/TCP misbehave, and whatever it sends, what the reactor
+ * gets of it are right messages of rblk's. Method: the input is played as a hostile host over loopback against a small
+ * reactor, which checks each message and answers it, with data where there is some. The input begins with a byte that
+ * says which queue it is (the admin queue of a new controller, or one of I/O) and whether it begins right; then come
+ * records:
+ *
+ *   control byte, header (72 bytes), count byte, `count` bytes of payload
+ *
+ * where bits of the control byte make the header one of a command, or of data, with right lengths, so that inputs pass
+ * the first checks and reach later ones, too.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/fabric/fabric.h"
+#include "proto/wire/wire_check.h"
+#include "target/nvme/fabric.h"
+#include "target/nvme/wire.h"
+#include "tests/fuzz/fuzz.h"
+
+#define CREDITS 6u
+#define BUFFERS 32u
+#define BUFFER_BYTES 20480u
+#define DATA_BYTES 65536u
+#define TURNS 60
+#define WAIT_MS 30000
+
+enum {
+	FIX_COMMAND = 1,
+	FIX_DATA = 2,
+	FIX_BYTES = 4,
+	FIX_OPCODE = 8,
+	FIX_NAMESPACE = 16,
+	FIX_SGL = 32,
+	FIX_TRANSFER = 64,
+};
+
+static const char subsystem[] = NVME_UUID_PREFIX "01010101-0101-0101-0101-010101010101";
+static struct fab *fab;
+static struct fab_listener *listener;
+static struct sockaddr_storage addr;
+static struct fab_mr *mr;
+static unsigned char memory[BUFFERS * BUFFER_BYTES + DATA_BYTES];
+static struct fab_conn *admin;
+static int admin_fd;
+
+/* The reactor's side of a connection. */
+struct reactor {
+	struct fab_conn *conn;
+	uint32_t sequence, credits;
+	bool tags[CREDITS + RBLK_RESERVED_TAGS], drained;
+};
+
+static void buffer_post(uint64_t index)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)memory + index * BUFFER_BYTES, .length = BUFFER_BYTES};
+	struct ibv_recv_wr wr = {.wr_id = index, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	sge.lkey = fab_mr_lkey(mr, fab_conn_device(admin));
+	FUZZ_ASSERT(fab_post_srq_recv(fab_conn_device(admin), &wr, &bad) == 0);
+}
+
+/* -- answers ------------------------------------------------------------------------------------- */
+
+static void post(struct reactor *reactor, enum ibv_wr_opcode opcode, const struct rblk_wire_command *command,
+		 const void *data, uint32_t bytes, uint64_t wr_id)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)data, .length = bytes, .lkey = fab_mr_lkey(mr, fab_conn_device(admin))};
+	struct ibv_send_wr wr = {.wr_id = 1ull << 40 | wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad;
+
+	wr.send_flags = opcode == IBV_WR_SEND ? IBV_SEND_INLINE : IBV_SEND_SIGNALED;
+	if (opcode != IBV_WR_SEND) {
+		wr.wr.rdma.remote_addr = rblk_le64(command->segment.address);
+		wr.wr.rdma.rkey = rblk_le32(command->segment.rkey);
+	}
+	fab_post_send(reactor->conn, &wr, &bad);
+}
+
+static void complete(struct reactor *reactor, uint16_t tag, enum rblk_status status, uint64_t result)
+{
+	struct rblk_wire_completion completion = {
+		.tag = rblk_to_le16(tag), .status = rblk_to_le16((uint16_t)status), .result = rblk_to_le64(result)};
+
+	FUZZ_ASSERT(reactor->tags[tag]);
+	reactor->tags[tag] = false;
+	post(reactor, IBV_WR_SEND, NULL, &completion, sizeof(completion), 0);
+}
+
+static void answer(struct reactor *reactor, const struct rblk_wire_command *command)
+{
+	struct rblk_wire_volume *volume = (void *)(memory + BUFFERS * BUFFER_BYTES);
+	uint32_t length = rblk_le32(command->segment.length);
+	uint16_t tag = rblk_le16(command->tag);
+
+	FUZZ_ASSERT(tag < reactor->credits + RBLK_RESERVED_TAGS && !reactor->tags[tag]);
+	FUZZ_ASSERT(tag < reactor->credits || rblk_opcode_reserved_tag(command->opcode));
+	FUZZ_ASSERT(rblk_le32(command->sequence) == reactor->sequence++);
+	reactor->tags[tag] = true;
+	switch (command->opcode) {
+	case RBLK_OP_LIST:
+	case RBLK_OP_OPEN:
+		memset(volume, 0, sizeof(*volume));
+		strcpy(volume->name, "disk");
+		memset(volume->uuid, 1, sizeof(volume->uuid));
+		volume->blocks = rblk_to_le64(2048);
+		volume->block_bytes = rblk_to_le32(512);
+		volume->flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL & ~RBLK_VOLUME_READ_ONLY);
+		volume->max_io_bytes = rblk_to_le32(DATA_BYTES);
+		volume->max_discard_blocks = rblk_to_le32(100);
+		post(reactor, IBV_WR_RDMA_WRITE, command, volume, sizeof(*volume), 0);
+		complete(reactor, tag, RBLK_OK, 1ull << 32 | 1);
+		break;
+	case RBLK_OP_READ:
+		FUZZ_ASSERT(length <= DATA_BYTES);
+		post(reactor, IBV_WR_RDMA_WRITE, command, volume, length, 0);
+		complete(reactor, tag, RBLK_OK, 0);
+		break;
+	case RBLK_OP_WRITE:
+		FUZZ_ASSERT(length <= DATA_BYTES);
+		if (command->flags & RBLK_CMD_CAPSULE)
+			complete(reactor, tag, RBLK_OK, 0);
+		else
+			post(reactor, IBV_WR_RDMA_READ, command, volume, length, tag);
+		break;
+	default:
+		complete(reactor, tag, tag >= reactor->credits || tag % 3 ? RBLK_OK : RBLK_E_RANGE, 0);
+	}
+}
+
+static void received(struct reactor *reactor, const struct ibv_wc *wc)
+{
+	const struct rblk_wire_command *commands;
+	u32 capsule_bytes;
+	u16 count;
+
+	if (wc->status == IBV_WC_SUCCESS) {
+		FUZZ_ASSERT(rblk_check_message(memory + wc->wr_id * BUFFER_BYTES, wc->byte_len, 0, RBLK_BATCH_MAX,
+					       BUFFER_BYTES, &commands, &count, &capsule_bytes) == RBLK_WIRE_OK);
+		for (u16 i = 0; i < count; i++)
+			answer(reactor, &commands[i]);
+	}
+	buffer_post(wc->wr_id);
+}
+
+static void turn(struct reactor *reactor)
+{
+	struct fab_event event;
+	struct ibv_wc wc[8];
+	int count = fab_poll(fab, wc, 8);
+
+	for (int i = 0; i < count; i++) {
+		if (wc[i].wr_id < BUFFERS)
+			received(reactor, &wc[i]);
+		else if (wc[i].status == IBV_WC_SUCCESS && wc[i].opcode == IBV_WC_RDMA_READ)
+			complete(reactor, (uint16_t)wc[i].wr_id, RBLK_OK, 0);
+	}
+	while (fab_poll_event(fab, &event) == 1)
+		reactor->drained |= event.type == FAB_EVENT_DRAINED && event.conn == reactor->conn;
+}
+
+/* -- connections --------------------------------------------------------------------------------- */
+
+static bool await_request(struct fab_event *event, int fd)
+{
+	struct pollfd polled[] = {{.fd = fab_fd(fab), .events = POLLIN}, {.fd = fd, .events = POLLRDHUP}};
+
+	while (event->type != FAB_EVENT_REQUEST) {
+		if (fab_poll_event(fab, event) == 1 || fab_arm(fab) != 0)
+			continue;
+		FUZZ_ASSERT(poll(polled, 2, WAIT_MS) > 0 || errno == EINTR);
+		if (polled[1].revents & (POLLRDHUP | POLLHUP))
+			return false;
+	}
+	return true;
+}
+
+static int dial(void)
+{
+	const struct linger reset = {.l_onoff = 1}; /* else ports run out */
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	FUZZ_ASSERT(fd >= 0);
+	while (connect(fd, (struct sockaddr *)&addr, sizeof(struct sockaddr_in)) < 0 && errno != EISCONN)
+		FUZZ_ASSERT(errno == EINTR || errno == EALREADY);
+	FUZZ_ASSERT(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0);
+	return fd;
+}
+
+static void send_connect(int fd, uint16_t queue, const char *nqn)
+{
+	struct nvme_pdu_ic ic = {
+		.pdu = {.type = NVME_PDU_IC_REQ, .header_bytes = sizeof(ic), .bytes = rblk_to_le32(sizeof(ic))}};
+	struct {
+		struct nvme_pdu pdu;
+		struct nvme_command command;
+		struct nvme_connect data;
+	} connect = {
+		.pdu = {.type = NVME_PDU_COMMAND,
+			.header_bytes = 72,
+			.data_offset = 72,
+			.bytes = rblk_to_le32(sizeof(connect))},
+		.command = {.opcode = NVME_FABRICS,
+			    .flags = NVME_FLAGS_SGL,
+			    .namespace = rblk_to_le32(NVME_CONNECT),
+			    .length = rblk_to_le32(sizeof(connect.data)),
+			    .sgl = NVME_SGL_CAPSULE,
+			    .word = {rblk_to_le32((uint32_t)queue << 16), rblk_to_le32(15)}},
+		.data = {.controller = rblk_to_le16(queue ? 1 : NVME_CONTROLLER_ANY)},
+	};
+
+	strcpy(connect.data.subsystem, nqn);
+	strcpy(connect.data.host, NVME_UUID_PREFIX "a");
+	send(fd, &ic, sizeof(ic), MSG_NOSIGNAL);
+	send(fd, &connect, sizeof(connect), MSG_NOSIGNAL);
+}
+
+static bool accept_one(struct reactor *reactor, int fd)
+{
+	const struct fab_conn_options options = {
+		.send_depth = 64, .recv_depth = 8, .send_sge = 1, .inline_bytes = 64, .read_in = 4, .read_out = 4};
+	struct rblk_wire_accept accept = {.credits = rblk_to_le16(CREDITS)};
+	struct rblk_wire_login login;
+	struct fab_event event = {0};
+
+	memset(reactor, 0, sizeof(*reactor));
+	reactor->credits = CREDITS;
+	if (!await_request(&event, fd))
+		return false;
+	FUZZ_ASSERT(event.private_bytes == sizeof(login));
+	memcpy(&login, event.private_data, sizeof(login));
+	FUZZ_ASSERT(rblk_check_login(&login, sizeof(login)) == RBLK_WIRE_OK);
+	FUZZ_ASSERT(fab_accept(fab, event.request, &options, &reactor->conn) == 0);
+	if (!admin)
+		admin = reactor->conn;
+	FUZZ_ASSERT(fab_conn_establish(reactor->conn, &accept, sizeof(accept)) == 0);
+	return true;
+}
+
+static void setup(void)
+{
+	const struct fab_options options = {.cq_depth = 256, .recv_sge = 1, .srq_depth = BUFFERS};
+	struct {
+		struct nvme_pdu pdu;
+		struct nvme_command command;
+	} enable = {
+		.pdu = {.type = NVME_PDU_COMMAND, .header_bytes = 72, .bytes = rblk_to_le32(72)},
+		.command = {.opcode = NVME_FABRICS,
+			    .flags = NVME_FLAGS_SGL,
+			    .word = {0, rblk_to_le32(NVME_CC), rblk_to_le32(1)}},
+	};
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	char error[FAB_ERROR_BYTES];
+	struct reactor reactor;
+
+	if (fab)
+		return;
+	tgt_nvme_init(8);
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	fab = fab_open(FAB_NVME, &options, error);
+	FUZZ_ASSERT(fab && fab_listen(fab, (struct sockaddr *)&in, 8, &listener) == 0);
+	FUZZ_ASSERT(fab_listener_address(listener, &addr) == 0);
+	FUZZ_ASSERT(fab_mr_register(fab, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE, &mr) == 0);
+	admin_fd = dial();
+	send_connect(admin_fd, 0, subsystem);
+	FUZZ_ASSERT(accept_one(&reactor, admin_fd));
+	for (uint64_t i = 0; i < BUFFERS; i++)
+		buffer_post(i);
+	/* Its setup, and then it is enabled. */
+	for (int answered = 0; answered < 2;) {
+		char response[24];
+
+		turn(&reactor);
+		if (recv(admin_fd, response, sizeof(response), MSG_DONTWAIT | MSG_PEEK) < 24)
+			continue;
+		recv(admin_fd, response, sizeof(response), 0);
+		if (response[0] == NVME_PDU_IC_RESP) {
+			char rest[sizeof(struct nvme_pdu_ic) - sizeof(response)];
+
+			FUZZ_ASSERT(recv(admin_fd, rest, sizeof(rest), MSG_WAITALL) == sizeof(rest));
+		} else if (!answered++) {
+			FUZZ_ASSERT(send(admin_fd, &enable, sizeof(enable), MSG_NOSIGNAL) == sizeof(enable));
+		}
+	}
+}
+
+/* -- what the host sends ------------------------------------------------------------------------- */
+
+static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t number)
+{
+	static const uint8_t opcodes[] = {
+		NVME_FLUSH,    NVME_WRITE,	  NVME_READ,	NVME_WRITE_ZEROES, NVME_DATASET_MANAGEMENT,
+		NVME_IDENTIFY, NVME_GET_FEATURES, NVME_FABRICS, NVME_ASYNC_EVENT,  NVME_KEEP_ALIVE};
+	struct nvme_pdu *pdu = (void *)header;
+	struct nvme_command *command = (void *)(header + sizeof(*pdu));
+	struct nvme_pdu_data *data = (void *)header;
+
+	if (control & FIX_COMMAND) {
+		*pdu = (struct nvme_pdu){.type = NVME_PDU_COMMAND, .header_bytes = 72, .data_offset = payload ? 72 : 0};
+		if (control & FIX_BYTES)
+			pdu->bytes = rblk_to_le32(72 + payload);
+		if (control & FIX_OPCODE) {
+			command->opcode = opcodes[command->opcode % sizeof(opcodes)];
+			command->flags = NVME_FLAGS_SGL;
+			command->word[2] = rblk_to_le32(rblk_le32(command->word[2]) & 3);
+		}
+		if (control & FIX_NAMESPACE)
+			command->namespace = rblk_to_le32(1);
+		if (control & FIX_SGL) {
+			command->sgl = payload ? NVME_SGL_CAPSULE : NVME_SGL_TRANSPORT;
+			command->address = 0;
+			command->length = rblk_to_le32(payload ? payload
+						       : command->opcode == NVME_IDENTIFY
+							       ? NVME_IDENTIFY_BYTES
+							       : 512 * (1 + (rblk_le32(command->word[2]) & 3)));
+		}
+		command->id = rblk_to_le16((uint16_t)number);
+	} else if (control & FIX_DATA) {
+		data->pdu = (struct nvme_pdu){.type = NVME_PDU_H2C_DATA,
+					      .flags = data->pdu.flags & NVME_PDU_LAST,
+					      .header_bytes = 24,
+					      .data_offset = 24};
+		if (control & FIX_BYTES) {
+			data->pdu.bytes = rblk_to_le32(24 + payload);
+			data->length = rblk_to_le32(payload);
+		}
+		if (control & FIX_TRANSFER) {
+			data->transfer =
+				rblk_to_le16(rblk_le16(data->transfer) % 64 | (rblk_le16(data->transfer) & 0x8000));
+			data->command = rblk_to_le16(rblk_le16(data->command) % (number + 1));
+			data->offset = 0;
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	uint8_t first = bytes ? data[0] : 0, payload[512];
+	struct reactor reactor;
+	uint32_t number = 0;
+	int fd;
+
+	setup();
+	if (!bytes)
+		return 0;
+	data++;
+	bytes--;
+	fd = dial();
+	if (first & 1) {
+		/* Nothing is right before its first byte. */
+		send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		shutdown(fd, SHUT_WR);
+		memset(&reactor, 0, sizeof(reactor));
+		for (int i = 0; i < TURNS / 10; i++)
+			turn(&reactor);
+		close(fd);
+		return 0;
+	}
+	send_connect(fd, first & 2 ? 1 : 0, first & 4 ? NVME_DISCOVERY_NQN : subsystem);
+	if (!accept_one(&reactor, fd)) {
+		close(fd);
+		return 0;
+	}
+	for (int i = 0; i < 10; i++)
+		turn(&reactor);
+	while (bytes > 74) {
+		uint8_t header[72], control = data[0];
+		uint32_t length = data[73], most = (uint32_t)bytes - 74, head;
+
+		memcpy(header, data + 1, sizeof(header));
+		data += 74;
+		bytes -= 74;
+		/* Whole blocks, repeated, for what is to be data of a block. */
+		memset(payload, 0, sizeof(payload));
+		memcpy(payload, data, length < most ? length : most);
+		data += length < most ? length : most;
+		bytes -= length < most ? length : most;
+		length = length & 1 ? sizeof(payload) : length < most ? length : most;
+		if (length > sizeof(payload))
+			length = sizeof(payload);
+		fix(header, control, length, number++);
+		head = !(control & FIX_COMMAND) && control & FIX_DATA ? 24 : 72;
+		send(fd, header, head, MSG_NOSIGNAL | MSG_DONTWAIT);
+		send(fd, payload, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+		turn(&reactor);
+		turn(&reactor);
+	}
+	for (int i = 0; i < TURNS / 4; i++)
+		turn(&reactor);
+	fab_conn_close(reactor.conn);
+	close(fd);
+	for (int i = 0; i < TURNS && !reactor.drained; i++)
+		turn(&reactor);
+	FUZZ_ASSERT(reactor.drained);
+	fab_conn_destroy(reactor.conn);
+	return 0;
+}

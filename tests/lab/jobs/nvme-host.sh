@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Goal: the kernel's own NVMe host attaches a volume over TCP, without any software of ours: nvme-cli finds, connects and
+# describes it, data is right, flush, FUA, discard and zeroes reach the target, a file system on it is whole, and I/O goes on
+# without an error when the daemon was killed under it or has restarted in good order. Method: the target's disk is read
+# beside the attached one; flushes are counted at both.
+. "$LAB/guest.sh"
+RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
+[ -n "$LAB_SLOW" ] && TREE=/usr/include/linux/netfilter SIZE=1M || TREE=/usr/include/linux SIZE=8M
+
+modprobe nvme-tcp || lab_fail "nvme-tcp does not load"
+modprobe nvme || true
+PORT=4420
+host=(-t tcp -a "$LAB_ADDR" -s $PORT --hostid=00000000-0000-0000-0000-00000000000a
+	--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
+target_start() { lab_rblkd_start --listen "nvme+tcp://$LAB_ADDR:$PORT" disk=/dev/vda; }
+target_kill() {
+	kill -9 "$LAB_RBLKD"
+	wait "$LAB_RBLKD" 2> /dev/null
+	lab_let_go /dev/vda
+}
+lab_facts() { nvme list -v; dmesg | tail -n 30; tail -n 30 "$LAB_RBLKD_LOG"; } 2> /dev/null
+disk() { DISK=$(lsblk -dnpo NAME | grep '^/dev/nvme'); [ -b "$DISK" ]; }
+operations() { "$RBLKCTL" volumes --json | jq ".volumes[0].operations.$1"; }
+flushes() { awk '{ print $16 }' /sys/block/vda/stat; }
+sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
+FIO=(fio --name=load --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=4k-256k --iodepth=16 --size=$SIZE --verify=crc32c
+	--verify_fatal=1 --eta=never --output=/tmp/fio.txt)
+done_on() { awk '{ print $1 + $5 }' "/sys/block/${DISK#/dev/}/stat"; }
+flowed() { [ "$(done_on)" -gt $((before + 50)) ]; }
+flows() { before=$(done_on); lab_wait 120 flowed || lab_fail "I/O does not go on"; }
+
+lab_link_up
+target_start
+lab_say "discover, connect"
+nvme discover "${host[@]}" > /tmp/out 2>&1 || lab_fail "discover: $(cat /tmp/out)"
+cat /tmp/out
+nqn=$(awk '$1 == "subnqn:" { print $2 }' /tmp/out)
+case $nqn in nqn.2014-08.org.nvmexpress:uuid:*) ;; *) lab_fail "discover: no subsystem" ;; esac
+nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=30 > /tmp/out 2>&1 || lab_fail "connect: $(cat /tmp/out)"
+lab_wait 20 disk || lab_fail "no disk"
+nvme list
+nvme list | grep -q 'rblk disk' || lab_fail "nvme list does not know it"
+nvme id-ctrl "$DISK" > /tmp/out || lab_fail "id-ctrl"
+grep -q '^vwc *: 0x1' /tmp/out && grep -q "^subnqn *: $nqn" /tmp/out || lab_fail "id-ctrl: $(cat /tmp/out)"
+nvme id-ns "$DISK" > /tmp/out || lab_fail "id-ns"
+nvme ns-descs "$DISK" | grep -q "^uuid *: ${nqn##*:}" || lab_fail "ns-descs: no uuid"
+nvme smart-log "$DISK" > /tmp/out || lab_fail "smart-log"
+nvme get-feature "$DISK" -f 6 > /tmp/out || lab_fail "get-feature"
+[ "$(blockdev --getsize64 "$DISK")" = "$(blockdev --getsize64 /dev/vda)" ] || lab_fail "its size is wrong"
+grep -qx 'write back' "/sys/block/${DISK#/dev/}/queue/write_cache" || lab_fail "it has no volatile cache"
+
+lab_say "flush, FUA, discard, zeroes"
+flushed=$(flushes) asked=$(operations flush)
+dd if=/dev/urandom of="$DISK" bs=4k count=8 oflag=direct,dsync status=none || lab_fail "dd"
+[ $(($(flushes) - flushed)) -ge 8 ] || lab_broken "neither FUA nor flushes reach the target's disk"
+nvme flush "$DISK" > /tmp/out || lab_fail "flush: $(cat /tmp/out)"
+[ $(($(operations flush) - asked)) -ge 1 ] || lab_broken "flushes do not reach the target"
+discards=$(operations discard) zeroes=$(operations write_zeroes)
+blkdiscard -o 1M -l 1M "$DISK" && blkdiscard -z -o 0 -l 32k "$DISK" || lab_fail "blkdiscard"
+[ "$(operations discard)" -gt "$discards" ] || lab_fail "discards do not reach the target"
+[ "$(operations write_zeroes)" -gt "$zeroes" ] || lab_fail "zeroes do not reach the target"
+cmp -n 32768 /dev/zero /dev/vda || lab_broken "the target's disk holds other bytes than zeroes"
+
+lab_say "fio"
+"${FIO[@]}" --filename="$DISK" || { cat /tmp/fio.txt; lab_broken "fio"; }
+cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+
+lab_say "a file system"
+mkfs.ext4 -q -F "$DISK" && mkdir -p /tmp/mnt && mount "$DISK" /tmp/mnt || lab_fail "no file system"
+cp -r $TREE /tmp/mnt/tree || lab_fail "cp"
+fstrim /tmp/mnt || lab_fail "fstrim"
+umount /tmp/mnt || lab_fail "umount"
+echo 3 > /proc/sys/vm/drop_caches
+mount -o ro "$DISK" /tmp/mnt || lab_fail "mount again"
+[ "$(sums $TREE)" = "$(sums /tmp/mnt/tree)" ] || lab_broken "the files differ"
+umount /tmp/mnt || lab_fail "umount"
+fsck.ext4 -fn "$DISK" > /tmp/out 2>&1 || lab_broken "fsck: not clean"
+
+lab_say "the daemon is killed under I/O, and started again; then it restarts in good order"
+"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
+load=$!
+flows
+target_kill
+target_start
+flows
+lab_rblkd_stop
+lab_let_go /dev/vda
+target_start
+flows
+kill $load
+wait $load
+grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
+cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+
+lab_say "disconnect"
+nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
+[ "$("$RBLKCTL" sessions --json | jq '.sessions | length')" -le 1 ] || lab_fail "sessions stay"
+lab_rblkd_stop
+lab_say "done"
