@@ -187,8 +187,8 @@ static void show_text(const struct rblk_pr_state *state,
 	struct cmd_table *table;
 	char key[CMD_TEXT_BYTES];
 
-	printf("reservation %s, %u registrants, %s, generation %u\n", types[state->type],
-	       state->total, state->persists ? "persistent" : "volatile", state->generation);
+	printf("reservation %s, %u registrant%s, %s, generation %u\n", types[state->type],
+	       state->total, state->total == 1 ? "" : "s", state->persists ? "persistent" : "volatile", state->generation);
 	if (!state->count)
 		return;
 	table = cmd_table_create(3);

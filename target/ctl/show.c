@@ -77,8 +77,8 @@ static void status_print(const json_t *result)
 	printf("\n");
 	status_reactors(result);
 	if (ctl_integer(result, "reactors_silent"))
-		printf("%" PRIu64 " reactors did not answer in time\n",
-		       ctl_integer(result, "reactors_silent"));
+		printf("%" PRIu64 " reactor%s did not answer in time\n", ctl_integer(result, "reactors_silent"),
+		       ctl_integer(result, "reactors_silent") == 1 ? "" : "s");
 	ctl_unsaved_print(result);
 }
 

@@ -14,6 +14,8 @@ disk=$target/disk
 expect 0 "$RBLK" reserve "$disk"
 out_has 'reservation none, 0 registrants, volatile'
 expect 0 "$RBLK" reserve --name a --new-key 0xaa --persist "$disk" register
+expect 0 "$RBLK" reserve "$disk"
+out_has 'reservation none, 1 registrant, '
 expect 0 "$RBLK" reserve --name b --new-key 11 "$disk" register
 expect 0 "$RBLK" reserve --name a --own-key 0xaa --type write-exclusive "$disk" acquire
 expect 0 "$RBLK" reserve "$disk" show
