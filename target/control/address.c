@@ -170,6 +170,13 @@ int tgt_address_resolve(const struct tgt_address *address,
 	return count;
 }
 
+bool tgt_kinds_share_ports(enum fab_kind one, enum fab_kind other)
+{
+	bool own = one == FAB_VERBS || one == FAB_SIM || other == FAB_VERBS || other == FAB_SIM;
+
+	return one == other || !own; /* all others' are TCP's */
+}
+
 static bool is_any(const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;

@@ -42,7 +42,9 @@ bool tgt_address_loopback(const struct tgt_address *address);
 int tgt_address_resolve(const struct tgt_address *address,
 			struct sockaddr_storage found[TGT_ADDRESS_CANDIDATES], char *error);
 
-/* Two of one kind of fabric cannot both be listened on: they have one port, and an address in common. */
+/* RDMA has ports of its own. */
+bool tgt_kinds_share_ports(enum fab_kind one, enum fab_kind other);
+/* Where kinds share ports, these two cannot both be listened on: they have one port, and an address in common. */
 bool tgt_sockets_collide(const struct sockaddr_storage *one, const struct sockaddr_storage *other);
 
 #endif

@@ -44,7 +44,7 @@ static void take_http(const struct tgt_config *config, struct taken *taken)
 
 static bool collide(const struct taken *one, const struct taken *other)
 {
-	for (int i = 0; i < one->count && one->kind == other->kind; i++)
+	for (int i = 0; i < one->count && tgt_kinds_share_ports(one->kind, other->kind); i++)
 		for (int j = 0; j < other->count; j++)
 			if (tgt_sockets_collide(&one->at[i], &other->at[j]))
 				return true;

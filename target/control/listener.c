@@ -137,8 +137,9 @@ static const struct listen_place *place_taken(const struct tgt_listener *listene
 	for (unsigned int i = 0; i < listener->count; i++) {
 		const struct listen_place *other = &listener->places[i];
 
-		for (int j = 0; j < place->candidates && other->listener && other->address.kind == place->address.kind;
-		     j++)
+		if (!other->listener || !tgt_kinds_share_ports(other->address.kind, place->address.kind))
+			continue;
+		for (int j = 0; j < place->candidates; j++)
 			if (tgt_sockets_collide(&other->found[0], &place->found[j]))
 				return other;
 	}

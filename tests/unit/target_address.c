@@ -126,6 +126,10 @@ static void sockets_collide_on_one_port(void **state)
 	char text[64], error[TGT_ERROR_BYTES];
 	struct tgt_address address;
 
+	assert_true(tgt_kinds_share_ports(FAB_TCP, FAB_TCP));
+	assert_true(tgt_kinds_share_ports(FAB_VERBS, FAB_VERBS));
+	assert_false(tgt_kinds_share_ports(FAB_TCP, FAB_VERBS));
+	assert_false(tgt_kinds_share_ports(FAB_VERBS, FAB_TCP));
 	for (size_t i = 0; i < UNIT_LENGTH(cases); i++) {
 		snprintf(text, sizeof(text), "rblk+tcp://%s", cases[i].one);
 		assert_null(tgt_address_parse(text, &address));
