@@ -39,6 +39,8 @@ collide 'http = 0.0.0.0:14430' "listen = ${tcp}127.0.0.1:14430" --http 0.0.0.0:1
 collide 'http = [::]:14430' "listen = ${tcp}127.0.0.1:14430" --listen ${tcp}127.0.0.1:14430 --http '[::]:14430'
 collide "listen = ${tcp}localhost:14430" "listen = ${tcp}127.0.0.1:14430" --listen ${tcp}127.0.0.1:14430 --listen ${tcp}localhost:14430
 collide "listen = $tcp:14430" "listen = $tcp:14430" --listen $tcp:14430 --listen $tcp:14430
+collide "listen = nvme+tcp://:14430" "listen = ${tcp}127.0.0.1:14430" --listen ${tcp}127.0.0.1:14430 --listen nvme+tcp://:14430
+collide 'http = 14430' 'listen = nvme+tcp://:14430' --listen nvme+tcp://:14430 --http 14430
 check 0 --listen ${tcp}127.0.0.1:14430 --listen ${tcp}127.0.0.1:14431 --http '[::1]:14430'
 check 0 --listen ${tcp}127.0.0.1:0 --listen ${tcp}127.0.0.1:0 --http 0
 # What else a start does not get, or only later.
