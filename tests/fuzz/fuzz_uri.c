@@ -21,6 +21,8 @@ static const char *scheme_of(enum fab_kind kind)
 		return "rblk+sim://";
 	case FAB_SIM2:
 		return "rblk+sim2://";
+	case FAB_NVME: /* a target's alone */
+		break;
 	}
 	abort();
 }
