@@ -25,7 +25,7 @@ static int print_doctor(void)
 	static struct doctor_facts facts = {
 		.kernel = "6.1.0",
 		.memlock_bytes = DOCTOR_UNLIMITED,
-		.modules = { { "rdma_rxe", true, true }, { "siw", false, true }, { "irdma", false, false } },
+		.modules = { { "rdma_rxe", true, true, "" }, { "siw", false, true, "" }, { "irdma", false, false, "" } },
 		.ways = { { "module", true, "rblk is loaded" }, { "ublk", false, "not there" } },
 		.way_count = 2,
 		.module_count = 3,
