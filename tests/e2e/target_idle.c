@@ -17,7 +17,7 @@
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 
-#define PEERS 1000u
+#define PEERS (E2E_SANITIZED ? 250u : 1000u) /* a sanitizer's build is slow */
 /* Of each connection: its receive buffers of 20 KiB, allocated as connections come, and the
  * rest. */
 #define BYTES_EACH ((RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS) * 20480ull + 65536)
@@ -115,8 +115,13 @@ static void begin(const char *keepalive)
 	assert_non_null(peers);
 }
 
-static void connect_one(struct raw *peer)
+/* The number `i`. The others take what was sent to them meanwhile, however long this lasts (C8). */
+static void connect_one(unsigned int i)
 {
+	struct raw *peer = &peers[i];
+
+	for (unsigned int other = 0; i % 25 == 0 && other < i; other++)
+		raw_poll(&peers[other]);
 	raw_init(peer);
 	peer->login.credits = rblk_to_le16(RBLK_CREDITS_MIN);
 	assert_true(raw_connect(peer, server.host));
@@ -156,11 +161,11 @@ static void a_thousand_idle_connections_cost_nothing(void **state)
 	(void)state;
 	begin("0");
 	/* The first connection allocates what all share: rings, pages of the pool. */
-	connect_one(&peers[0]);
+	connect_one(0);
 	settled();
 	bytes = server_bytes();
 	for (unsigned int i = 1; i < PEERS; i++)
-		connect_one(&peers[i]);
+		connect_one(i);
 	before = settled();
 	if (!E2E_SANITIZED)
 		assert_in_range((server_bytes() - bytes) / (PEERS - 1), 0, BYTES_EACH);
@@ -189,7 +194,7 @@ static void probes_cost_what_they_must(void **state)
 	(void)state;
 	begin("1s");
 	for (unsigned int i = 0; i < PEERS; i++)
-		connect_one(&peers[i]);
+		connect_one(i);
 	before = server_usage();
 	begun_ns = env_now_ns();
 	while (env_now_ns() - begun_ns < stretch_ns)
