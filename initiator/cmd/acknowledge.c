@@ -44,7 +44,6 @@ static int acknowledge_one(const struct attached *attached)
 
 static int acknowledge_run(char **operands, int count)
 {
-	const struct attached *one = NULL;
 	struct attached *list;
 	int attached, status = CMD_OK;
 
@@ -53,16 +52,11 @@ static int acknowledge_run(char **operands, int count)
 			  "rblk acknowledge --all");
 		return CMD_USAGE;
 	}
-	attached = attached_list("", &list);
+	attached = attached_choose(count ? operands[0] : NULL, &list);
 	if (attached < 0)
-		return cmd_error("/sys/block: %s", strerror(-attached));
-	if (count) {
-		one = attached_find(operands[0], list, attached);
-		if (!one)
-			status = CMD_FAILED;
-	}
+		return CMD_FAILED;
 	for (int i = 0; i < attached; i++)
-		if ((values.all || one == &list[i]) && acknowledge_one(&list[i]))
+		if (acknowledge_one(&list[i]))
 			status = CMD_FAILED;
 	free(list);
 	return status;

@@ -173,7 +173,6 @@ static int attach_discover(char **operands, int count)
 /* The operand is an attached disk; or, with --all, each that has a server. enum cmd_exit */
 static int attach_take_over(char **operands, int count)
 {
-	const struct attached *one = NULL;
 	struct attach_done done = { 0 };
 	struct attached *list;
 	int attached, status;
@@ -186,15 +185,11 @@ static int attach_take_over(char **operands, int count)
 		cmd_error("attach: with --take-over the disk has the options that it was attached with");
 		return CMD_USAGE;
 	}
-	attached = attached_list("", &list);
+	attached = attached_choose(count ? operands[0] : NULL, &list);
 	if (attached < 0)
-		return cmd_error("/sys/block: %s", strerror(-attached));
-	if (count) {
-		one = attached_find(operands[0], list, attached);
-		done.failed = !one;
-	}
+		return CMD_FAILED;
 	for (int i = 0; i < attached; i++) {
-		if (one ? one != &list[i] : !values.all || !list[i].server)
+		if (values.all && !list[i].server)
 			continue;
 		if (attach_ublk_take_over(&list[i]))
 			done.failed = true;

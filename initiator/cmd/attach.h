@@ -187,6 +187,8 @@ uint64_t attached_counter(const struct attached *attached, const char *name);
 bool attached_named(const char *root, const char *name, char device[16]);
 /* The one of the list that the operand means; NULL after an error message. */
 const struct attached *attached_find(const char *operand, const struct attached *list, int count);
+/* All that is attached; or the one that the operand means (NULL: all). As attached_list(), but it says errors. */
+int attached_choose(const char *operand, struct attached **list);
 
 /* Both: enum cmd_exit. */
 int attached_print(const struct attached *list, int count);

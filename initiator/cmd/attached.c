@@ -429,6 +429,24 @@ const struct attached *attached_find(const char *operand, const struct attached 
 	return found;
 }
 
+int attached_choose(const char *operand, struct attached **list)
+{
+	int count = attached_list("", list);
+	const struct attached *one;
+
+	if (count < 0)
+		cmd_error("/sys/block: %s", strerror(-count));
+	if (count < 0 || !operand)
+		return count;
+	one = attached_find(operand, *list, count);
+	if (one) {
+		(*list)[0] = *one;
+		return 1;
+	}
+	free(*list);
+	return -ENODEV;
+}
+
 /* -- printing ---------------------------------------------------------------------------------- */
 
 /*

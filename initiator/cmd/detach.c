@@ -363,33 +363,26 @@ static int detach_device(int control, const struct attached *attached)
 
 static int detach_run(char **operands, int count)
 {
-	const struct attached *one = NULL;
 	struct attached *list;
 	int control, attached, status = CMD_OK;
-	bool needed;
+	bool needed = false;
 
 	if (values.all ? count : !count) {
 		cmd_error("usage: rblk detach [OPTION]... DEVICE|NAME|VOLUME, or "
 			  "rblk detach --all");
 		return CMD_USAGE;
 	}
-	attached = attached_list("", &list);
+	attached = attached_choose(count ? operands[0] : NULL, &list);
 	if (attached < 0)
-		return cmd_error("/sys/block: %s", strerror(-attached));
-	if (count) {
-		one = attached_find(operands[0], list, attached);
-		if (!one)
-			status = CMD_FAILED;
-	}
+		return CMD_FAILED;
 	/* Without a device of its own there is nothing to load the module for. */
-	needed = one && !one->server;
-	for (int i = 0; values.all && i < attached; i++)
+	for (int i = 0; i < attached; i++)
 		needed |= !list[i].server;
 	control = needed ? attach_control_open() : -1;
 	if (needed && control < 0)
 		status = CMD_FAILED;
 	for (int i = attached - 1; i >= 0; i--)
-		if ((values.all || one == &list[i]) && (list[i].server || control >= 0) && detach_device(control, &list[i]))
+		if ((list[i].server || control >= 0) && detach_device(control, &list[i]))
 			status = CMD_FAILED;
 	if (control >= 0)
 		close(control);

@@ -400,7 +400,7 @@ static void tcp_close(struct fab *head)
 
 static int hello_greet(struct tcp_request *request)
 {
-	int ready = tcp_hello_receive(request->source.fd, request->head.tls, &request->hello,
+	int ready = tcp_first_receive(request->source.fd, request->head.tls, &request->hello, sizeof(request->hello),
 				      &request->hello_bytes);
 
 	if (ready > 0 && tcp_hello_check(&request->hello, 1u << FAB_TCP_REQUEST) < 0)
@@ -413,7 +413,7 @@ static void hello_reject(struct tcp_request *request, const void *private_data, 
 	struct fab_tcp_hello hello;
 
 	tcp_hello_init(&hello, FAB_TCP_REJECT, private_data, bytes);
-	(void)tcp_hello_send(request->source.fd, request->head.tls, &hello);
+	(void)tcp_first_send(request->source.fd, request->head.tls, &hello, sizeof(hello));
 }
 
 static int hello_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes)
@@ -425,7 +425,7 @@ static int hello_answer(struct tcp_conn *conn, bool accepts, const void *private
 		hello.read_in = conn->read_in;
 		hello.read_out = conn->head.read_out;
 	}
-	return tcp_hello_send(conn->source.fd, conn->head.tls, &hello);
+	return tcp_first_send(conn->source.fd, conn->head.tls, &hello, sizeof(hello));
 }
 
 static const struct tcp_framing tcp_framing = {

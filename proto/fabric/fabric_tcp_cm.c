@@ -137,7 +137,7 @@ static void conn_greet(struct tcp_conn *conn)
 		tcp_conn_fail_connecting(conn, err, "prepare");
 		return;
 	}
-	err = tcp_hello_send(conn->source.fd, conn->head.tls, &conn->hello);
+	err = tcp_first_send(conn->source.fd, conn->head.tls, &conn->hello, sizeof(conn->hello));
 	if (err) {
 		tcp_conn_fail_connecting(conn, err, "connect");
 		return;
@@ -180,7 +180,7 @@ static void conn_connected(struct tcp_conn *conn)
 static void conn_answered(struct tcp_conn *conn)
 {
 	struct tcp_fab *fab = tcp_conn_fab(conn);
-	int ready = tcp_hello_receive(conn->source.fd, conn->head.tls, &conn->hello,
+	int ready = tcp_first_receive(conn->source.fd, conn->head.tls, &conn->hello, sizeof(conn->hello),
 				      &conn->hello_bytes);
 
 	if (ready == 0)

@@ -86,10 +86,10 @@ int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds)
 	return 0;
 }
 
-int tcp_hello_receive(int fd, struct rblk_tls *tls, struct fab_tcp_hello *hello, uint32_t *bytes)
+int tcp_first_receive(int fd, struct rblk_tls *tls, void *first, uint32_t bytes, uint32_t *here)
 {
-	while (*bytes < sizeof(*hello)) {
-		const struct iovec rest = {(char *)hello + *bytes, sizeof(*hello) - *bytes};
+	while (*here < bytes) {
+		const struct iovec rest = {(char *)first + *here, bytes - *here};
 		ssize_t got = tls ? rblk_tls_recv(tls, &rest, 1)
 				  : recv(fd, rest.iov_base, rest.iov_len, MSG_DONTWAIT);
 
@@ -99,19 +99,19 @@ int tcp_hello_receive(int fd, struct rblk_tls *tls, struct fab_tcp_hello *hello,
 			continue;
 		if (got < 0)
 			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
-		*bytes += (uint32_t)got;
+		*here += (uint32_t)got;
 	}
 	return 1;
 }
 
-/* The send buffer of a fresh socket is empty: 256 bytes go at once or never. */
-int tcp_hello_send(int fd, struct rblk_tls *tls, const struct fab_tcp_hello *hello)
+/* The send buffer of a fresh socket is empty: a few hundred bytes go at once or never. */
+int tcp_first_send(int fd, struct rblk_tls *tls, const void *first, uint32_t bytes)
 {
-	const struct iovec whole = {(void *)hello, sizeof(*hello)};
+	const struct iovec whole = {(void *)first, bytes};
 	ssize_t sent = tls ? rblk_tls_send(tls, &whole, 1)
-			   : send(fd, hello, sizeof(*hello), MSG_NOSIGNAL | MSG_DONTWAIT);
+			   : send(fd, first, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (sent < 0)
 		return -errno;
-	return sent == (ssize_t)sizeof(*hello) ? 0 : -ENOBUFS;
+	return sent == (ssize_t)bytes ? 0 : -ENOBUFS;
 }

@@ -22,8 +22,8 @@ void tcp_hello_init(struct fab_tcp_hello *hello, enum fab_tcp_hello_kind kind,
 /* -EPROTO, -EPROTONOSUPPORT or 0. `kinds`: bits 1 << enum fab_tcp_hello_kind. */
 int tcp_hello_check(const struct fab_tcp_hello *hello, unsigned int kinds);
 /* The first bytes on a socket, or on the TLS stream there (NULL: without). */
-int tcp_hello_send(int fd, struct rblk_tls *tls, const struct fab_tcp_hello *hello);
-/* Receive what is missing. 1: complete, 0: not yet, negative errno. */
-int tcp_hello_receive(int fd, struct rblk_tls *tls, struct fab_tcp_hello *hello, uint32_t *bytes);
+int tcp_first_send(int fd, struct rblk_tls *tls, const void *first, uint32_t bytes);
+/* Receives what is missing of `bytes`, of which `*here` are there. 1: complete, 0: not yet, negative errno. */
+int tcp_first_receive(int fd, struct rblk_tls *tls, void *first, uint32_t bytes, uint32_t *here);
 
 #endif

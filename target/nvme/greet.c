@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "proto/core/env.h"
-#include "proto/fabric/fabric_tcp_stream.h"
+#include "proto/fabric/fabric_tcp_hello.h"
 #include "proto/wire/wire_check.h"
 
 #define CAPSULE_HEADER (sizeof(struct nvme_pdu) + sizeof(struct nvme_command))
@@ -41,38 +41,6 @@ void nvme_forget_hello(void *state)
 	free(hello);
 }
 
-/* -- bytes --------------------------------------------------------------------------------------- */
-
-static int greet_receive(struct tcp_request *request, void *to, uint32_t bytes, uint32_t *here)
-{
-	while (*here < bytes) {
-		struct iovec rest = {(char *)to + *here, bytes - *here};
-		struct msghdr message = {.msg_iov = &rest, .msg_iovlen = 1};
-		ssize_t got = tcp_stream_recv(request->source.fd, request->head.tls, &message);
-
-		if (got == 0)
-			return -ECONNRESET;
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
-		*here += (uint32_t)got;
-	}
-	return 1;
-}
-
-/* The send buffer of a fresh socket is empty: so little goes at once or never. */
-static int greet_send(int fd, struct rblk_tls *tls, void *data, size_t bytes)
-{
-	struct iovec whole = {data, bytes};
-	const struct msghdr message = {.msg_iov = &whole, .msg_iovlen = 1};
-	ssize_t sent = tcp_stream_send(fd, tls, &message);
-
-	if (sent < 0)
-		return -errno;
-	return sent == (ssize_t)bytes ? 0 : -ENOBUFS;
-}
-
 static void greet_respond(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, uint16_t status)
 {
 	struct {
@@ -91,7 +59,7 @@ static void greet_respond(int fd, struct rblk_tls *tls, const struct nvme_hello 
 	};
 
 	/* One that has gone needs no answer. */
-	(void)greet_send(fd, tls, &response, sizeof(response));
+	(void)tcp_first_send(fd, tls, &response, sizeof(response));
 }
 
 /* -- ICReq --------------------------------------------------------------------------------------- */
@@ -111,7 +79,7 @@ static int greet_ic(struct tcp_request *request, struct greeting *greeting)
 	    rblk_le32(ic->pdu.bytes) != sizeof(*ic) || ic->version || ic->alignment > ALIGNMENT_MAX)
 		return -EPROTO;
 	greeting->hello.alignment = (ic->alignment + 1u) * 4;
-	return greet_send(request->source.fd, request->head.tls, &answer, sizeof(answer));
+	return tcp_first_send(request->source.fd, request->head.tls, &answer, sizeof(answer));
 }
 
 /* -- Connect ------------------------------------------------------------------------------------- */
@@ -242,7 +210,8 @@ int nvme_greet(struct tcp_request *request)
 	if (!greeting)
 		return -ENOMEM;
 	had_ic = greeting->ic_bytes == sizeof(greeting->ic);
-	ready = greet_receive(request, &greeting->ic, sizeof(greeting->ic), &greeting->ic_bytes);
+	ready = tcp_first_receive(request->source.fd, request->head.tls, &greeting->ic, sizeof(greeting->ic),
+				  &greeting->ic_bytes);
 	if (ready <= 0)
 		return ready;
 	if (!had_ic) {
@@ -250,7 +219,8 @@ int nvme_greet(struct tcp_request *request)
 		if (ready < 0)
 			return ready;
 	}
-	ready = greet_receive(request, greeting->connect, sizeof(greeting->connect), &greeting->connect_bytes);
+	ready = tcp_first_receive(request->source.fd, request->head.tls, greeting->connect, sizeof(greeting->connect),
+				  &greeting->connect_bytes);
 	return ready > 0 ? greet_connect(request, greeting) : ready;
 }
 
