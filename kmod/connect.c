@@ -495,7 +495,6 @@ void rblk_queue_release_id(struct rblk_queue *queue)
 {
 	struct rdma_cm_id *id = queue->cm_id;
 
-	queue->cm_id = NULL;
 	if (queue->ibdev && !queue->device_id) {
 		/* From here on its handler sees it as what it is now. */
 		rdma_lock_handler(id);
@@ -504,6 +503,8 @@ void rblk_queue_release_id(struct rblk_queue *queue)
 	} else if (id) {
 		rdma_destroy_id(id); /* no event handler runs any more */
 	}
+	/* Not before: an answer to the login that comes meanwhile has its handler look at it. */
+	queue->cm_id = NULL;
 }
 
 void rblk_queue_release_hardware(struct rblk_queue *queue)

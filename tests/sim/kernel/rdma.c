@@ -377,6 +377,8 @@ static void tell(struct rdma_cm_id *id, enum rdma_cm_event_type type, const stru
 {
 	struct rdma_cm_event event = { .event = type };
 
+	if (type != RDMA_CM_EVENT_DISCONNECTED)
+		id->asks = false;
 	if (from) {
 		event.status = from->status;
 		event.param.conn.private_data = from->private_bytes ? from->private_data : NULL;
@@ -464,6 +466,26 @@ struct rdma_cm_id *rdma_create_id(struct net *of, rdma_cm_event_handler handler,
 	return id;
 }
 
+/*
+ * Waits until its handler has ended, and that begins as late as it can: a queue whose login has no answer is refused
+ * while the module takes it down.
+ */
+void rdma_lock_handler(struct rdma_cm_id *id)
+{
+	if (!id->asks)
+		return;
+	sim_reached("module", "a login is refused while its connection is taken down", NULL);
+	tell(id, RDMA_CM_EVENT_REJECTED, NULL);
+}
+
+const void *rdma_consumer_reject_data(struct rdma_cm_id *id, struct rdma_cm_event *event, u8 *bytes)
+{
+	if (!id)
+		sim_fail("the kernel: a refusal is looked at without its id");
+	*bytes = event->param.conn.private_data_len;
+	return event->param.conn.private_data;
+}
+
 void rdma_destroy_id(struct rdma_cm_id *id)
 {
 	if (id->qp)
@@ -528,8 +550,11 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 		.user = id,
 	};
 
-	return fab_connect(net.fab, (const struct sockaddr *)&id->address, &options, on_prepare,
-			   &id->conn);
+	int error = fab_connect(net.fab, (const struct sockaddr *)&id->address, &options, on_prepare,
+				&id->conn);
+
+	id->asks = !error;
+	return error;
 }
 
 /* Sleeps: into ERR, until everything has come back and its handlers have run. */

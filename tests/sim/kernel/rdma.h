@@ -192,6 +192,7 @@ struct rdma_cm_id {
 	struct sockaddr_storage address;
 	struct fab_conn *conn;
 	bool drained;
+	bool asks; /* its login has no answer yet */
 	struct sim_event resolved;
 	enum rdma_cm_event_type resolves;
 };
@@ -212,17 +213,12 @@ int rdma_resolve_route(struct rdma_cm_id *id, int ms);
 int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_attr *attr);
 void rdma_destroy_qp(struct rdma_cm_id *id);
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
-#define rdma_lock_handler(id) ((void)(id))
+void rdma_lock_handler(struct rdma_cm_id *id);
 #define rdma_unlock_handler(id) ((void)(id))
 #define rdma_set_service_type(id, tos) ((void)(id), (void)(tos))
 #define rdma_set_ack_timeout(id, timeout) ((void)(id), (void)(timeout), 0)
 #define rdma_disconnect(id) ((void)(id)) /* ib_drain_qp() hangs up */
-static inline const void *rdma_consumer_reject_data(struct rdma_cm_id *id,
-						    struct rdma_cm_event *event, u8 *bytes)
-{
-	*bytes = event->param.conn.private_data_len;
-	return event->param.conn.private_data;
-}
+const void *rdma_consumer_reject_data(struct rdma_cm_id *id, struct rdma_cm_event *event, u8 *bytes);
 #define rdma_protocol_iwarp(ibdev, port) ((void)(ibdev), false)
 #define rdma_reject_msg(id, status) "refused"
 #define rdma_event_msg(event) "an event of the connection"
