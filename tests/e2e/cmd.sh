@@ -58,12 +58,13 @@ reloaded() {
 log_count() { grep -cF -- "$1" "$scratch/target.log" || true; }
 
 # target_start ARGUMENT...: starts rblkd with these; sets $target to its URI when it is ready. It
-# listens on $target_listen if that is set.
+# listens on $target_listen if that is set. Its pool is small, unless the test says otherwise: to make one of the usual size is
+# most of what a start costs.
 target_start() {
 	local tries=0 ready
 	: > "$scratch/target.log"
 	"$RBLKD" --listen "${target_listen:-rblk+tcp://127.0.0.1:0}" --state-dir "$scratch/state" \
-		--reservations-dir "$scratch/identities" --control-socket none --journal none "$@" 2> "$scratch/target.log" &
+		--reservations-dir "$scratch/identities" --control-socket none --journal none --pool-size 8M "$@" 2> "$scratch/target.log" &
 	target_pid=$!
 	until ready=$(grep -o 'ready: .*' "$scratch/target.log"); do
 		kill -0 "$target_pid" 2>/dev/null || fail "rblkd $*: ended"
