@@ -22,7 +22,7 @@
 #include "tests/e2e/load.h"
 
 #define CLIENTS 4u /* at a time */
-#define KILLS 240u
+#define KILLS 60u
 #define PART (256u << 10) /* of the volume, per client: no other's late write */
 #define SESSIONS "12"
 

@@ -9,7 +9,8 @@ export RBLK_KEY= # not the machine's /etc/rblk/key
 scratch=$(mktemp -d)
 target_pid=
 trap 'target_stop; rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT
+trap 'fail "told to end; it was in line $(caller_lines)"' TERM
 
 fail() {
 	echo "FAILED: $*" >&2
@@ -20,6 +21,12 @@ fail() {
 	echo "--- target" >&2
 	cat "$scratch/target.log" >&2 2>/dev/null || true
 	exit 1
+}
+
+# caller_lines: where the script is, the innermost line first.
+caller_lines() {
+	local frame=1
+	while caller $frame; do frame=$((frame + 1)); done | tr '\n' ','
 }
 
 # no_tool WHAT: ends a test that cannot do all that it should without this program. tests/run has all programs, so there

@@ -16,7 +16,7 @@
 
 #define LOADS 4u
 #define DEPTH 16
-#define ROUNDS 5u
+#define ROUNDS 2u
 #define SHARE (1u << 20) /* of the volume, for each load */
 
 static struct e2e_daemon server;
