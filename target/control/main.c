@@ -6,7 +6,6 @@
  * what may block. The data path does not pass here.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/base/log_writer.h"
+#include "target/base/poll.h"
 #include "target/base/text.h"
 #include "target/base/unserved.h"
 #include "target/control/check.h"
@@ -355,7 +355,7 @@ static void daemon_wait(struct daemon *daemon, int timeout_ms)
 	polled[2] = (struct pollfd){.fd = tgt_faults_fd(daemon->faults), .events = POLLIN};
 	for (i = 0; i < count; i++)
 		polled[3 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-	poll(polled, 3 + count, timeout_ms);
+	tgt_poll(polled, 3 + count, timeout_ms);
 	tgt_faults_step(daemon->faults);
 	tgt_listener_step(daemon->listener);
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "proto/core/env.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/base/poll.h"
 #include "target/watch/discovery_interfaces.h"
 #include "target/watch/discovery_net.h"
 #include "target/watch/discovery_rdma.h"
@@ -101,7 +101,7 @@ static bool turn(struct tgt_discovery *discovery)
 		{.fd = open ? net->fds[1] : -1, .events = POLLIN},
 	};
 
-	if (poll(polled, 4, tgt_discovery_window_wait_ms(&discovery->window, scan_at_ns(discovery), now_ns)) < 0)
+	if (tgt_poll(polled, 4, tgt_discovery_window_wait_ms(&discovery->window, scan_at_ns(discovery), now_ns)) < 0)
 		return true;
 	if (polled[0].revents)
 		return false;

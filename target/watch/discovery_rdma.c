@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "proto/fabric/fabric_group.h"
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/base/poll.h"
 #include "target/watch/discovery_address.h"
 #include "target/watch/discovery_interfaces.h"
 #include "target/watch/discovery_window.h"
@@ -300,7 +300,7 @@ static bool turn(struct tgt_discovery_rdma *rdma)
 			polled[count + 1].fd = -1;
 		count += FAB_GROUP_FDS;
 	}
-	if (poll(polled, count, rdma->unread && open ? 0 : wait_ms) < 0)
+	if (tgt_poll(polled, count, rdma->unread && open ? 0 : wait_ms) < 0)
 		return true;
 	if (polled[0].revents)
 		return false;

@@ -14,6 +14,7 @@
 #include "proto/core/env.h"
 #include "target/base/daemon_event.h"
 #include "target/base/log.h"
+#include "target/base/poll.h"
 #include "target/base/unserved.h"
 #include "target/serve/reactor.h"
 #include "target/watch/clients.h"
@@ -193,7 +194,7 @@ static void *watch_thread(void *argument)
 		polled[3] = (struct pollfd){.fd = tgt_http_fd(watch->http), .events = POLLIN};
 		polled[4] = (struct pollfd){.fd = watch->events, .events = POLLIN};
 		clients = tgt_clients_poll(&watch->clients, polled + 5);
-		if (poll(polled, 5 + clients, watch_timeout_ms(watch, accepts)) < 0)
+		if (tgt_poll(polled, 5 + clients, watch_timeout_ms(watch, accepts)) < 0)
 			continue;
 		if (polled[0].revents)
 			break;
