@@ -34,6 +34,9 @@ struct rblk_tls_context; /* proto/tls/tls.h */
 /* Reserved wr_id: completions with it never leave the fabric. */
 #define FAB_WR_ID_RESERVED UINT64_MAX
 
+/* In ibv_wc.wc_flags of an RDMA READ: its data came with a CRC32C, which imm_data has. Nobody has compared them. */
+#define FAB_WC_DIGEST (1u << 31)
+
 enum fab_kind {
 	FAB_VERBS, /* "rblk://host[:port]" */
 	FAB_TCP,   /* "rblk+tcp://host[:port]" */

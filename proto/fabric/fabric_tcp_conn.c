@@ -264,6 +264,10 @@ void tcp_conn_complete(struct tcp_conn *conn)
 			wc = tcp_conn_push_wc(conn, wr->wr_id);
 			wc->opcode = tcp_send_wc_opcode(wr);
 			wc->byte_len = wr->length;
+			if (wr->flags & TCP_SEND_DIGEST) {
+				wc->wc_flags = FAB_WC_DIGEST;
+				memcpy(&wc->imm_data, wr->immediate, sizeof(wr->immediate));
+			}
 		}
 		sq->done++;
 	}

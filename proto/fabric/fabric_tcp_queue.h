@@ -66,6 +66,7 @@ enum tcp_send_flags {
 	TCP_SEND_FENCE = 1 << 1,
 	TCP_SEND_INLINE = 1 << 2,
 	TCP_SEND_ANSWERED = 1 << 3, /* READ: its data has arrived */
+	TCP_SEND_DIGEST = 1 << 4,   /* READ: with a digest, in `immediate` */
 };
 
 #define TCP_LOCAL_INV 0 /* tcp_send_wr.opcode of a work request that never meets the wire */

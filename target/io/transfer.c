@@ -98,6 +98,14 @@ static void transfer_release(struct tgt_io_queue *io_queue, struct tgt_sent *sen
 		tgt_request_data_in(request);
 }
 
+void tgt_transfer_digest(struct tgt_io_queue *io_queue, uint64_t wr_id, uint32_t digest)
+{
+	struct tgt_request *request = io_queue->sent[wr_id & io_queue->sent_mask].reads;
+
+	if (request)
+		request->digest = digest;
+}
+
 void tgt_transfer_completed(struct tgt_io_queue *io_queue, uint64_t wr_id)
 {
 	uint32_t end = (uint32_t)wr_id + 1;

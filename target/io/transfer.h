@@ -11,6 +11,9 @@
 /* Post what is due on a dirty I/O queue: replies, READs, chained replies; one chain, one doorbell. */
 void tgt_transfer_flush(struct tgt_io_queue *io_queue);
 
+/* The READ of that number has come with a digest of all the data of its request, which is compared with it as with one
+ * that is told in a command. */
+void tgt_transfer_digest(struct tgt_io_queue *io_queue, uint64_t wr_id, uint32_t digest);
 /* A signalled work request has completed well: so have all before it. */
 void tgt_transfer_completed(struct tgt_io_queue *io_queue, uint64_t wr_id);
 /*

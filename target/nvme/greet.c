@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "proto/core/env.h"
+#include "proto/digest/digest.h"
 #include "proto/fabric/fabric_tcp_hello.h"
 #include "proto/wire/wire_check.h"
 
@@ -22,7 +23,8 @@ struct greeting {
 	struct nvme_hello hello; /* first */
 	struct nvme_pdu_ic ic;
 	uint32_t ic_bytes;
-	uint8_t connect[CAPSULE_HEADER + sizeof(struct nvme_connect)] __attribute__((aligned(8)));
+	uint8_t connect[CAPSULE_HEADER + sizeof(struct nvme_connect) + 2 * NVME_DIGEST_BYTES]
+		__attribute__((aligned(8)));
 	uint32_t connect_bytes;
 };
 
@@ -41,16 +43,27 @@ void nvme_forget_hello(void *state)
 	free(hello);
 }
 
+/* The digest that stands at `digest` is that of these bytes. */
+static bool digest_matches(const uint8_t *digest, const void *data, uint32_t bytes)
+{
+	__le32 told;
+
+	memcpy(&told, digest, sizeof(told));
+	return rblk_le32(told) == rblk_digest(0, data, bytes);
+}
+
 static void greet_respond(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, uint16_t status)
 {
+	uint32_t digest = nvme_header_digest_bytes(hello);
 	struct {
-		struct nvme_pdu pdu;
-		struct nvme_completion completion;
-	} response = {
-		.pdu = {.type = NVME_PDU_RESPONSE,
-			.header_bytes = sizeof(response),
-			.bytes = rblk_to_le32(sizeof(response))},
-		.completion =
+		struct nvme_response response;
+		__le32 digest;
+	} answer = {
+		.response.pdu = {.type = NVME_PDU_RESPONSE,
+				 .flags = digest ? NVME_PDU_HEADER_DIGEST : 0,
+				 .header_bytes = sizeof(answer.response),
+				 .bytes = rblk_to_le32((uint32_t)sizeof(answer.response) + digest)},
+		.response.completion =
 			{
 				.sq_id = rblk_to_le16(hello->queue),
 				.id = hello->id,
@@ -58,8 +71,17 @@ static void greet_respond(int fd, struct rblk_tls *tls, const struct nvme_hello 
 			},
 	};
 
+	answer.digest = rblk_to_le32(rblk_digest(0, &answer.response, sizeof(answer.response)));
 	/* One that has gone needs no answer. */
-	(void)tcp_first_send(fd, tls, &response, sizeof(response));
+	(void)tcp_first_send(fd, tls, &answer, (uint32_t)sizeof(answer.response) + digest);
+}
+
+/* A status that ends it. */
+static int greet_refuse(struct tcp_request *request, const struct nvme_hello *hello, uint16_t status)
+{
+	greet_respond(request->source.fd, request->head.tls, hello, status);
+	shutdown(request->source.fd, SHUT_WR);
+	return -EPROTO;
 }
 
 /* -- ICReq --------------------------------------------------------------------------------------- */
@@ -71,7 +93,7 @@ static int greet_ic(struct tcp_request *request, struct greeting *greeting)
 		.pdu = {.type = NVME_PDU_IC_RESP,
 			.header_bytes = sizeof(answer),
 			.bytes = rblk_to_le32(sizeof(answer))},
-		/* Neither digest: a host that has to have one goes. */
+		.digests = ic->digests & (NVME_DIGEST_HEADER | NVME_DIGEST_DATA),
 		.most = rblk_to_le32(NVME_DATA_BYTES),
 	};
 
@@ -79,6 +101,7 @@ static int greet_ic(struct tcp_request *request, struct greeting *greeting)
 	    rblk_le32(ic->pdu.bytes) != sizeof(*ic) || ic->version || ic->alignment > ALIGNMENT_MAX)
 		return -EPROTO;
 	greeting->hello.alignment = (ic->alignment + 1u) * 4;
+	greeting->hello.digests = answer.digests;
 	return tcp_first_send(request->source.fd, request->head.tls, &answer, sizeof(answer));
 }
 
@@ -137,6 +160,7 @@ static void login_fill(struct nvme_hello *hello)
 	login->session_epoch = rblk_to_le64(1);
 	login->queue_count = rblk_to_le16(controller ? controller->queues : queues_max);
 	login->credits = rblk_to_le16((uint16_t)(credits < RBLK_CREDITS_MIN ? RBLK_CREDITS_MIN : credits));
+	login->features = rblk_to_le32(hello->digests & NVME_DIGEST_DATA ? RBLK_FEATURE_DIGEST : 0);
 	/* A reply of 64 completions is 64 PDUs. */
 	login->reply_bytes = rblk_to_le32(RBLK_REPLY_BATCH_MAX * sizeof(struct rblk_wire_completion));
 }
@@ -173,25 +197,50 @@ static uint16_t connect_check(struct nvme_hello *hello, const struct nvme_comman
 	return hello->controller->enabled ? NVME_OK : NVME_CONNECT_BUSY;
 }
 
+static uint32_t connect_bytes(const struct nvme_hello *hello)
+{
+	return CAPSULE_HEADER + nvme_header_digest_bytes(hello) + (uint32_t)sizeof(struct nvme_connect) +
+	       nvme_data_digest_bytes(hello);
+}
+
+static bool connect_is_right(const struct greeting *greeting)
+{
+	const struct nvme_hello *hello = &greeting->hello;
+	const struct nvme_pdu *pdu = (const void *)greeting->connect;
+	const struct nvme_command *command = (const void *)(pdu + 1);
+	uint32_t digest = nvme_header_digest_bytes(hello);
+
+	/* Its flags are the same bits. */
+	return pdu->type == NVME_PDU_COMMAND && pdu->flags == hello->digests && pdu->header_bytes == CAPSULE_HEADER &&
+	       pdu->data_offset == CAPSULE_HEADER + digest && rblk_le32(pdu->bytes) == connect_bytes(hello) &&
+	       command->opcode == NVME_FABRICS && (rblk_le32(command->namespace) & 0xff) == NVME_CONNECT;
+}
+
 static int greet_connect(struct tcp_request *request, struct greeting *greeting)
 {
-	const struct nvme_pdu *pdu = (const void *)greeting->connect;
-	const struct nvme_command *command = (const void *)(greeting->connect + sizeof(*pdu));
+	const struct nvme_command *command = (const void *)(greeting->connect + sizeof(struct nvme_pdu));
 	struct nvme_hello *hello = &greeting->hello;
+	const uint8_t *data = greeting->connect + CAPSULE_HEADER + nvme_header_digest_bytes(hello);
 	uint16_t status;
 
-	if (pdu->type != NVME_PDU_COMMAND || pdu->flags || pdu->header_bytes != CAPSULE_HEADER ||
-	    pdu->data_offset != CAPSULE_HEADER || rblk_le32(pdu->bytes) != sizeof(greeting->connect) ||
-	    command->opcode != NVME_FABRICS || (rblk_le32(command->namespace) & 0xff) != NVME_CONNECT)
-		return -EPROTO;
-	hello->id = command->id;
-	status = connect_check(hello, command, (const void *)(greeting->connect + CAPSULE_HEADER));
-	if (status) {
-		greet_respond(request->source.fd, request->head.tls, hello,
-			      status | (status == NVME_CONNECT_BUSY ? 0 : NVME_NO_RETRY));
+	if (nvme_header_digest_bytes(hello) &&
+	    !digest_matches(greeting->connect + CAPSULE_HEADER, greeting->connect, CAPSULE_HEADER)) {
+		struct nvme_pdu_term term = nvme_term_pdu(NVME_FATAL_DIGEST, 0);
+
+		memcpy(term.field, greeting->connect + CAPSULE_HEADER, sizeof(term.field));
+		(void)tcp_first_send(request->source.fd, request->head.tls, &term, sizeof(term));
 		shutdown(request->source.fd, SHUT_WR);
 		return -EPROTO;
 	}
+	if (!connect_is_right(greeting))
+		return -EPROTO;
+	hello->id = command->id;
+	if (nvme_data_digest_bytes(hello) &&
+	    !digest_matches(data + sizeof(struct nvme_connect), data, sizeof(struct nvme_connect)))
+		return greet_refuse(request, hello, NVME_TRANSPORT);
+	status = connect_check(hello, command, (const void *)data);
+	if (status)
+		return greet_refuse(request, hello, status | (status == NVME_CONNECT_BUSY ? 0 : NVME_NO_RETRY));
 	login_fill(hello);
 	memcpy(request->hello.private_data, &hello->login, sizeof(hello->login));
 	request->hello.private_bytes = sizeof(hello->login);
@@ -219,8 +268,8 @@ int nvme_greet(struct tcp_request *request)
 		if (ready < 0)
 			return ready;
 	}
-	ready = tcp_first_receive(request->source.fd, request->head.tls, greeting->connect, sizeof(greeting->connect),
-				  &greeting->connect_bytes);
+	ready = tcp_first_receive(request->source.fd, request->head.tls, greeting->connect,
+				  connect_bytes(&greeting->hello), &greeting->connect_bytes);
 	return ready > 0 ? greet_connect(request, greeting) : ready;
 }
 

@@ -21,6 +21,7 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode)
 		[RBLK_E_READ_ONLY] = NVME_WRITE_PROTECTED | NVME_NO_RETRY,
 		[RBLK_E_IO] = NVME_INTERNAL,
 		[RBLK_E_NO_SPACE] = NVME_FULL | NVME_NO_RETRY,
+		[RBLK_E_DIGEST] = NVME_TRANSPORT,
 		[RBLK_E_MEDIUM] = NVME_MEDIUM_READ | NVME_NO_RETRY,
 		[RBLK_E_ABORTED] = NVME_ABORTED,
 		[RBLK_E_FENCED] = NVME_ABORTED,
@@ -85,6 +86,10 @@ static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot
 	if (capsule && slot->command.opcode == NVME_READ)
 		return NVME_BAD_SGL_TYPE;
 	slot->wire.flags |= capsule ? RBLK_CMD_CAPSULE : 0;
+	/* Data that goes out of a volume in memory could change behind its digest. */
+	if (nvme_data_digest_bytes(&queue->hello) &&
+	    (slot->command.opcode != NVME_READ || !nvme_has(queue, RBLK_VOLUME_FLUSH)))
+		slot->wire.flags |= RBLK_CMD_DIGEST;
 	slot->wire.segment.rkey = rblk_to_le32(capsule ? 0 : slot->number + 1u);
 	slot->wire.segment.length = rblk_to_le32(slot->bytes);
 	return NVME_OK;

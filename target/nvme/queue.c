@@ -45,7 +45,7 @@ void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot)
 		queue->free_tags[queue->free_tag_count++] = slot->tag;
 	}
 	slot_free_data(slot);
-	slot->used = slot->tagged = slot->fetches = false;
+	slot->used = slot->tagged = slot->fetches = slot->damaged = false;
 	queue->free_slots[queue->free_slot_count++] = slot->number;
 }
 

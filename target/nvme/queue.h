@@ -40,13 +40,14 @@
 /* -- sending ------------------------------------------------------------------------------------- */
 
 #define NVME_SEGMENTS 64u	/* a power of two */
-#define NVME_SEGMENT_BYTES 240u /* headers: ten responses */
+#define NVME_SEGMENT_BYTES 240u /* headers: eight responses, with digests */
 
 /* Bytes on their way out. */
 struct nvme_segment {
-	uint8_t head[NVME_SEGMENT_BYTES];
+	uint8_t head[NVME_SEGMENT_BYTES], digest[NVME_DIGEST_BYTES];
 	uint32_t head_bytes;
 	uint32_t data_bytes;
+	uint32_t digest_bytes; /* behind the data */
 	const uint8_t *data; /* registered memory, which stays until the work request has completed */
 	void *owned;	     /* or this, to be freed */
 	bool completes;	     /* the work request of that number, and all before it: */
@@ -69,10 +70,12 @@ struct nvme_slot {
 	struct nvme_command command;
 	struct rblk_wire_command wire; /* what it is to rblk; its tag and sequence are set when it is handed over */
 	uint16_t number;	       /* fixed */
-	bool used, tagged, fetches;    /* fetches: ranges, from the host */
+	bool used, tagged, fetches;    /* fetches: ranges, from the host; */
+	bool damaged;		       /* they do not match their digests */
 	uint16_t tag;
 	uint32_t bytes; /* of the host's data */
 	uint32_t moved; /* of them, arrived by H2C data */
+	uint32_t digest; /* of those, as the host says */
 	uint8_t *data;	/* owned: in-capsule data that waits, or ranges; NULL: none */
 	uint32_t range; /* of a DSM, the next */
 	uint32_t ranges;
@@ -101,6 +104,7 @@ struct nvme_hello {
 	uint32_t entries;
 	uint32_t keep_alive_ms;
 	uint32_t alignment; /* of data to the host */
+	uint8_t digests;    /* NVME_DIGEST_... */
 };
 
 /* Where the data of the PDU at hand goes. */
@@ -145,6 +149,8 @@ struct nvme_queue {
 	enum nvme_sink sink;
 	struct nvme_slot *slot; /* its command; NULL: none yet */
 	uint16_t refused;	/* a status */
+	uint32_t bytes;		/* of its data; behind them: */
+	__le32 digest;
 	uint32_t read;		/* NVME_SINK_READ: index in the send queue */
 	uint32_t offset;	/* NVME_SINK_OWNED, NVME_SINK_READ: of the data */
 	struct nvme_send send;
@@ -158,6 +164,27 @@ static inline struct nvme_queue *nvme_queue_of(const struct tcp_conn *conn)
 static inline bool nvme_is_admin(const struct nvme_queue *queue)
 {
 	return queue->hello.queue == 0;
+}
+
+static inline uint32_t nvme_header_digest_bytes(const struct nvme_hello *hello)
+{
+	return hello->digests & NVME_DIGEST_HEADER ? NVME_DIGEST_BYTES : 0;
+}
+
+static inline uint32_t nvme_data_digest_bytes(const struct nvme_hello *hello)
+{
+	return hello->digests & NVME_DIGEST_DATA ? NVME_DIGEST_BYTES : 0;
+}
+
+static inline struct nvme_pdu_term nvme_term_pdu(enum nvme_fatal fatal, uint32_t field)
+{
+	return (struct nvme_pdu_term){
+		.pdu = {.type = NVME_PDU_C2H_TERM,
+			.header_bytes = sizeof(struct nvme_pdu_term),
+			.bytes = rblk_to_le32(sizeof(struct nvme_pdu_term))},
+		.status = rblk_to_le16((uint16_t)fatal),
+		.field = {rblk_to_le16((uint16_t)field), rblk_to_le16((uint16_t)(field >> 16))},
+	};
 }
 
 static inline uint32_t nvme_block_bytes(const struct nvme_queue *queue)

@@ -3,7 +3,9 @@
  * The receiving half of an NVMe host's queue: PDUs of a peer that may be hostile become commands, and the data of
  * READs. The bytes are fabric_tcp_rx.c's, which calls these. The data of a write in its capsule goes straight into the
  * receive that the reactor has posted, in front of the command's descriptor; other data goes where its command has room
- * for it. Whatever is wrong with a PDU ends the connection; whatever is wrong with a command is its status.
+ * for it. Whatever is wrong with a PDU ends the connection; whatever is wrong with a command is its status. The digest
+ * of a header is checked here, and so is that of data of this room's own; the digest of data to be written goes on to
+ * io/, which stores nothing that does not match.
  */
 #include "target/nvme/queue.h"
 
@@ -11,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "proto/core/env.h"
+#include "proto/digest/combine.h"
+#include "proto/digest/digest.h"
 
 static const struct nvme_pdu *pdu_of(const struct nvme_queue *queue)
 {
@@ -56,33 +60,63 @@ static int begin_common(struct nvme_queue *queue)
 {
 	const struct nvme_pdu *pdu = pdu_of(queue);
 	uint32_t head = header_bytes_of(pdu->type), bytes = rblk_le32(pdu->bytes);
+	uint32_t digest = nvme_header_digest_bytes(&queue->hello), behind = 0;
 	struct tcp_rx *rx = &queue->conn->rx;
+	uint8_t flags = 0;
 
 	if (!head)
 		return pdu_wrong(queue, NVME_FATAL_SEQUENCE, 0);
 	if (pdu->type == NVME_PDU_H2C_TERM) /* why it ends is the host's to know */
 		return -EPROTO;
-	if (pdu->flags & ~(pdu->type == NVME_PDU_H2C_DATA ? NVME_PDU_LAST : 0u))
-		return pdu_wrong(queue, NVME_FATAL_HEADER, 1);
 	if (pdu->header_bytes != head)
 		return pdu_wrong(queue, NVME_FATAL_HEADER, 2);
+	head += digest;
+	if (bytes > head)
+		behind = nvme_data_digest_bytes(&queue->hello);
+	flags = (digest ? NVME_PDU_HEADER_DIGEST : 0) | (behind ? NVME_PDU_DATA_DIGEST : 0);
+	if ((pdu->flags & ~(pdu->type == NVME_PDU_H2C_DATA ? NVME_PDU_LAST : 0u)) != flags)
+		return pdu_wrong(queue, NVME_FATAL_HEADER, 1);
 	if (bytes > head) {
 		if (pdu->data_offset < head || pdu->data_offset % 4 || pdu->data_offset > TCP_HEADER_MAX ||
 		    pdu->data_offset >= bytes)
 			return pdu_wrong(queue, NVME_FATAL_HEADER, 3);
-		head = pdu->data_offset;
+		head = pdu->data_offset + behind;
 	} else if (pdu->data_offset > head) {
 		return pdu_wrong(queue, NVME_FATAL_HEADER, 3);
 	}
-	if (bytes < head || (pdu->type == NVME_PDU_H2C_DATA && bytes == head))
+	if (bytes < head || (bytes == head && (behind || pdu->type == NVME_PDU_H2C_DATA)))
 		return pdu_wrong(queue, NVME_FATAL_HEADER, 4);
 	if (bytes - head > (pdu->type == NVME_PDU_COMMAND ? NVME_CAPSULE_BYTES : NVME_DATA_BYTES))
 		return pdu_wrong(queue, NVME_FATAL_LIMIT, 4);
-	rx->length = bytes - head;
+	queue->bytes = bytes - head;
+	rx->length = queue->bytes + behind;
 	rx->placed = 0;
-	rx->header_size = head;
+	rx->header_size = head - behind;
 	rx->stage = TCP_RX_HEADER;
 	return RX_GO_ON;
+}
+
+/* The header is complete. False: its digest says that it is not what the host has sent. */
+static bool header_matches(struct nvme_queue *queue)
+{
+	const uint8_t *header = queue->conn->rx.header_data;
+	uint32_t bytes = pdu_of(queue)->header_bytes;
+	__le32 digest;
+
+	if (!nvme_header_digest_bytes(&queue->hello))
+		return true;
+	memcpy(&digest, header + bytes, sizeof(digest));
+	if (rblk_digest(0, header, bytes) == rblk_le32(digest))
+		return true;
+	nvme_term(queue, NVME_FATAL_DIGEST, rblk_le32(digest));
+	return false;
+}
+
+/* The data of this PDU, which nobody below looks at. */
+static bool owned_matches(const struct nvme_queue *queue)
+{
+	return !queue->bytes || !nvme_data_digest_bytes(&queue->hello) ||
+	       rblk_digest(0, queue->slot->data + queue->offset, queue->bytes) == rblk_le32(queue->digest);
 }
 
 /* -- commands ------------------------------------------------------------------------------------ */
@@ -113,15 +147,15 @@ static int begin_command(struct nvme_queue *queue)
 	if (!queue->answered)
 		queue->refused = NVME_BAD_SEQUENCE;
 	else if (!nvme_is_admin(queue))
-		queue->refused = nvme_io_decode(queue, slot, rx->length);
-	if (!rx->length)
+		queue->refused = nvme_io_decode(queue, slot, queue->bytes);
+	if (!queue->bytes)
 		return RX_GO_ON;
-	if (!queue->refused && slot->wire.flags & RBLK_CMD_CAPSULE && take_receive(queue, rx->length)) {
+	if (!queue->refused && slot->wire.flags & RBLK_CMD_CAPSULE && take_receive(queue, queue->bytes)) {
 		queue->sink = NVME_SINK_POSTED;
 		return RX_GO_ON;
 	}
 	free(slot->data);
-	slot->data = malloc(rx->length);
+	slot->data = malloc(queue->bytes);
 	queue->sink = NVME_SINK_OWNED;
 	queue->offset = 0;
 	return slot->data ? RX_GO_ON : -ENOMEM;
@@ -155,6 +189,10 @@ static int finish_command(struct nvme_queue *queue)
 		tcp_conn_mark(queue->conn, TCP_WORK_TX);
 		return RX_WAIT;
 	}
+	if (!queue->refused && slot->wire.flags & RBLK_CMD_CAPSULE)
+		slot->wire.digest = queue->digest;
+	else if (!queue->refused && !owned_matches(queue))
+		queue->refused = NVME_TRANSPORT;
 	if (queue->sink == NVME_SINK_POSTED) {
 		if (!tcp_cq_room(&tcp_conn_fab(queue->conn)->cq)) {
 			tcp_conn_mark(queue->conn, TCP_WORK_RX);
@@ -166,7 +204,7 @@ static int finish_command(struct nvme_queue *queue)
 	}
 	pdu_end(queue);
 	if (queue->refused)
-		nvme_respond(queue, slot, queue->refused | NVME_NO_RETRY, 0);
+		nvme_respond(queue, slot, queue->refused | (queue->refused == NVME_TRANSPORT ? 0 : NVME_NO_RETRY), 0);
 	else if (nvme_is_admin(queue))
 		nvme_admin(queue, slot);
 	else
@@ -201,7 +239,7 @@ static int begin_data(struct nvme_queue *queue)
 	struct nvme_slot *slot = NULL;
 	const struct tcp_send_wr *wr;
 
-	if (rblk_le32(pdu->length) != rx->length)
+	if (rblk_le32(pdu->length) != queue->bytes)
 		return pdu_wrong(queue, NVME_FATAL_HEADER, offsetof(struct nvme_pdu_data, length));
 	if (transfer & NVME_TRANSFER_RANGES) {
 		uint32_t number = transfer & ~NVME_TRANSFER_RANGES;
@@ -221,14 +259,26 @@ static int begin_data(struct nvme_queue *queue)
 	if (!slot || slot->command.id != pdu->command)
 		return pdu_wrong(queue, NVME_FATAL_HEADER, offsetof(struct nvme_pdu_data, transfer));
 	/* In order, and no more than was asked for. */
-	if (offset != start + slot->moved || rx->length > wanted - slot->moved)
+	if (offset != start + slot->moved || queue->bytes > wanted - slot->moved)
 		return pdu_wrong(queue, NVME_FATAL_RANGE, offsetof(struct nvme_pdu_data, offset));
-	if ((rx->length == wanted - slot->moved) != !!(pdu->pdu.flags & NVME_PDU_LAST))
+	if ((queue->bytes == wanted - slot->moved) != !!(pdu->pdu.flags & NVME_PDU_LAST))
 		return pdu_wrong(queue, NVME_FATAL_HEADER, 1);
 	queue->slot = slot;
 	queue->offset = slot->moved;
 	rx->stage = TCP_RX_PAYLOAD;
 	return RX_GO_ON;
+}
+
+static void read_answered(struct nvme_queue *queue, const struct nvme_slot *slot)
+{
+	struct tcp_send_wr *wr = tcp_sq_wr(&queue->conn->sq, queue->read);
+
+	wr->flags |= TCP_SEND_ANSWERED;
+	if (!nvme_data_digest_bytes(&queue->hello))
+		return;
+	/* io/ compares: it gets each of them. */
+	wr->flags |= TCP_SEND_SIGNALED | TCP_SEND_DIGEST;
+	memcpy(wr->immediate, &slot->digest, sizeof(wr->immediate));
 }
 
 static int finish_data(struct nvme_queue *queue)
@@ -241,15 +291,22 @@ static int finish_data(struct nvme_queue *queue)
 		tcp_conn_mark(conn, TCP_WORK_TX);
 		return RX_WAIT;
 	}
-	slot->moved += conn->rx.length;
+	slot->moved += queue->bytes;
+	if (ranges)
+		slot->damaged |= !owned_matches(queue);
+	else if (nvme_data_digest_bytes(&queue->hello))
+		slot->digest = rblk_digest_combine(slot->digest, rblk_le32(queue->digest), queue->bytes);
 	pdu_end(queue);
 	if (!last)
 		return RX_GO_ON;
 	if (ranges) {
 		slot->fetches = false;
-		finish_io(queue, slot);
+		if (slot->damaged)
+			nvme_respond(queue, slot, NVME_TRANSPORT, 0);
+		else
+			finish_io(queue, slot);
 	} else {
-		tcp_sq_wr(&conn->sq, queue->read)->flags |= TCP_SEND_ANSWERED;
+		read_answered(queue, slot);
 		conn->sq.reads_out--;
 		tcp_conn_complete(conn);
 	}
@@ -270,6 +327,8 @@ int nvme_begin(struct tcp_conn *conn)
 			queue->heard_ns = env_now_ns();
 		return begin_common(queue);
 	}
+	if (!header_matches(queue))
+		return RX_GO_ON;
 	return pdu_of(queue)->type == NVME_PDU_COMMAND ? begin_command(queue) : begin_data(queue);
 }
 
@@ -282,8 +341,10 @@ int nvme_finish(struct tcp_conn *conn)
 
 int nvme_iov(struct tcp_conn *conn, struct iovec *iovs)
 {
-	const struct nvme_queue *queue = nvme_queue_of(conn);
+	struct nvme_queue *queue = nvme_queue_of(conn);
 	const struct tcp_rx *rx = &conn->rx;
+	uint32_t done = rx->placed > queue->bytes ? rx->placed - queue->bytes : 0;
+	int count = 0;
 	char *memory;
 
 	switch (queue->sink) {
@@ -300,8 +361,11 @@ int nvme_iov(struct tcp_conn *conn, struct iovec *iovs)
 	}
 	if (!memory)
 		return -EFAULT;
-	iovs[0] = (struct iovec){memory + rx->placed, rx->length - rx->placed};
-	return 1;
+	if (rx->placed < queue->bytes)
+		iovs[count++] = (struct iovec){memory + rx->placed, queue->bytes - rx->placed};
+	if (rx->length > queue->bytes)
+		iovs[count++] = (struct iovec){(char *)&queue->digest + done, rx->length - queue->bytes - done};
+	return count;
 }
 
 /* Memory of the reactor that it has taken back: a mistake of this end. */

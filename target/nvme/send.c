@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "proto/digest/digest.h"
 #include "proto/fabric/fabric_tcp_stream.h"
 
 #define CALLS_PER_TURN 4 /* then it is the turn of others */
 /* A SEND of 64 completions needs so many segments, and its own end one more. */
-#define ROOM (RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 24) + 2)
+#define ROOM (RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 28) + 2)
 
 static struct nvme_segment *segment_of(struct nvme_send *send, uint32_t index)
 {
@@ -36,7 +37,7 @@ static struct nvme_segment *segment_add(struct nvme_queue *queue)
 {
 	struct nvme_segment *segment = segment_of(&queue->send, queue->send.tail++);
 
-	segment->head_bytes = segment->data_bytes = 0;
+	segment->head_bytes = segment->data_bytes = segment->digest_bytes = 0;
 	segment->data = NULL;
 	segment->owned = NULL;
 	segment->completes = false;
@@ -45,35 +46,60 @@ static struct nvme_segment *segment_add(struct nvme_queue *queue)
 
 /* -- PDUs ---------------------------------------------------------------------------------------- */
 
+static void put_digest(void *to, const void *data, uint32_t bytes)
+{
+	__le32 digest = rblk_to_le32(rblk_digest(0, data, bytes));
+
+	memcpy(to, &digest, sizeof(digest));
+}
+
+/* Adds the header `pdu`, of header_bytes, with its digest. Behind that and zeroes up to data_offset come `bytes` of
+ * data and theirs. */
+static void pdu_add(const struct nvme_queue *queue, struct nvme_segment *segment, struct nvme_pdu *pdu, uint32_t bytes)
+{
+	uint32_t digest = nvme_header_digest_bytes(&queue->hello), head = pdu->header_bytes;
+	uint8_t *to = segment->head + segment->head_bytes;
+	uint32_t offset = bytes ? pdu->data_offset : head + digest;
+
+	if (bytes)
+		segment->digest_bytes = nvme_data_digest_bytes(&queue->hello);
+	pdu->flags |= (digest ? NVME_PDU_HEADER_DIGEST : 0) | (segment->digest_bytes ? NVME_PDU_DATA_DIGEST : 0);
+	pdu->bytes = rblk_to_le32(offset + bytes + segment->digest_bytes);
+	memset(to, 0, offset);
+	memcpy(to, pdu, head);
+	if (digest)
+		put_digest(to + head, pdu, head);
+	segment->head_bytes += offset;
+}
+
 /* To the last segment if it has room and nothing but responses. */
 static void response_add(struct nvme_queue *queue, uint16_t id, uint16_t status, uint64_t result)
 {
 	struct nvme_send *send = &queue->send;
 	struct nvme_segment *segment = send->tail == send->head ? NULL : segment_of(send, send->tail - 1);
-	struct nvme_pdu pdu = {.type = NVME_PDU_RESPONSE};
-	struct nvme_completion completion = {
-		.result = rblk_to_le64(result),
-		.sq_head = rblk_to_le16(queue->sq_head),
-		.sq_id = rblk_to_le16(queue->hello.queue),
-		.id = id,
-		.status = rblk_to_le16((uint16_t)(status << 1)),
+	struct nvme_response response = {
+		.pdu = {.type = NVME_PDU_RESPONSE, .header_bytes = sizeof(response)},
+		.completion =
+			{
+				.result = rblk_to_le64(result),
+				.sq_head = rblk_to_le16(queue->sq_head),
+				.sq_id = rblk_to_le16(queue->hello.queue),
+				.id = id,
+				.status = rblk_to_le16((uint16_t)(status << 1)),
+			},
 	};
-	const uint32_t bytes = sizeof(pdu) + sizeof(completion);
 
-	if (!segment || segment->data || segment->completes || segment->head_bytes + bytes > NVME_SEGMENT_BYTES)
+	if (!segment || segment->data || segment->completes ||
+	    segment->head_bytes + sizeof(response) + NVME_DIGEST_BYTES > NVME_SEGMENT_BYTES)
 		segment = segment_add(queue);
-	pdu.header_bytes = (__u8)bytes;
-	pdu.bytes = rblk_to_le32(bytes);
-	memcpy(segment->head + segment->head_bytes, &pdu, sizeof(pdu));
-	memcpy(segment->head + segment->head_bytes + sizeof(pdu), &completion, sizeof(completion));
-	segment->head_bytes += bytes;
+	pdu_add(queue, segment, &response.pdu, 0);
 }
 
 static struct nvme_segment *data_add(struct nvme_queue *queue, const struct nvme_slot *slot, uint32_t offset,
 				     const void *data, uint32_t bytes)
 {
-	uint32_t head = (sizeof(struct nvme_pdu_data) + queue->hello.alignment - 1) / queue->hello.alignment *
-			queue->hello.alignment;
+	uint32_t alignment = queue->hello.alignment,
+		 head = sizeof(struct nvme_pdu_data) + nvme_header_digest_bytes(&queue->hello);
 	struct nvme_segment *segment = segment_add(queue);
 	struct nvme_pdu_data pdu = {
 		.pdu =
@@ -81,37 +107,34 @@ static struct nvme_segment *data_add(struct nvme_queue *queue, const struct nvme
 				.type = NVME_PDU_C2H_DATA,
 				.flags = offset + bytes == slot->bytes ? NVME_PDU_LAST : 0,
 				.header_bytes = sizeof(pdu),
-				.data_offset = (__u8)head,
-				.bytes = rblk_to_le32(head + bytes),
+				.data_offset = (__u8)((head + alignment - 1) / alignment * alignment),
 			},
 		.command = slot->command.id,
 		.offset = rblk_to_le32(offset),
 		.length = rblk_to_le32(bytes),
 	};
 
-	memset(segment->head, 0, head);
-	memcpy(segment->head, &pdu, sizeof(pdu));
-	segment->head_bytes = head;
+	pdu_add(queue, segment, &pdu.pdu, bytes);
 	segment->data = data;
 	segment->data_bytes = bytes;
+	if (segment->digest_bytes)
+		put_digest(segment->digest, data, bytes);
 	return segment;
 }
 
 static void r2t_add(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t transfer, uint32_t offset,
 		    uint32_t bytes)
 {
-	struct nvme_segment *segment = segment_add(queue);
 	struct nvme_pdu_data pdu = {
-		.pdu = {.type = NVME_PDU_R2T, .header_bytes = sizeof(pdu), .bytes = rblk_to_le32(sizeof(pdu))},
+		.pdu = {.type = NVME_PDU_R2T, .header_bytes = sizeof(pdu)},
 		.command = slot->command.id,
 		.transfer = rblk_to_le16(transfer),
 		.offset = rblk_to_le32(offset),
 		.length = rblk_to_le32(bytes),
 	};
 
-	slot->moved = 0;
-	memcpy(segment->head, &pdu, sizeof(pdu));
-	segment->head_bytes = sizeof(pdu);
+	slot->moved = slot->digest = 0;
+	pdu_add(queue, segment_add(queue), &pdu.pdu, 0);
 }
 
 void nvme_fetch_ranges(struct nvme_queue *queue, struct nvme_slot *slot)
@@ -144,12 +167,8 @@ void nvme_respond_connect(struct nvme_queue *queue, uint16_t status)
 
 void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field)
 {
+	struct nvme_pdu_term pdu = nvme_term_pdu(fatal, field);
 	struct nvme_segment *segment;
-	struct nvme_pdu_term pdu = {
-		.pdu = {.type = NVME_PDU_C2H_TERM, .header_bytes = sizeof(pdu), .bytes = rblk_to_le32(sizeof(pdu))},
-		.status = rblk_to_le16((uint16_t)fatal),
-		.field = {rblk_to_le16((uint16_t)field)},
-	};
 
 	queue->send.last = true;
 	queue->conn->rx.stage = TCP_RX_DISCARD;
@@ -276,7 +295,7 @@ static void send_account(struct nvme_queue *queue, uint64_t sent)
 	send->sent += sent;
 	while (send->head != send->tail) {
 		struct nvme_segment *segment = segment_of(send, send->head);
-		uint64_t bytes = (uint64_t)segment->head_bytes + segment->data_bytes;
+		uint64_t bytes = (uint64_t)segment->head_bytes + segment->data_bytes + segment->digest_bytes;
 
 		if (send->sent < bytes)
 			break;
@@ -297,9 +316,10 @@ static int send_fill(const struct nvme_queue *queue, struct iovec *iovs, uint64_
 	for (uint32_t i = send->head; i != send->tail; i++) {
 		const struct nvme_segment *segment = &send->segments[i & (NVME_SEGMENTS - 1)];
 		const struct iovec parts[] = {{(void *)segment->head, segment->head_bytes},
-					      {(void *)segment->data, segment->data_bytes}};
+					      {(void *)segment->data, segment->data_bytes},
+					      {(void *)segment->digest, segment->digest_bytes}};
 
-		for (int part = 0; part < 2; part++) {
+		for (int part = 0; part < 3; part++) {
 			size_t length = parts[part].iov_len;
 
 			if (skip >= length) {
@@ -318,7 +338,7 @@ static int send_fill(const struct nvme_queue *queue, struct iovec *iovs, uint64_
 static bool send_call(struct nvme_queue *queue)
 {
 	struct tcp_conn *conn = queue->conn;
-	struct iovec iovs[2 * NVME_SEGMENTS];
+	struct iovec iovs[3 * NVME_SEGMENTS];
 	struct msghdr message = {.msg_iov = iovs};
 	uint64_t bytes;
 	ssize_t sent = 0;

@@ -30,7 +30,14 @@ enum nvme_pdu_type {
 	NVME_PDU_R2T = 0x09,
 };
 
+#define NVME_PDU_HEADER_DIGEST 0x01u
+#define NVME_PDU_DATA_DIGEST 0x02u
 #define NVME_PDU_LAST 0x04u /* of H2C and C2H data: the last of its command */
+
+/* ICReq and ICResp have these. What both have, each later PDU has, Connect's as well. */
+#define NVME_DIGEST_HEADER 0x01u
+#define NVME_DIGEST_DATA 0x02u
+#define NVME_DIGEST_BYTES 4u
 
 struct nvme_pdu {
 	__u8 type; /* enum nvme_pdu_type */
@@ -46,7 +53,7 @@ struct nvme_pdu_ic {
 	struct nvme_pdu pdu;
 	__le16 version; /* 0 */
 	__u8 alignment; /* of data in PDUs that the sender gets, 0's based, in dwords */
-	__u8 digests;
+	__u8 digests;	/* NVME_DIGEST_... */
 	__le32 most; /* ICReq: R2Ts, 0's based; ICResp: bytes of one H2C data PDU */
 	__u8 reserved[112];
 };
@@ -66,6 +73,7 @@ RBLK_ASSERT_SIZE(struct nvme_pdu_data, 24);
 enum nvme_fatal {
 	NVME_FATAL_HEADER = 0x01,   /* a field of the header: the offset of which follows */
 	NVME_FATAL_SEQUENCE = 0x02, /* a PDU that may not come now */
+	NVME_FATAL_DIGEST = 0x03,   /* a header's: that which came follows */
 	NVME_FATAL_RANGE = 0x04,    /* data out of its range */
 	NVME_FATAL_LIMIT = 0x05,    /* more data than may come */
 };
@@ -147,6 +155,12 @@ struct nvme_completion {
 };
 RBLK_ASSERT_SIZE(struct nvme_completion, 16);
 
+struct nvme_response {
+	struct nvme_pdu pdu;
+	struct nvme_completion completion;
+};
+RBLK_ASSERT_SIZE(struct nvme_response, 24);
+
 /* Type and code. */
 enum nvme_status {
 	NVME_OK = 0x000,
@@ -161,6 +175,7 @@ enum nvme_status {
 	NVME_BAD_SGL_OFFSET = 0x016,
 	NVME_WRITE_PROTECTED = 0x020,
 	NVME_INTERRUPTED = 0x021,
+	NVME_TRANSPORT = 0x022, /* transient */
 	NVME_RANGE = 0x080,
 	NVME_FULL = 0x081,
 	NVME_RESERVED = 0x083,

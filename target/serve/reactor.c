@@ -61,6 +61,8 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 	if (!queue || !queue->io_queue.open)
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {
+		if (wc->wc_flags & FAB_WC_DIGEST)
+			tgt_transfer_digest(&queue->io_queue, wc->wr_id, wc->imm_data);
 		tgt_transfer_completed(&queue->io_queue, wc->wr_id);
 		return;
 	}

@@ -170,6 +170,93 @@ static void wrong_data_ends_the_connection(void **state)
 	others_are_served();
 }
 
+/* -- digests ------------------------------------------------------------------------------------- */
+
+static void wrong_header_digests_end_the_connection(void **state)
+{
+	struct nvme_host_command alive = {.way = NVME_HOST_NONE};
+	struct nvme_host first = {.digests = NVME_DIGEST_HEADER, .damage = NVME_DIGEST_HEADER}, second = first;
+	struct nvme_pdu_term term;
+	struct nvme_pdu_data pdu;
+
+	(void)state;
+	alive.command.opcode = NVME_KEEP_ALIVE;
+	/* Of Connect. */
+	nvme_host_greet_with(&first, address);
+	nvme_host_send(&first, &alive);
+	nvme_host_write(first.fd, &(char[sizeof(struct nvme_connect)]){0}, sizeof(struct nvme_connect));
+	assert_int_equal(nvme_host_ended(first.fd), NVME_PDU_C2H_TERM);
+	/* Of a command. */
+	second.damage = 0;
+	connect_both(&first, &second, 16);
+	first.damage = NVME_DIGEST_HEADER;
+	nvme_host_send(&first, &alive);
+	assert_int_equal(recv(first.fd, &term, sizeof(term), MSG_WAITALL), sizeof(term));
+	assert_int_equal(term.pdu.type, NVME_PDU_C2H_TERM);
+	assert_int_equal(rblk_le16(term.status), NVME_FATAL_DIGEST);
+	assert_int_equal(nvme_host_ended(first.fd), -1);
+	assert_int_equal(nvme_host_ended(second.fd), -1);
+	/* Of data: nothing of it is stored. */
+	connect_both(&first, &second, 16);
+	pdu = asked(&second);
+	assert_int_equal(recv(second.fd, &term, 4, MSG_WAITALL), 4);
+	pdu.pdu = (struct nvme_pdu){.type = NVME_PDU_H2C_DATA, .flags = NVME_PDU_LAST, .header_bytes = sizeof(pdu)};
+	second.damage = NVME_DIGEST_HEADER;
+	nvme_host_send_pdu(&second, &pdu.pdu, &(char[2 * BLOCK]){0}, 2 * BLOCK);
+	assert_int_equal(nvme_host_ended(second.fd), NVME_PDU_C2H_TERM);
+	nvme_host_close(&first);
+	others_are_served();
+}
+
+static void a_wrong_digest_of_connect_refuses_it(void **state)
+{
+	struct nvme_host first = {.digests = 3, .damage = NVME_DIGEST_DATA};
+
+	(void)state;
+	assert_int_equal(nvme_host_connect(&first, address, nqn, NVME_HOST_NQN, 0, 32), NVME_TRANSPORT);
+	assert_int_equal(nvme_host_connect(&first, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
+	nvme_host_close(&first);
+}
+
+/* Digests that are there or not there as it was not agreed, and PDUs too short for them. */
+static void digests_that_were_not_agreed_end_it(void **state)
+{
+	static const struct {
+		uint8_t digests; /* agreed */
+		struct nvme_pdu pdu;
+		uint32_t zeroes;
+	} all[] = {
+		{0, PDU(NVME_PDU_COMMAND, 1, 72, 0, 76), 68},
+		{0, PDU(NVME_PDU_COMMAND, 2, 72, 72, 588), 580},
+		{1, PDU(NVME_PDU_COMMAND, 0, 72, 0, 76), 68},
+		{1, PDU(NVME_PDU_COMMAND, 1, 72, 0, 72), 68},
+		{1, PDU(NVME_PDU_COMMAND, 1, 72, 0, 75), 68},
+		{1, PDU(NVME_PDU_COMMAND, 1, 72, 72, 588), 580},
+		{1, PDU(NVME_PDU_COMMAND, 3, 72, 76, 592), 584},
+		{2, PDU(NVME_PDU_COMMAND, 2, 72, 0, 72), 64},
+		{2, PDU(NVME_PDU_COMMAND, 0, 72, 72, 588), 580},
+		{2, PDU(NVME_PDU_COMMAND, 2, 72, 72, 76), 68},
+		{2, PDU(NVME_PDU_COMMAND, 2, 72, 72, 73), 65},
+		{3, PDU(NVME_PDU_COMMAND, 3, 72, 76, 77), 69},
+		{3, PDU(NVME_PDU_COMMAND, 3, 72, 76, 80), 72},
+		{3, PDU(NVME_PDU_COMMAND, 3, 72, 76, 76 + 8192 + 5), 72},
+		{3, PDU(NVME_PDU_H2C_DATA, 7, 24, 28, 32), 24},
+	};
+	static const char zeroes[1024];
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LENGTH(all); i++) {
+		struct nvme_host first = {.digests = all[i].digests}, second = first;
+
+		connect_both(&first, &second, 16);
+		nvme_host_write(second.fd, &all[i].pdu, sizeof(all[i].pdu));
+		nvme_host_write(second.fd, zeroes, all[i].zeroes);
+		assert_int_equal(nvme_host_ended(second.fd), NVME_PDU_C2H_TERM);
+		nvme_host_close(&first);
+	}
+	others_are_served();
+}
+
 /* -- commands ------------------------------------------------------------------------------------ */
 
 static void more_commands_than_entries_end_it(void **state)
@@ -249,6 +336,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_pdus_end_the_connection),
 		cmocka_unit_test(wrong_data_ends_the_connection),
+		cmocka_unit_test(wrong_header_digests_end_the_connection),
+		cmocka_unit_test(a_wrong_digest_of_connect_refuses_it),
+		cmocka_unit_test(digests_that_were_not_agreed_end_it),
 		cmocka_unit_test(more_commands_than_entries_end_it),
 		cmocka_unit_test(events_wait_and_are_bounded),
 		cmocka_unit_test(nonsense_is_dropped),

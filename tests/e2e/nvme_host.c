@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "proto/digest/digest.h"
 #include "tests/unit/unit.h"
 
 #define WAIT_MS 60000
@@ -69,17 +70,25 @@ int nvme_host_dial(const char *address)
 	return fd;
 }
 
-int nvme_host_greet(const char *address)
+void nvme_host_greet_with(struct nvme_host *host, const char *address)
 {
 	struct nvme_pdu_ic ic = {
-		.pdu = {.type = NVME_PDU_IC_REQ, .header_bytes = sizeof(ic), .bytes = rblk_to_le32(sizeof(ic))}};
-	int fd = nvme_host_dial(address);
+		.pdu = {.type = NVME_PDU_IC_REQ, .header_bytes = sizeof(ic), .bytes = rblk_to_le32(sizeof(ic))},
+		.digests = host->digests};
 
-	nvme_host_write(fd, &ic, sizeof(ic));
-	assert_true(read_all(fd, &ic, sizeof(ic)));
+	host->fd = nvme_host_dial(address);
+	nvme_host_write(host->fd, &ic, sizeof(ic));
+	assert_true(read_all(host->fd, &ic, sizeof(ic)));
 	assert_int_equal(ic.pdu.type, NVME_PDU_IC_RESP);
-	assert_int_equal(ic.digests, 0);
-	return fd;
+	assert_int_equal(ic.digests, host->digests);
+}
+
+int nvme_host_greet(const char *address)
+{
+	struct nvme_host host = {.fd = -1};
+
+	nvme_host_greet_with(&host, address);
+	return host.fd;
 }
 
 uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const char *subsystem, const char *nqn,
@@ -89,7 +98,7 @@ uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const ch
 	struct nvme_host_command command = {.way = NVME_HOST_CAPSULE, .data = &connect, .bytes = sizeof(connect)};
 	uint16_t status;
 
-	host->fd = nvme_host_greet(address);
+	nvme_host_greet_with(host, address);
 	snprintf(connect.subsystem, sizeof(connect.subsystem), "%s", subsystem);
 	snprintf(connect.host, sizeof(connect.host), "%s", nqn);
 	command.command.opcode = NVME_FABRICS;
@@ -111,22 +120,55 @@ void nvme_host_close(struct nvme_host *host)
 
 /* -- commands ------------------------------------------------------------------------------------ */
 
+static void write_digest(struct nvme_host *host, uint8_t which, const void *data, uint32_t bytes)
+{
+	__le32 digest = rblk_to_le32(rblk_digest(0, data, bytes) ^ (host->damage & which));
+
+	if (!(host->digests & which))
+		return;
+	host->damage &= (uint8_t)~which;
+	nvme_host_write(host->fd, &digest, sizeof(digest));
+}
+
+void nvme_host_send_pdu(struct nvme_host *host, struct nvme_pdu *header, const void *data, uint32_t bytes)
+{
+	uint32_t head = header->header_bytes + (host->digests & NVME_DIGEST_HEADER ? 4u : 0);
+
+	header->flags |= host->digests & (bytes ? 3 : NVME_DIGEST_HEADER);
+	header->data_offset = (__u8)(bytes ? head : 0);
+	header->bytes = rblk_to_le32(head + bytes + (bytes && host->digests & NVME_DIGEST_DATA ? 4 : 0));
+	nvme_host_write(host->fd, header, header->header_bytes);
+	write_digest(host, NVME_DIGEST_HEADER, header, header->header_bytes);
+	if (!bytes)
+		return;
+	nvme_host_write(host->fd, data, bytes);
+	write_digest(host, NVME_DIGEST_DATA, data, bytes);
+}
+
+static void check_digest(const struct nvme_host *host, uint8_t which, const void *data, uint32_t bytes)
+{
+	__le32 digest;
+
+	if (!(host->digests & which))
+		return;
+	assert_true(read_all(host->fd, &digest, sizeof(digest)));
+	assert_int_equal(rblk_le32(digest), rblk_digest(0, data, bytes));
+}
+
 void nvme_host_send(struct nvme_host *host, struct nvme_host_command *command)
 {
 	bool capsule = command->way == NVME_HOST_CAPSULE;
-	struct nvme_pdu pdu = {.type = NVME_PDU_COMMAND, .header_bytes = 72};
-	uint32_t bytes = 72 + (capsule ? command->bytes : 0);
+	struct {
+		struct nvme_pdu pdu;
+		struct nvme_command command;
+	} header = {.pdu = {.type = NVME_PDU_COMMAND, .header_bytes = sizeof(header)}};
 
-	pdu.data_offset = capsule ? 72 : 0;
-	pdu.bytes = rblk_to_le32(bytes);
 	command->command.flags = NVME_FLAGS_SGL;
 	command->command.id = rblk_to_le16(++host->id);
 	command->command.length = rblk_to_le32(command->way ? command->bytes : 0);
 	command->command.sgl = capsule ? NVME_SGL_CAPSULE : NVME_SGL_TRANSPORT;
-	nvme_host_write(host->fd, &pdu, sizeof(pdu));
-	nvme_host_write(host->fd, &command->command, sizeof(command->command));
-	if (capsule)
-		nvme_host_write(host->fd, command->data, command->bytes);
+	header.command = command->command;
+	nvme_host_send_pdu(host, &header.pdu, command->data, capsule ? command->bytes : 0);
 }
 
 /* In two pieces, if it is not too short. */
@@ -142,17 +184,14 @@ static void answer_r2t(struct nvme_host *host, const struct nvme_host_command *c
 		struct nvme_pdu_data pdu = {
 			.pdu = {.type = NVME_PDU_H2C_DATA,
 				.flags = part == left ? NVME_PDU_LAST : 0,
-				.header_bytes = sizeof(pdu),
-				.data_offset = sizeof(pdu),
-				.bytes = rblk_to_le32((uint32_t)sizeof(pdu) + part)},
+				.header_bytes = sizeof(pdu)},
 			.command = r2t->command,
 			.transfer = r2t->transfer,
 			.offset = rblk_to_le32(offset),
 			.length = rblk_to_le32(part),
 		};
 
-		nvme_host_write(host->fd, &pdu, sizeof(pdu));
-		nvme_host_write(host->fd, (const char *)command->data + offset, part);
+		nvme_host_send_pdu(host, &pdu.pdu, (const char *)command->data + offset, part);
 		offset += part;
 		left -= part;
 	}
@@ -161,13 +200,11 @@ static void answer_r2t(struct nvme_host *host, const struct nvme_host_command *c
 uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *command)
 {
 	for (;;) {
-		struct {
-			struct nvme_pdu pdu;
-			struct nvme_completion completion;
-		} response;
+		struct nvme_response response;
 		struct nvme_pdu_data data;
 
 		assert_true(read_all(host->fd, &response, sizeof(response)));
+		check_digest(host, NVME_DIGEST_HEADER, &response, sizeof(response));
 		memcpy(&data, &response, sizeof(data));
 		switch (response.pdu.type) {
 		case NVME_PDU_RESPONSE:
@@ -185,6 +222,8 @@ uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *comma
 			assert_true(rblk_le32(data.length) <= command->bytes - command->arrived);
 			assert_true(
 				read_all(host->fd, (char *)command->data + command->arrived, rblk_le32(data.length)));
+			check_digest(host, NVME_DIGEST_DATA, (char *)command->data + command->arrived,
+				     rblk_le32(data.length));
 			command->arrived += rblk_le32(data.length);
 			break;
 		default:

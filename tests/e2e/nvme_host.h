@@ -13,6 +13,8 @@ struct nvme_host {
 	uint16_t controller; /* as Connect has answered */
 	uint16_t id;	     /* of the last command */
 	uint32_t r2ts;	     /* that have come */
+	uint8_t digests;     /* to ask for: NVME_DIGEST_...; the target has to agree, and its own are checked */
+	uint8_t damage;	     /* the next PDU that has these gets wrong ones */
 };
 
 /* The host's name, which all have that do not say another one. */
@@ -21,6 +23,7 @@ struct nvme_host {
 /* A socket on which ICReq has been answered; _dial(): not even sent. `address`: "127.0.0.1:4420". */
 int nvme_host_dial(const char *address);
 int nvme_host_greet(const char *address);
+void nvme_host_greet_with(struct nvme_host *host, const char *address); /* with its digests */
 /* Connect: the status, without the bit for "do not retry". Queue 0 makes a controller, others join host->controller. */
 uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const char *subsystem, const char *nqn,
 			   uint16_t queue, uint16_t entries);
@@ -50,6 +53,8 @@ uint16_t nvme_host_io(struct nvme_host *host, uint8_t opcode, enum nvme_host_way
 /* The NQN of the only subsystem that discovery tells of. */
 void nvme_host_discover(const char *address, char nqn[NVME_NQN_BYTES]);
 
+/* A PDU of this header, whose digests and sums of bytes are added, and of this data. */
+void nvme_host_send_pdu(struct nvme_host *host, struct nvme_pdu *header, const void *data, uint32_t bytes);
 void nvme_host_write(int fd, const void *data, size_t bytes);
 /* The target ends the connection, whatever it sends before. Returns the type of the last PDU; -1: there was none. */
 int nvme_host_ended(int fd);

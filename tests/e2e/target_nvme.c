@@ -8,6 +8,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/nvme_host.h"
 
@@ -214,6 +217,121 @@ static void begins_again(void **state)
 	assert_memory_equal(back, data, 16 * BLOCK);
 }
 
+/* -- digests ------------------------------------------------------------------------------------- */
+
+static void connect_with(const char *where, const char *subsystem, uint8_t digests, struct nvme_host *first,
+			 struct nvme_host *second)
+{
+	first->digests = second->digests = digests;
+	assert_int_equal(nvme_host_connect(first, where, subsystem, NVME_HOST_NQN, 0, 32), NVME_OK);
+	nvme_host_enable(first);
+	second->controller = first->controller;
+	assert_int_equal(nvme_host_connect(second, where, subsystem, NVME_HOST_NQN, 1, 16), NVME_OK);
+}
+
+/* Of a write or of ranges whose digest is wrong nothing is done, and it is not acknowledged; sent again it is. */
+static void damaged_data_changes_nothing(struct nvme_host *host, bool ranges_too)
+{
+	struct nvme_range range = {.blocks = rblk_to_le32(16)};
+	struct nvme_host_command deallocate = {.data = &range, .bytes = sizeof(range)};
+	uint8_t old[16 * BLOCK];
+
+	deallocate.command.opcode = NVME_DATASET_MANAGEMENT;
+	deallocate.command.namespace = rblk_to_le32(1);
+	deallocate.command.word[1] = rblk_to_le32(NVME_DSM_DEALLOCATE);
+	for (int way = NVME_HOST_CAPSULE; way <= NVME_HOST_R2T; way++) {
+		pattern((uint8_t)(100 + way));
+		memcpy(old, data, sizeof(old));
+		assert_int_equal(nvme_host_io(host, NVME_WRITE, (enum nvme_host_way)way, 0, 15, data, sizeof(old)),
+				 NVME_OK);
+		pattern((uint8_t)(200 + way));
+		host->damage = NVME_DIGEST_DATA;
+		assert_int_equal(nvme_host_io(host, NVME_WRITE, (enum nvme_host_way)way, 0, 15, data, sizeof(old)),
+				 NVME_TRANSPORT);
+		host->damage = NVME_DIGEST_DATA;
+		deallocate.way = (enum nvme_host_way)way;
+		if (ranges_too)
+			assert_int_equal(nvme_host_run(host, &deallocate), NVME_TRANSPORT);
+		host->damage = 0;
+		assert_int_equal(nvme_host_io(host, NVME_READ, NVME_HOST_IN, 0, 15, back, sizeof(old)), NVME_OK);
+		assert_memory_equal(back, old, sizeof(old));
+		assert_int_equal(nvme_host_io(host, NVME_WRITE, (enum nvme_host_way)way, 0, 15, data, sizeof(old)),
+				 NVME_OK);
+		assert_int_equal(nvme_host_io(host, NVME_READ, NVME_HOST_IN, 0, 15, back, sizeof(old)), NVME_OK);
+		assert_memory_equal(back, data, sizeof(old));
+		if (ranges_too)
+			assert_int_equal(nvme_host_run(host, &deallocate), NVME_OK);
+	}
+}
+
+static void has_digests(void **state)
+{
+	(void)state;
+	for (uint8_t digests = 1; digests <= 3; digests++) {
+		struct nvme_host first = {.fd = -1}, second = {.fd = -1};
+
+		connect_with(address, nqn, digests, &first, &second);
+		pattern(digests);
+		assert_int_equal(nvme_host_io(&second, NVME_WRITE, NVME_HOST_R2T, 7, BYTES / BLOCK - 1, data, BYTES),
+				 NVME_OK);
+		assert_int_equal(nvme_host_io(&second, NVME_READ, NVME_HOST_IN, 7, BYTES / BLOCK - 1, back, BYTES),
+				 NVME_OK);
+		assert_memory_equal(back, data, BYTES);
+		if (digests & NVME_DIGEST_DATA)
+			damaged_data_changes_nothing(&second, true);
+		nvme_host_close(&second);
+		nvme_host_close(&first);
+	}
+}
+
+/* The control socket says this. */
+static void control_says(const char *control, const char *method, const char *words)
+{
+	struct sockaddr_un there = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), bytes;
+	char text[32768];
+	size_t used = 0;
+
+	assert_true(snprintf(there.sun_path, sizeof(there.sun_path), "%s", control) < (int)sizeof(there.sun_path));
+	assert_int_equal(connect(fd, (const struct sockaddr *)&there, sizeof(there)), 0);
+	bytes = snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}\n", method);
+	nvme_host_write(fd, text, (size_t)bytes);
+	do {
+		ssize_t got = recv(fd, text + used, sizeof(text) - 1 - used, 0);
+
+		assert_true(got > 0);
+		used += (size_t)got;
+		text[used] = '\0';
+	} while (!strchr(text, '\n'));
+	close(fd);
+	if (!strstr(text, words))
+		fail_msg("%s: no %s in %s", method, words, text);
+}
+
+/* In memory too, where data without a digest goes straight into the volume. */
+static void memory_has_digests(void **state)
+{
+	struct nvme_host first = {.fd = -1}, second = {.fd = -1};
+	char folder[64], control[80], there[64], subsystem[NVME_NQN_BYTES];
+	struct e2e_daemon memory;
+
+	(void)state;
+	e2e_folder_create(folder);
+	snprintf(control, sizeof(control), "%s/control", folder);
+	e2e_daemon_start(&memory, "--listen", "nvme+tcp://127.0.0.1:0", "--control-socket", control, "--memory",
+			 "disk=1M", NULL);
+	e2e_daemon_second_host(&memory, there);
+	nvme_host_discover(there, subsystem);
+	connect_with(there, subsystem, 3, &first, &second);
+	damaged_data_changes_nothing(&second, false);
+	control_says(control, "volumes", "\"digest\":2");
+	control_says(control, "sessions", "\"digest_connections\":2");
+	nvme_host_close(&second);
+	nvme_host_close(&first);
+	assert_int_equal(e2e_daemon_stop(&memory), 0);
+	e2e_folder_remove(folder);
+}
+
 /* -- access rules -------------------------------------------------------------------------------- */
 
 #define READER NVME_UUID_PREFIX "00000000-0000-0000-0000-00000000000b"
@@ -275,6 +393,8 @@ int main(void)
 		cmocka_unit_test(refuses),
 		cmocka_unit_test(refuses_to_connect),
 		cmocka_unit_test(begins_again),
+		cmocka_unit_test(has_digests),
+		cmocka_unit_test(memory_has_digests),
 		cmocka_unit_test(rules_are_for_hosts_too),
 	};
 

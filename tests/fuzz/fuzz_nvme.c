@@ -3,13 +3,13 @@
  * Goal: no byte of an NVMe host makes the target's side of NVMe/TCP misbehave, and whatever it sends, what the reactor
  * gets of it are right messages of rblk's. Method: the input is played as a hostile host over loopback against a small
  * reactor, which checks each message and answers it, with data where there is some. The input begins with a byte that
- * says which queue it is (the admin queue of a new controller, or one of I/O) and whether it begins right; then come
- * records:
+ * says which queue it is (the admin queue of a new controller, or one of I/O), which digests there are and whether it
+ * begins right; then come records:
  *
  *   control byte, header (72 bytes), count byte, `count` bytes of payload
  *
  * where bits of the control byte make the header one of a command, or of data, with right lengths, so that inputs pass
- * the first checks and reach later ones, too.
+ * the first checks and reach later ones, too; one of them makes its digests wrong.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/digest/digest.h"
 #include "proto/fabric/fabric.h"
 #include "proto/wire/wire_check.h"
 #include "target/nvme/fabric.h"
@@ -38,6 +39,7 @@ enum {
 	FIX_NAMESPACE = 16,
 	FIX_SGL = 32,
 	FIX_TRANSFER = 64,
+	WRONG_DIGESTS = 128,
 };
 
 static const char subsystem[] = NVME_UUID_PREFIX "01010101-0101-0101-0101-010101010101";
@@ -52,7 +54,7 @@ static int admin_fd;
 /* The reactor's side of a connection. */
 struct reactor {
 	struct fab_conn *conn;
-	uint32_t sequence, credits;
+	uint32_t sequence, credits, features;
 	bool tags[CREDITS + RBLK_RESERVED_TAGS], drained;
 };
 
@@ -140,8 +142,9 @@ static void received(struct reactor *reactor, const struct ibv_wc *wc)
 	u16 count;
 
 	if (wc->status == IBV_WC_SUCCESS) {
-		FUZZ_ASSERT(rblk_check_message(memory + wc->wr_id * BUFFER_BYTES, wc->byte_len, 0, RBLK_BATCH_MAX,
-					       BUFFER_BYTES, &commands, &count, &capsule_bytes) == RBLK_WIRE_OK);
+		FUZZ_ASSERT(rblk_check_message(memory + wc->wr_id * BUFFER_BYTES, wc->byte_len, reactor->features,
+					       RBLK_BATCH_MAX, BUFFER_BYTES, &commands, &count,
+					       &capsule_bytes) == RBLK_WIRE_OK);
 		for (u16 i = 0; i < count; i++)
 			answer(reactor, &commands[i]);
 	}
@@ -192,19 +195,47 @@ static int dial(void)
 	return fd;
 }
 
-static void send_connect(int fd, uint16_t queue, const char *nqn)
+static void put(int fd, const void *data, size_t bytes)
 {
+	send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void put_digest(int fd, const void *data, uint32_t bytes, bool wrong)
+{
+	__le32 digest = rblk_to_le32(rblk_digest(0, data, bytes) ^ wrong);
+
+	put(fd, &digest, sizeof(digest));
+}
+
+/* A PDU with digests, which its header already counts. */
+static void put_pdu(int fd, const void *header, uint32_t head, const void *data, uint32_t bytes, uint8_t digests,
+		    bool wrong)
+{
+	put(fd, header, head);
+	if (digests & NVME_DIGEST_HEADER)
+		put_digest(fd, header, head, wrong && !bytes);
+	put(fd, data, bytes);
+	if (bytes && digests & NVME_DIGEST_DATA)
+		put_digest(fd, data, bytes, wrong);
+}
+
+static void send_connect(int fd, uint16_t queue, const char *nqn, uint8_t digests)
+{
+	const uint32_t header_digest = digests & NVME_DIGEST_HEADER ? 4 : 0,
+		       data_digest = digests & NVME_DIGEST_DATA ? 4 : 0;
 	struct nvme_pdu_ic ic = {
-		.pdu = {.type = NVME_PDU_IC_REQ, .header_bytes = sizeof(ic), .bytes = rblk_to_le32(sizeof(ic))}};
+		.pdu = {.type = NVME_PDU_IC_REQ, .header_bytes = sizeof(ic), .bytes = rblk_to_le32(sizeof(ic))},
+		.digests = digests};
 	struct {
 		struct nvme_pdu pdu;
 		struct nvme_command command;
 		struct nvme_connect data;
 	} connect = {
 		.pdu = {.type = NVME_PDU_COMMAND,
+			.flags = digests,
 			.header_bytes = 72,
-			.data_offset = 72,
-			.bytes = rblk_to_le32(sizeof(connect))},
+			.data_offset = (__u8)(72 + header_digest),
+			.bytes = rblk_to_le32((uint32_t)sizeof(connect) + header_digest + data_digest)},
 		.command = {.opcode = NVME_FABRICS,
 			    .flags = NVME_FLAGS_SGL,
 			    .namespace = rblk_to_le32(NVME_CONNECT),
@@ -216,8 +247,8 @@ static void send_connect(int fd, uint16_t queue, const char *nqn)
 
 	strcpy(connect.data.subsystem, nqn);
 	strcpy(connect.data.host, NVME_UUID_PREFIX "a");
-	send(fd, &ic, sizeof(ic), MSG_NOSIGNAL);
-	send(fd, &connect, sizeof(connect), MSG_NOSIGNAL);
+	put(fd, &ic, sizeof(ic));
+	put_pdu(fd, &connect, 72, &connect.data, sizeof(connect.data), digests, false);
 }
 
 static bool accept_one(struct reactor *reactor, int fd)
@@ -235,6 +266,7 @@ static bool accept_one(struct reactor *reactor, int fd)
 	FUZZ_ASSERT(event.private_bytes == sizeof(login));
 	memcpy(&login, event.private_data, sizeof(login));
 	FUZZ_ASSERT(rblk_check_login(&login, sizeof(login)) == RBLK_WIRE_OK);
+	reactor->features = rblk_le32(login.features);
 	FUZZ_ASSERT(fab_accept(fab, event.request, &options, &reactor->conn) == 0);
 	if (!admin)
 		admin = reactor->conn;
@@ -267,7 +299,7 @@ static void setup(void)
 	FUZZ_ASSERT(fab_listener_address(listener, &addr) == 0);
 	FUZZ_ASSERT(fab_mr_register(fab, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE, &mr) == 0);
 	admin_fd = dial();
-	send_connect(admin_fd, 0, subsystem);
+	send_connect(admin_fd, 0, subsystem, 0);
 	FUZZ_ASSERT(accept_one(&reactor, admin_fd));
 	for (uint64_t i = 0; i < BUFFERS; i++)
 		buffer_post(i);
@@ -291,8 +323,10 @@ static void setup(void)
 
 /* -- what the host sends ------------------------------------------------------------------------- */
 
-static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t number)
+static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t number, uint8_t digests)
 {
+	const uint8_t flags = digests & (payload ? 3 : NVME_DIGEST_HEADER), head = digests & NVME_DIGEST_HEADER ? 4 : 0;
+	const uint32_t more = head + (flags & NVME_PDU_DATA_DIGEST ? 4 : 0);
 	static const uint8_t opcodes[] = {
 		NVME_FLUSH,    NVME_WRITE,	  NVME_READ,	NVME_WRITE_ZEROES, NVME_DATASET_MANAGEMENT,
 		NVME_IDENTIFY, NVME_GET_FEATURES, NVME_FABRICS, NVME_ASYNC_EVENT,  NVME_KEEP_ALIVE};
@@ -301,9 +335,12 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 	struct nvme_pdu_data *data = (void *)header;
 
 	if (control & FIX_COMMAND) {
-		*pdu = (struct nvme_pdu){.type = NVME_PDU_COMMAND, .header_bytes = 72, .data_offset = payload ? 72 : 0};
+		*pdu = (struct nvme_pdu){.type = NVME_PDU_COMMAND,
+					 .flags = flags,
+					 .header_bytes = 72,
+					 .data_offset = (__u8)(payload ? 72 + head : 0)};
 		if (control & FIX_BYTES)
-			pdu->bytes = rblk_to_le32(72 + payload);
+			pdu->bytes = rblk_to_le32(72 + payload + more);
 		if (control & FIX_OPCODE) {
 			command->opcode = opcodes[command->opcode % sizeof(opcodes)];
 			command->flags = NVME_FLAGS_SGL;
@@ -322,11 +359,11 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 		command->id = rblk_to_le16((uint16_t)number);
 	} else if (control & FIX_DATA) {
 		data->pdu = (struct nvme_pdu){.type = NVME_PDU_H2C_DATA,
-					      .flags = data->pdu.flags & NVME_PDU_LAST,
+					      .flags = (__u8)((data->pdu.flags & NVME_PDU_LAST) | flags),
 					      .header_bytes = 24,
-					      .data_offset = 24};
+					      .data_offset = (__u8)(24 + head)};
 		if (control & FIX_BYTES) {
-			data->pdu.bytes = rblk_to_le32(24 + payload);
+			data->pdu.bytes = rblk_to_le32(24 + payload + more);
 			data->length = rblk_to_le32(payload);
 		}
 		if (control & FIX_TRANSFER) {
@@ -340,7 +377,7 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	uint8_t first = bytes ? data[0] : 0, payload[512];
+	uint8_t first = bytes ? data[0] : 0, digests = first >> 3 & 3, payload[512];
 	struct reactor reactor;
 	uint32_t number = 0;
 	int fd;
@@ -361,7 +398,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		close(fd);
 		return 0;
 	}
-	send_connect(fd, first & 2 ? 1 : 0, first & 4 ? NVME_DISCOVERY_NQN : subsystem);
+	send_connect(fd, first & 2 ? 1 : 0, first & 4 ? NVME_DISCOVERY_NQN : subsystem, digests);
 	if (!accept_one(&reactor, fd)) {
 		close(fd);
 		return 0;
@@ -383,10 +420,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		length = length & 1 ? sizeof(payload) : length < most ? length : most;
 		if (length > sizeof(payload))
 			length = sizeof(payload);
-		fix(header, control, length, number++);
+		fix(header, control, length, number++, digests);
 		head = !(control & FIX_COMMAND) && control & FIX_DATA ? 24 : 72;
-		send(fd, header, head, MSG_NOSIGNAL | MSG_DONTWAIT);
-		send(fd, payload, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+		put_pdu(fd, header, head, payload, length, digests, control & WRONG_DIGESTS);
 		turn(&reactor);
 		turn(&reactor);
 	}
