@@ -28,6 +28,7 @@ struct nvme_controller {
 	struct nvme_identity identity;
 	bool discovery;
 	struct rblk_wire_volume volume; /* as it was when it was opened */
+	_Atomic uint64_t operations;	/* F8: numbers used */
 	_Atomic bool enabled;		/* CC.EN */
 	_Atomic bool over;		/* its admin queue has ended: so do the others */
 };

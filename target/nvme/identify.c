@@ -54,8 +54,14 @@ static void identify_volume(const struct nvme_queue *queue, struct nvme_identify
 	data->transfer = pages_shift(rblk_le32(volume->max_io_bytes));
 	data->namespaces = rblk_to_le32(1);
 	data->commands = rblk_to_le16(NVME_ENTRIES_MAX);
-	data->optional = rblk_to_le16((nvme_has(queue, RBLK_VOLUME_DISCARD) ? NVME_OPTIONAL_DSM : 0) |
-				      (nvme_has(queue, RBLK_VOLUME_WRITE_ZEROES) ? NVME_OPTIONAL_ZEROES : 0));
+	data->optional =
+		rblk_to_le16(NVME_OPTIONAL_COMPARE | (nvme_has(queue, RBLK_VOLUME_DISCARD) ? NVME_OPTIONAL_DSM : 0) |
+			     (nvme_has(queue, RBLK_VOLUME_WRITE_ZEROES) ? NVME_OPTIONAL_ZEROES : 0) |
+			     (nvme_has(queue, RBLK_VOLUME_CHECKSUM) ? NVME_OPTIONAL_VERIFY : 0));
+	if (nvme_has(queue, RBLK_VOLUME_COMPARE_AND_WRITE) && nvme_block_bytes(queue) <= NVME_FUSED_BYTES) {
+		data->fused = rblk_to_le16(1);
+		data->atomic_compare = rblk_to_le16((uint16_t)(NVME_FUSED_BYTES / nvme_block_bytes(queue) - 1));
+	}
 	data->write_cache = nvme_has(queue, RBLK_VOLUME_VOLATILE_CACHE);
 	data->command_units = rblk_to_le32((sizeof(struct nvme_command) + NVME_CAPSULE_BYTES) / 16);
 	data->response_units = rblk_to_le32(sizeof(struct nvme_completion) / 16);

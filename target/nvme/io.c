@@ -22,6 +22,7 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode)
 		[RBLK_E_IO] = NVME_INTERNAL,
 		[RBLK_E_NO_SPACE] = NVME_FULL | NVME_NO_RETRY,
 		[RBLK_E_DIGEST] = NVME_TRANSPORT,
+		[RBLK_E_COMPARE] = NVME_DIFFERS | NVME_NO_RETRY,
 		[RBLK_E_MEDIUM] = NVME_MEDIUM_READ | NVME_NO_RETRY,
 		[RBLK_E_ABORTED] = NVME_ABORTED,
 		[RBLK_E_FENCED] = NVME_ABORTED,
@@ -31,7 +32,7 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode)
 		[RBLK_E_NO_RESOURCES] = NVME_INTERRUPTED,
 	};
 
-	if (status == RBLK_E_MEDIUM && opcode != NVME_READ)
+	if (status == RBLK_E_MEDIUM && opcode != NVME_READ && opcode != NVME_COMPARE && opcode != NVME_VERIFY)
 		return NVME_MEDIUM_WRITE | NVME_NO_RETRY;
 	return status < RBLK_E_MAX && statuses[status] ? statuses[status] : NVME_INTERNAL;
 }
@@ -95,6 +96,23 @@ static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot
 	return NVME_OK;
 }
 
+/* A Compare is a READ whose data is compared where it would be sent (send.c), or the first of a pair. */
+static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
+{
+	uint16_t status = decode_data(slot, capsule_bytes);
+
+	if (status)
+		return status;
+	if (slot->bytes != (uint64_t)rblk_le32(slot->wire.blocks) * nvme_block_bytes(queue))
+		return NVME_BAD_SGL_LENGTH;
+	if (slot->bytes > (slot->fuse ? NVME_FUSED_BYTES : NVME_COMPARE_BYTES) ||
+	    (slot->fuse && !nvme_has(queue, RBLK_VOLUME_COMPARE_AND_WRITE)))
+		return NVME_BAD_FIELD;
+	slot->wire.segment.rkey = rblk_to_le32(slot->number + 1u);
+	slot->wire.segment.length = rblk_to_le32(slot->bytes);
+	return NVME_OK;
+}
+
 static uint16_t decode_ranges(struct nvme_slot *slot, uint32_t capsule_bytes)
 {
 	uint32_t ranges = (rblk_le32(slot->command.word[0]) & 0xff) + 1;
@@ -119,9 +137,15 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 
 	memset(wire, 0, sizeof(*wire));
 	wire->volume = rblk_to_le32(NAMESPACE);
-	/* Neither fused, nor PRPs. */
-	if (command->flags != NVME_FLAGS_SGL)
+	if ((command->flags & ~NVME_FLAGS_FUSE) != NVME_FLAGS_SGL)
 		return NVME_BAD_FIELD;
+	slot->fuse = command->flags & NVME_FLAGS_FUSE;
+	if (slot->fuse && command->opcode != (slot->fuse == NVME_FUSE_FIRST ? NVME_COMPARE : NVME_WRITE)) {
+		/* One that is neither fuses with nothing. */
+		if (slot->fuse > NVME_FUSE_SECOND)
+			slot->fuse = NVME_FUSE_NONE;
+		return NVME_BAD_FIELD;
+	}
 	if (namespace != NAMESPACE && !(command->opcode == NVME_FLUSH && namespace == ALL_NAMESPACES))
 		return NVME_BAD_NAMESPACE;
 	switch (command->opcode) {
@@ -133,7 +157,15 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 		wire->opcode = RBLK_OP_WRITE;
 		wire->flags = word12 & NVME_FUA ? RBLK_CMD_FUA : 0;
 		status = decode_range(slot, NVME_FUA);
-		return status ? status : decode_transfer(queue, slot, capsule_bytes);
+		if (!status)
+			status = decode_transfer(queue, slot, capsule_bytes);
+		if (slot->fuse) /* its data comes here */
+			wire->flags &= RBLK_CMD_FUA;
+		return status;
+	case NVME_COMPARE:
+		wire->opcode = RBLK_OP_READ;
+		status = decode_range(slot, NVME_FUA);
+		return status ? status : decode_compare(queue, slot, capsule_bytes);
 	case NVME_FLUSH:
 		wire->opcode = RBLK_OP_FLUSH;
 		break;
@@ -152,6 +184,14 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 			return NVME_BAD_OPCODE;
 		wire->opcode = RBLK_OP_DISCARD;
 		return decode_ranges(slot, capsule_bytes);
+	case NVME_VERIFY: /* all of it is read, and its checksum is not sent */
+		if (!nvme_has(queue, RBLK_VOLUME_CHECKSUM))
+			return NVME_BAD_OPCODE;
+		wire->opcode = RBLK_OP_CHECKSUM;
+		status = decode_range(slot, NVME_FUA);
+		if (status)
+			return status;
+		break;
 	default:
 		return NVME_BAD_OPCODE;
 	}

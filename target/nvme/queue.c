@@ -29,6 +29,8 @@ struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_comm
 	slot->used = true;
 	slot->command = *command;
 	slot->bytes = slot->moved = slot->range = slot->ranges = 0;
+	slot->fuse = NVME_FUSE_NONE;
+	slot->partner = NULL;
 	return slot;
 }
 
@@ -45,7 +47,7 @@ void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot)
 		queue->free_tags[queue->free_tag_count++] = slot->tag;
 	}
 	slot_free_data(slot);
-	slot->used = slot->tagged = slot->fetches = slot->damaged = false;
+	slot->used = slot->tagged = slot->fetches = slot->damaged = slot->differs = false;
 	queue->free_slots[queue->free_slot_count++] = slot->number;
 }
 
@@ -374,7 +376,17 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 		TAILQ_INSERT_TAIL(&queue->waiting, slot, link);
 		return;
 	}
-	nvme_respond(queue, slot, status ? nvme_status_of(status, slot->command.opcode) : refused, 0);
+	if (status)
+		refused = nvme_status_of(status, slot->command.opcode);
+	else if (slot->differs)
+		refused = NVME_DIFFERS | NVME_NO_RETRY;
+	if (!slot->partner)
+		nvme_respond(queue, slot, refused, 0);
+	else if (status == RBLK_E_COMPARE)
+		nvme_fused_respond(queue, slot, refused, NVME_FUSED_FAILED | NVME_NO_RETRY);
+	else /* another one may have had its number, which is INVALID, too */
+		nvme_fused_respond(queue, slot, status == RBLK_E_INVALID ? NVME_INTERRUPTED : refused,
+				   status == RBLK_E_INVALID ? NVME_INTERRUPTED : refused);
 }
 
 /* -- making and ending --------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
  *   receive.c   PDUs of the host
  *   send.c      work requests become PDUs
  *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
+ *   fused.c     pairs of Compare and Write
  *   io.c        reads and writes: NVMe's commands in rblk's, statuses the other way
  *   admin.c     fabrics and admin commands; identify.c: what hosts read
  *   fabric.c    the table of the fabric
@@ -25,6 +26,8 @@
 #define NVME_ENTRIES_MAX 128u /* of a queue of I/O: CAP.MQES, and what `credits` is by default */
 #define NVME_ADMIN_ENTRIES_MAX 32u
 #define NVME_CAPSULE_BYTES 8192u   /* in-capsule data; a Connect's 1024 are among them */
+#define NVME_COMPARE_BYTES NVME_CAPSULE_BYTES /* of one Compare: its data is held here */
+#define NVME_FUSED_BYTES (NVME_COMPARE_BYTES / 2)
 #define NVME_DATA_BYTES (1u << 20) /* of one H2C data PDU */
 #define NVME_EVENTS_MAX 4u	   /* asynchronous event requests that wait */
 #define NVME_REPORT_BYTES (RBLK_LIST_MAX * sizeof(struct rblk_wire_volume))
@@ -34,8 +37,8 @@
 
 /* The keys of READs and WRITEs that the reactor posts are slots' numbers plus one, or: */
 #define NVME_KEY_REPORT 0xffffffu
-/* A transfer's tag: an index in the send queue, or a slot's number with this bit. */
-#define NVME_TRANSFER_RANGES 0x8000u
+/* A transfer's tag: an index in the send queue, or, if its data comes here, a slot's number with this bit. */
+#define NVME_TRANSFER_OWNED 0x8000u
 
 /* -- sending ------------------------------------------------------------------------------------- */
 
@@ -70,13 +73,16 @@ struct nvme_slot {
 	struct nvme_command command;
 	struct rblk_wire_command wire; /* what it is to rblk; its tag and sequence are set when it is handed over */
 	uint16_t number;	       /* fixed */
-	bool used, tagged, fetches;    /* fetches: ranges, from the host; */
-	bool damaged;		       /* they do not match their digests */
+	bool used, tagged, fetches;    /* fetches: `data`, from the host; */
+	bool damaged;		       /* it does not match its digests */
+	bool differs;		       /* a Compare: so far */
+	uint8_t fuse;		       /* enum nvme_fuse */
 	uint16_t tag;
 	uint32_t bytes; /* of the host's data */
 	uint32_t moved; /* of them, arrived by H2C data */
 	uint32_t digest; /* of those, as the host says */
-	uint8_t *data;	/* owned: in-capsule data that waits, or ranges; NULL: none */
+	uint8_t *data;	 /* owned: in-capsule data that waits, ranges, or what is compared; NULL: none */
+	struct nvme_slot *partner; /* of a fused pair; NULL: none yet */
 	uint32_t range; /* of a DSM, the next */
 	uint32_t ranges;
 };
@@ -127,7 +133,9 @@ struct nvme_queue {
 	uint32_t credits;
 	struct nvme_slot **by_tag; /* `credits` */
 	struct nvme_slots waiting;
-	uint32_t sequence; /* of rblk's next command */
+	struct nvme_slot *first; /* of a fused pair: the next command is its second */
+	bool first_failed;	 /* or the first has been answered */
+	uint32_t sequence;	 /* of rblk's next command */
 	uint16_t sq_head;
 
 	/* A command of its own, with the first reserved tag. */
@@ -237,6 +245,17 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 /* The next range of a DSM. False: that was the last. *status: refused. */
 bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t *status);
 
+/* -- fused.c ------------------------------------------------------------------------------------- */
+
+/* A command of a pair, with the data of its capsule. A status: it is answered so. */
+void nvme_fused(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status);
+/* Another command comes than a second. */
+void nvme_fused_missing(struct nvme_queue *queue);
+/* The data of one of them that was fetched is here. */
+void nvme_fused_arrived(struct nvme_queue *queue, struct nvme_slot *slot);
+/* Answers both; slot: the first. */
+void nvme_fused_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t first, uint16_t second);
+
 /* -- admin.c, identify.c ------------------------------------------------------------------------- */
 
 void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot);
@@ -262,8 +281,8 @@ void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t sta
 /* Likewise with data, which is freed when it has been sent. */
 void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes);
 void nvme_respond_connect(struct nvme_queue *queue, uint16_t status);
-/* Asks the host for the ranges of a DSM: NVME_TRANSFER_RANGES and the slot's number are the transfer's tag. */
-void nvme_fetch_ranges(struct nvme_queue *queue, struct nvme_slot *slot);
+/* Asks the host for slot->data: NVME_TRANSFER_OWNED and the slot's number are the transfer's tag. */
+void nvme_fetch_owned(struct nvme_queue *queue, struct nvme_slot *slot);
 /* The host has broken a rule: it is told, and the connection ends. */
 void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field);
 

@@ -136,8 +136,14 @@ static bool take_receive(struct nvme_queue *queue, uint32_t bytes)
 static int begin_command(struct nvme_queue *queue)
 {
 	struct tcp_rx *rx = &queue->conn->rx;
-	struct nvme_slot *slot = nvme_slot_get(queue, (const void *)(rx->header_data + sizeof(struct nvme_pdu)));
+	struct nvme_slot *slot;
 
+	/* For the first of a pair that has no second. */
+	if (queue->first && !nvme_send_has_room(queue)) {
+		tcp_conn_mark(queue->conn, TCP_WORK_TX);
+		return RX_WAIT;
+	}
+	slot = nvme_slot_get(queue, (const void *)(rx->header_data + sizeof(struct nvme_pdu)));
 	if (!slot)
 		return pdu_wrong(queue, NVME_FATAL_SEQUENCE, 0);
 	queue->slot = slot;
@@ -148,6 +154,8 @@ static int begin_command(struct nvme_queue *queue)
 		queue->refused = NVME_BAD_SEQUENCE;
 	else if (!nvme_is_admin(queue))
 		queue->refused = nvme_io_decode(queue, slot, queue->bytes);
+	if (slot->fuse != NVME_FUSE_SECOND)
+		nvme_fused_missing(queue);
 	if (!queue->bytes)
 		return RX_GO_ON;
 	if (!queue->refused && slot->wire.flags & RBLK_CMD_CAPSULE && take_receive(queue, queue->bytes)) {
@@ -165,14 +173,14 @@ static void finish_io(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint16_t status = NVME_OK;
 
-	if (slot->command.opcode != NVME_DATASET_MANAGEMENT) {
-		nvme_slot_wait(queue, slot);
-	} else if (!slot->data && slot->ranges) {
+	if (!slot->data && (slot->ranges || slot->command.opcode == NVME_COMPARE)) {
 		slot->data = malloc(slot->bytes);
 		if (slot->data)
-			nvme_fetch_ranges(queue, slot);
+			nvme_fetch_owned(queue, slot);
 		else
 			nvme_respond(queue, slot, NVME_INTERNAL, 0);
+	} else if (slot->command.opcode != NVME_DATASET_MANAGEMENT) {
+		nvme_slot_wait(queue, slot);
 	} else if (nvme_io_next_range(queue, slot, &status)) {
 		nvme_slot_wait(queue, slot);
 	} else {
@@ -203,8 +211,12 @@ static int finish_command(struct nvme_queue *queue)
 		return RX_GO_ON;
 	}
 	pdu_end(queue);
-	if (queue->refused)
-		nvme_respond(queue, slot, queue->refused | (queue->refused == NVME_TRANSPORT ? 0 : NVME_NO_RETRY), 0);
+	if (queue->refused && queue->refused != NVME_TRANSPORT)
+		queue->refused |= NVME_NO_RETRY;
+	if (slot->fuse)
+		nvme_fused(queue, slot, queue->refused);
+	else if (queue->refused)
+		nvme_respond(queue, slot, queue->refused, 0);
 	else if (nvme_is_admin(queue))
 		nvme_admin(queue, slot);
 	else
@@ -241,8 +253,8 @@ static int begin_data(struct nvme_queue *queue)
 
 	if (rblk_le32(pdu->length) != queue->bytes)
 		return pdu_wrong(queue, NVME_FATAL_HEADER, offsetof(struct nvme_pdu_data, length));
-	if (transfer & NVME_TRANSFER_RANGES) {
-		uint32_t number = transfer & ~NVME_TRANSFER_RANGES;
+	if (transfer & NVME_TRANSFER_OWNED) {
+		uint32_t number = transfer & ~NVME_TRANSFER_OWNED;
 
 		if (number < queue->hello.entries && queue->slots[number].fetches)
 			slot = &queue->slots[number];
@@ -284,24 +296,26 @@ static void read_answered(struct nvme_queue *queue, const struct nvme_slot *slot
 static int finish_data(struct nvme_queue *queue)
 {
 	struct tcp_conn *conn = queue->conn;
-	bool last = pdu_of(queue)->flags & NVME_PDU_LAST, ranges = queue->sink == NVME_SINK_OWNED;
+	bool last = pdu_of(queue)->flags & NVME_PDU_LAST, owned = queue->sink == NVME_SINK_OWNED;
 	struct nvme_slot *slot = queue->slot;
 
-	if (ranges && last && !nvme_send_has_room(queue)) {
+	if (owned && last && !nvme_send_has_room(queue)) {
 		tcp_conn_mark(conn, TCP_WORK_TX);
 		return RX_WAIT;
 	}
 	slot->moved += queue->bytes;
-	if (ranges)
+	if (owned)
 		slot->damaged |= !owned_matches(queue);
 	else if (nvme_data_digest_bytes(&queue->hello))
 		slot->digest = rblk_digest_combine(slot->digest, rblk_le32(queue->digest), queue->bytes);
 	pdu_end(queue);
 	if (!last)
 		return RX_GO_ON;
-	if (ranges) {
+	if (owned) {
 		slot->fetches = false;
-		if (slot->damaged)
+		if (slot->partner)
+			nvme_fused_arrived(queue, slot);
+		else if (slot->damaged)
 			nvme_respond(queue, slot, NVME_TRANSPORT, 0);
 		else
 			finish_io(queue, slot);

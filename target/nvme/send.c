@@ -14,8 +14,8 @@
 #include "proto/fabric/fabric_tcp_stream.h"
 
 #define CALLS_PER_TURN 4 /* then it is the turn of others */
-/* A SEND of 64 completions needs so many segments, and its own end one more. */
-#define ROOM (RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 28) + 2)
+/* A SEND of 64 completions, each of which may be that of a pair, needs so many segments, and its own end one more. */
+#define ROOM (2 * RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 28) + 2)
 
 static struct nvme_segment *segment_of(struct nvme_send *send, uint32_t index)
 {
@@ -137,10 +137,10 @@ static void r2t_add(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t t
 	pdu_add(queue, segment_add(queue), &pdu.pdu, 0);
 }
 
-void nvme_fetch_ranges(struct nvme_queue *queue, struct nvme_slot *slot)
+void nvme_fetch_owned(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	slot->fetches = true;
-	r2t_add(queue, slot, (uint16_t)(NVME_TRANSFER_RANGES | slot->number), 0, slot->bytes);
+	r2t_add(queue, slot, (uint16_t)(NVME_TRANSFER_OWNED | slot->number), 0, slot->bytes);
 }
 
 void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result)
@@ -209,6 +209,8 @@ static bool request_send(struct nvme_queue *queue, const struct tcp_send_wr *wr,
 
 static bool request_write(struct nvme_queue *queue, const struct tcp_send_wr *wr, const uint8_t *data)
 {
+	struct nvme_slot *slot;
+
 	if (!wr->length) {
 		segment_add(queue); /* a probe: the host's kernel answers those of TCP */
 		return true;
@@ -222,7 +224,15 @@ static bool request_write(struct nvme_queue *queue, const struct tcp_send_wr *wr
 	}
 	if (!wr->key || wr->key > queue->hello.entries)
 		return false;
-	data_add(queue, &queue->slots[wr->key - 1], (uint32_t)wr->address, data, wr->length);
+	slot = &queue->slots[wr->key - 1];
+	if (slot->command.opcode == NVME_COMPARE && !nvme_is_admin(queue)) {
+		if (wr->address + wr->length > slot->bytes)
+			return false;
+		slot->differs |= memcmp(slot->data + wr->address, data, wr->length) != 0;
+		segment_add(queue);
+		return true;
+	}
+	data_add(queue, slot, (uint32_t)wr->address, data, wr->length);
 	return true;
 }
 

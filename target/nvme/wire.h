@@ -92,8 +92,10 @@ enum nvme_opcode {
 	NVME_FLUSH = 0x00,
 	NVME_WRITE = 0x01,
 	NVME_READ = 0x02,
+	NVME_COMPARE = 0x05,
 	NVME_WRITE_ZEROES = 0x08,
 	NVME_DATASET_MANAGEMENT = 0x09,
+	NVME_VERIFY = 0x0c,
 
 	NVME_GET_LOG_PAGE = 0x02,
 	NVME_IDENTIFY = 0x06,
@@ -112,7 +114,10 @@ enum nvme_fabrics_type {
 	NVME_PROPERTY_GET = 0x04,
 };
 
-#define NVME_FLAGS_SGL 0x40u /* all that may be set of them */
+#define NVME_FLAGS_SGL 0x40u
+#define NVME_FLAGS_FUSE 0x03u /* enum nvme_fuse; no other flag may be set */
+enum nvme_fuse { NVME_FUSE_NONE, NVME_FUSE_FIRST, NVME_FUSE_SECOND };
+
 #define NVME_SGL_CAPSULE 0x01u
 #define NVME_SGL_TRANSPORT 0x5au
 
@@ -168,6 +173,8 @@ enum nvme_status {
 	NVME_BAD_FIELD = 0x002,
 	NVME_INTERNAL = 0x006,
 	NVME_ABORTED = 0x007,
+	NVME_FUSED_FAILED = 0x009,
+	NVME_FUSED_MISSING = 0x00a,
 	NVME_BAD_NAMESPACE = 0x00b,
 	NVME_BAD_SEQUENCE = 0x00c,
 	NVME_BAD_SGL_LENGTH = 0x00f,
@@ -188,6 +195,7 @@ enum nvme_status {
 	NVME_CONNECT_HOST = 0x184,
 	NVME_MEDIUM_WRITE = 0x280,
 	NVME_MEDIUM_READ = 0x281,
+	NVME_DIFFERS = 0x285, /* what was compared */
 	NVME_DENIED = 0x286,
 	NVME_NO_RETRY = 0x4000, /* beside one of these */
 };
@@ -275,12 +283,12 @@ struct nvme_identify_controller {
 	__le16 commands;	 /* outstanding on a queue */
 	__le32 namespaces;
 	__le16 optional; /* ONCS */
-	__le16 fused;
+	__le16 fused;	 /* 1: Compare and Write */
 	__u8 format;
 	__u8 write_cache;
 	__le16 atomic[2];
 	__u8 vendor_commands, write_protect;
-	__le16 atomic_compare;
+	__le16 atomic_compare; /* 0's based, in blocks */
 	__le16 reserved4;
 	__le32 sgls;
 	__u8 reserved5[228];
@@ -302,8 +310,10 @@ RBLK_ASSERT_OFFSET(struct nvme_identify_controller, sgls, 536);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, subsystem, 768);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, command_units, 1792);
 
+#define NVME_OPTIONAL_COMPARE (1u << 0)
 #define NVME_OPTIONAL_DSM (1u << 2)
 #define NVME_OPTIONAL_ZEROES (1u << 3)
+#define NVME_OPTIONAL_VERIFY (1u << 7)
 
 struct nvme_identify_namespace {
 	__le64 blocks, capacity, used;

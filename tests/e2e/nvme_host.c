@@ -163,7 +163,7 @@ void nvme_host_send(struct nvme_host *host, struct nvme_host_command *command)
 		struct nvme_command command;
 	} header = {.pdu = {.type = NVME_PDU_COMMAND, .header_bytes = sizeof(header)}};
 
-	command->command.flags = NVME_FLAGS_SGL;
+	command->command.flags |= NVME_FLAGS_SGL;
 	command->command.id = rblk_to_le16(++host->id);
 	command->command.length = rblk_to_le32(command->way ? command->bytes : 0);
 	command->command.sgl = capsule ? NVME_SGL_CAPSULE : NVME_SGL_TRANSPORT;
@@ -197,38 +197,76 @@ static void answer_r2t(struct nvme_host *host, const struct nvme_host_command *c
 	}
 }
 
+static void take_data(struct nvme_host *host, struct nvme_host_command *command, const struct nvme_pdu_data *pdu)
+{
+	uint32_t length = rblk_le32(pdu->length);
+	char *to = (char *)command->data + command->arrived;
+
+	assert_int_equal(command->way, NVME_HOST_IN);
+	assert_int_equal(rblk_le32(pdu->offset), command->arrived);
+	assert_true(length <= command->bytes - command->arrived);
+	assert_true(read_all(host->fd, to, length));
+	check_digest(host, NVME_DIGEST_DATA, to, length);
+	command->arrived += length;
+}
+
+/* One PDU, which is of one of these. Returns that one if it has ended, with its status. */
+static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_host_command *commands[2],
+					 uint16_t *status)
+{
+	struct nvme_host_command *command = commands[0];
+	struct nvme_response response;
+	struct nvme_pdu_data data;
+	__le16 id;
+
+	assert_true(read_all(host->fd, &response, sizeof(response)));
+	check_digest(host, NVME_DIGEST_HEADER, &response, sizeof(response));
+	memcpy(&data, &response, sizeof(data));
+	id = response.pdu.type == NVME_PDU_RESPONSE ? response.completion.id : data.command;
+	if (commands[1] && id != command->command.id)
+		command = commands[1];
+	assert_int_equal(id, command->command.id);
+	switch (response.pdu.type) {
+	case NVME_PDU_RESPONSE:
+		command->result = rblk_le64(response.completion.result);
+		*status = rblk_le16(response.completion.status) >> 1 & ~NO_RETRY_BIT;
+		return command;
+	case NVME_PDU_R2T:
+		answer_r2t(host, command, &data);
+		break;
+	case NVME_PDU_C2H_DATA:
+		take_data(host, command, &data);
+		break;
+	default:
+		fail_msg("a PDU of type %u", response.pdu.type);
+	}
+	return NULL;
+}
+
 uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *command)
 {
-	for (;;) {
-		struct nvme_response response;
-		struct nvme_pdu_data data;
+	struct nvme_host_command *commands[2] = {command, NULL};
+	uint16_t status;
 
-		assert_true(read_all(host->fd, &response, sizeof(response)));
-		check_digest(host, NVME_DIGEST_HEADER, &response, sizeof(response));
-		memcpy(&data, &response, sizeof(data));
-		switch (response.pdu.type) {
-		case NVME_PDU_RESPONSE:
-			assert_int_equal(response.completion.id, command->command.id);
-			command->result = rblk_le64(response.completion.result);
-			return (uint16_t)(rblk_le16(response.completion.status) >> 1 & ~NO_RETRY_BIT);
-		case NVME_PDU_R2T:
-			assert_int_equal(data.command, command->command.id);
-			answer_r2t(host, command, &data);
-			break;
-		case NVME_PDU_C2H_DATA:
-			assert_int_equal(data.command, command->command.id);
-			assert_int_equal(command->way, NVME_HOST_IN);
-			assert_int_equal(rblk_le32(data.offset), command->arrived);
-			assert_true(rblk_le32(data.length) <= command->bytes - command->arrived);
-			assert_true(
-				read_all(host->fd, (char *)command->data + command->arrived, rblk_le32(data.length)));
-			check_digest(host, NVME_DIGEST_DATA, (char *)command->data + command->arrived,
-				     rblk_le32(data.length));
-			command->arrived += rblk_le32(data.length);
-			break;
-		default:
-			fail_msg("a PDU of type %u", response.pdu.type);
-		}
+	while (!receive(host, commands, &status))
+		;
+	return status;
+}
+
+void nvme_host_run_pair(struct nvme_host *host, struct nvme_host_command pair[2], uint16_t statuses[2])
+{
+	struct nvme_host_command *commands[2] = {&pair[0], &pair[1]};
+	uint16_t status;
+
+	nvme_host_send(host, &pair[0]);
+	nvme_host_send(host, &pair[1]);
+	for (int ended = 0; ended < 2;) {
+		const struct nvme_host_command *command = receive(host, commands, &status);
+
+		if (!command)
+			continue;
+		statuses[command - pair] = status;
+		ended++;
 	}
 }
 

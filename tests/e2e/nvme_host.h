@@ -35,7 +35,7 @@ void nvme_host_enable(struct nvme_host *host);
 enum nvme_host_way { NVME_HOST_NONE, NVME_HOST_IN, NVME_HOST_CAPSULE, NVME_HOST_R2T };
 
 struct nvme_host_command {
-	struct nvme_command command; /* its id is set, and so is its SGL */
+	struct nvme_command command; /* its id is set, and so is its SGL; flags: those of fused ones */
 	enum nvme_host_way way;
 	void *data; /* to be sent, or to be filled */
 	uint32_t bytes;
@@ -46,6 +46,8 @@ struct nvme_host_command {
 uint16_t nvme_host_run(struct nvme_host *host, struct nvme_host_command *command);
 void nvme_host_send(struct nvme_host *host, struct nvme_host_command *command);
 uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *command);
+/* Two at a time. */
+void nvme_host_run_pair(struct nvme_host *host, struct nvme_host_command pair[2], uint16_t statuses[2]);
 /* READ, WRITE, FLUSH and the like: word 12 has flags beside the count. */
 uint16_t nvme_host_io(struct nvme_host *host, uint8_t opcode, enum nvme_host_way way, uint64_t lba, uint32_t word12,
 		      void *data, uint32_t bytes);

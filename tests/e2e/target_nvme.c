@@ -85,7 +85,10 @@ static void identifies(void **state)
 	assert_memory_equal(controller.model, "rblk disk ", 10);
 	assert_int_equal(controller.kind, 1);
 	assert_int_equal(controller.write_cache, 1);
-	assert_int_equal(rblk_le16(controller.optional), NVME_OPTIONAL_DSM | NVME_OPTIONAL_ZEROES);
+	assert_int_equal(rblk_le16(controller.optional),
+			 NVME_OPTIONAL_COMPARE | NVME_OPTIONAL_DSM | NVME_OPTIONAL_ZEROES | NVME_OPTIONAL_VERIFY);
+	assert_int_equal(rblk_le16(controller.fused), 1);
+	assert_int_equal((rblk_le16(controller.atomic_compare) + 1) * BLOCK, 4096);
 	assert_int_equal(identify(NVME_CNS_NAMESPACE, 1, &namespace), NVME_OK);
 	assert_int_equal(rblk_le64(namespace.blocks) << (rblk_le32(namespace.format_0) >> 16), 1 << 20);
 	assert_int_equal(identify(NVME_CNS_NAMESPACES, 0, bytes), NVME_OK);
@@ -167,6 +170,140 @@ static void zeroes(void **state)
 	assert_memory_equal(back, none, 8 * BLOCK);
 }
 
+static void compares(void **state)
+{
+	(void)state;
+	pattern(33);
+	assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 100, 15, data, 16 * BLOCK), NVME_OK);
+	for (int way = NVME_HOST_CAPSULE; way <= NVME_HOST_R2T; way++) {
+		assert_int_equal(nvme_host_io(&io, NVME_COMPARE, (enum nvme_host_way)way, 100, 15, data, 16 * BLOCK),
+				 NVME_OK);
+		data[16 * BLOCK - 1] ^= 1;
+		assert_int_equal(nvme_host_io(&io, NVME_COMPARE, (enum nvme_host_way)way, 100, 15, data, 16 * BLOCK),
+				 NVME_DIFFERS);
+		data[16 * BLOCK - 1] ^= 1;
+	}
+	assert_int_equal(nvme_host_io(&io, NVME_COMPARE, NVME_HOST_R2T, 100, 16, data, 17 * BLOCK), NVME_BAD_FIELD);
+	assert_int_equal(nvme_host_io(&io, NVME_COMPARE, NVME_HOST_R2T, 100, 1, data, BLOCK), NVME_BAD_SGL_LENGTH);
+	assert_int_equal(nvme_host_io(&io, NVME_COMPARE, NVME_HOST_R2T, (1 << 20) / BLOCK, 0, data, BLOCK), NVME_RANGE);
+}
+
+static void verifies(void **state)
+{
+	const uint32_t blocks = (1 << 20) / BLOCK;
+
+	(void)state;
+	assert_int_equal(nvme_host_io(&io, NVME_VERIFY, NVME_HOST_NONE, 0, blocks - 1, NULL, 0), NVME_OK);
+	assert_int_equal(nvme_host_io(&io, NVME_VERIFY, NVME_HOST_NONE, 1, blocks - 1, NULL, 0), NVME_RANGE);
+	assert_int_equal(nvme_host_io(&io, NVME_VERIFY, NVME_HOST_NONE, 1, 1u << 26, NULL, 0), NVME_BAD_FIELD);
+	assert_int_equal(nvme_host_io(&io, NVME_VERIFY, NVME_HOST_CAPSULE, 0, 0, data, BLOCK), NVME_BAD_SGL_LENGTH);
+}
+
+/* A pair on blocks from 200 on: `expected` is compared, `next` written, each in its way. */
+static void pair_make(struct nvme_host_command pair[2], const int ways[2], uint8_t *expected, uint8_t *next,
+		      uint32_t blocks)
+{
+	memset(pair, 0, 2 * sizeof(*pair));
+	for (int i = 0; i < 2; i++) {
+		pair[i].way = (enum nvme_host_way)ways[i];
+		pair[i].data = i ? next : expected;
+		pair[i].bytes = blocks * BLOCK;
+		pair[i].command.opcode = i ? NVME_WRITE : NVME_COMPARE;
+		pair[i].command.flags = i ? NVME_FUSE_SECOND : NVME_FUSE_FIRST;
+		pair[i].command.namespace = rblk_to_le32(1);
+		pair[i].command.word[0] = rblk_to_le32(200);
+		pair[i].command.word[2] = rblk_to_le32(blocks - 1);
+	}
+}
+
+static void pair_runs(struct nvme_host *host, struct nvme_host_command pair[2], uint16_t first, uint16_t second)
+{
+	uint16_t statuses[2];
+
+	nvme_host_run_pair(host, pair, statuses);
+	assert_int_equal(statuses[0], first);
+	assert_int_equal(statuses[1], second);
+}
+
+static void disk_has(struct nvme_host *host, const uint8_t *bytes, uint32_t blocks)
+{
+	assert_int_equal(nvme_host_io(host, NVME_READ, NVME_HOST_IN, 200, blocks - 1, back, blocks * BLOCK), NVME_OK);
+	assert_memory_equal(back, bytes, blocks * BLOCK);
+}
+
+/* Data in capsules, fetched, and one of each. */
+static const int pair_ways[][2] = {{NVME_HOST_CAPSULE, NVME_HOST_CAPSULE},
+				   {NVME_HOST_R2T, NVME_HOST_R2T},
+				   {NVME_HOST_CAPSULE, NVME_HOST_R2T},
+				   {NVME_HOST_R2T, NVME_HOST_CAPSULE}};
+
+static void compares_and_writes(void **state)
+{
+	uint8_t *next = data + 4096;
+	struct nvme_host_command pair[2];
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		uint32_t blocks = i % 2 ? 8 : 1;
+
+		pattern((uint8_t)(40 + i));
+		assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 200, 7, data, 4096), NVME_OK);
+		pair_make(pair, pair_ways[i], data, next, blocks);
+		pair_runs(&io, pair, NVME_OK, NVME_OK);
+		disk_has(&io, next, blocks);
+		/* It is another one now. */
+		pair_make(pair, pair_ways[i], data, data + 8192, blocks);
+		pair_runs(&io, pair, NVME_DIFFERS, NVME_FUSED_FAILED);
+		disk_has(&io, next, blocks);
+	}
+	/* FUA, and beyond the volume. */
+	pair_make(pair, pair_ways[0], next, data, 8);
+	pair[1].command.word[2] |= rblk_to_le32(NVME_FUA);
+	pair_runs(&io, pair, NVME_OK, NVME_OK);
+	disk_has(&io, data, 8);
+	pair_make(pair, pair_ways[1], data, next, 8);
+	pair[0].command.word[0] = pair[1].command.word[0] = rblk_to_le32((1 << 20) / BLOCK);
+	pair_runs(&io, pair, NVME_RANGE, NVME_RANGE);
+}
+
+static void wrong_pairs_are_refused(void **state)
+{
+	uint8_t *next = data + 8192;
+	struct nvme_host_command pair[2];
+
+	(void)state;
+	pattern(50);
+	assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 200, 15, data, 8192), NVME_OK);
+	for (unsigned int i = 0; i < 4; i++) {
+		/* Too long, and of two ranges. */
+		pair_make(pair, pair_ways[i], data, next, 9);
+		pair[0].way = pair[1].way = NVME_HOST_R2T;
+		pair_runs(&io, pair, NVME_BAD_FIELD, NVME_FUSED_FAILED);
+		pair_make(pair, pair_ways[i], data, next, 2);
+		pair[1].command.word[0] = rblk_to_le32(201);
+		pair_runs(&io, pair, NVME_FUSED_FAILED, NVME_BAD_FIELD);
+		pair_make(pair, pair_ways[i], data, next, 2);
+		pair[1].command.opcode = NVME_FLUSH;
+		pair_runs(&io, pair, NVME_FUSED_FAILED, NVME_BAD_FIELD);
+		/* The other one is not there. */
+		pair_make(pair, pair_ways[i], data, next, 2);
+		pair[1].command.flags = 0;
+		pair_runs(&io, pair, NVME_FUSED_MISSING, NVME_OK);
+		assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 200, 15, data, 8192), NVME_OK);
+		pair_make(pair, pair_ways[i], data, next, 2);
+		pair[0].command.flags = 0;
+		pair_runs(&io, pair, NVME_OK, NVME_FUSED_MISSING);
+		pair_make(pair, pair_ways[i], data, next, 2);
+		pair[1] = pair[0];
+		pair[1].command.opcode = NVME_READ;
+		pair_runs(&io, pair, NVME_FUSED_MISSING, NVME_BAD_FIELD);
+	}
+	pair_make(pair, pair_ways[0], data, next, 2);
+	pair[0].command.flags = NVME_FLAGS_FUSE;
+	assert_int_equal(nvme_host_run(&io, pair), NVME_BAD_FIELD);
+	disk_has(&io, data, 16);
+}
+
 static void refuses(void **state)
 {
 	const uint32_t blocks = (1 << 20) / BLOCK;
@@ -178,7 +315,7 @@ static void refuses(void **state)
 	assert_int_equal(nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 0, 1, data, BLOCK), NVME_BAD_SGL_LENGTH);
 	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_CAPSULE, 0, 0, data, BLOCK), NVME_BAD_SGL_TYPE);
 	assert_int_equal(nvme_host_io(&io, NVME_READ, NVME_HOST_IN, 0, 1u << 26, back, BLOCK), NVME_BAD_FIELD);
-	assert_int_equal(nvme_host_io(&io, 0x05, NVME_HOST_R2T, 0, 0, data, BLOCK), NVME_BAD_OPCODE);
+	assert_int_equal(nvme_host_io(&io, 0x04, NVME_HOST_R2T, 0, 0, data, BLOCK), NVME_BAD_OPCODE);
 	assert_int_equal(nvme_host_io(&io, NVME_FLUSH, NVME_HOST_CAPSULE, 0, 0, data, BLOCK), NVME_BAD_SGL_LENGTH);
 }
 
@@ -264,6 +401,26 @@ static void damaged_data_changes_nothing(struct nvme_host *host, bool ranges_too
 	}
 }
 
+static void damaged_pairs_change_nothing(struct nvme_host *host)
+{
+	struct nvme_host_command pair[2];
+
+	for (unsigned int i = 0; i < 4; i++) {
+		pattern((uint8_t)(60 + i));
+		assert_int_equal(nvme_host_io(host, NVME_WRITE, NVME_HOST_R2T, 200, 15, data, 8192), NVME_OK);
+		pair_make(pair, pair_ways[i], data, data + 8192, 8);
+		host->damage = NVME_DIGEST_DATA;
+		/* What comes first is damaged: what is in a capsule, or the Compare's. */
+		if (i == 3)
+			pair_runs(host, pair, NVME_FUSED_FAILED, NVME_TRANSPORT);
+		else
+			pair_runs(host, pair, NVME_TRANSPORT, NVME_FUSED_FAILED);
+		disk_has(host, data, 16);
+		pair_runs(host, pair, NVME_OK, NVME_OK);
+		disk_has(host, data + 8192, 8);
+	}
+}
+
 static void has_digests(void **state)
 {
 	(void)state;
@@ -279,6 +436,8 @@ static void has_digests(void **state)
 		assert_memory_equal(back, data, BYTES);
 		if (digests & NVME_DIGEST_DATA)
 			damaged_data_changes_nothing(&second, true);
+		if (digests & NVME_DIGEST_DATA)
+			damaged_pairs_change_nothing(&second);
 		nvme_host_close(&second);
 		nvme_host_close(&first);
 	}
@@ -324,6 +483,7 @@ static void memory_has_digests(void **state)
 	nvme_host_discover(there, subsystem);
 	connect_with(there, subsystem, 3, &first, &second);
 	damaged_data_changes_nothing(&second, false);
+	damaged_pairs_change_nothing(&second);
 	control_says(control, "volumes", "\"digest\":2");
 	control_says(control, "sessions", "\"digest_connections\":2");
 	nvme_host_close(&second);
@@ -390,6 +550,10 @@ int main(void)
 		cmocka_unit_test(has_features),
 		cmocka_unit_test(reads_what_it_writes),
 		cmocka_unit_test(zeroes),
+		cmocka_unit_test(compares),
+		cmocka_unit_test(verifies),
+		cmocka_unit_test(compares_and_writes),
+		cmocka_unit_test(wrong_pairs_are_refused),
 		cmocka_unit_test(refuses),
 		cmocka_unit_test(refuses_to_connect),
 		cmocka_unit_test(begins_again),

@@ -329,7 +329,8 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 	const uint32_t more = head + (flags & NVME_PDU_DATA_DIGEST ? 4 : 0);
 	static const uint8_t opcodes[] = {
 		NVME_FLUSH,    NVME_WRITE,	  NVME_READ,	NVME_WRITE_ZEROES, NVME_DATASET_MANAGEMENT,
-		NVME_IDENTIFY, NVME_GET_FEATURES, NVME_FABRICS, NVME_ASYNC_EVENT,  NVME_KEEP_ALIVE};
+		NVME_IDENTIFY, NVME_GET_FEATURES, NVME_FABRICS, NVME_ASYNC_EVENT,  NVME_KEEP_ALIVE,
+		NVME_COMPARE,  NVME_VERIFY};
 	struct nvme_pdu *pdu = (void *)header;
 	struct nvme_command *command = (void *)(header + sizeof(*pdu));
 	struct nvme_pdu_data *data = (void *)header;
@@ -343,7 +344,7 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 			pdu->bytes = rblk_to_le32(72 + payload + more);
 		if (control & FIX_OPCODE) {
 			command->opcode = opcodes[command->opcode % sizeof(opcodes)];
-			command->flags = NVME_FLAGS_SGL;
+			command->flags = NVME_FLAGS_SGL | (command->flags & NVME_FLAGS_FUSE);
 			command->word[2] = rblk_to_le32(rblk_le32(command->word[2]) & 3);
 		}
 		if (control & FIX_NAMESPACE)
