@@ -104,6 +104,7 @@ struct fab_limits {
 	 * Soft-iWARP forgets it) only DRAINED says that it is over.
 	 */
 	bool late_flush;
+	bool final; /* a peer that has lost its connections never logs in to its session again */
 };
 
 struct fab_conn_options {

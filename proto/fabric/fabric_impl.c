@@ -168,6 +168,8 @@ const char *fab_lost_text(int status)
 		return "TLS was cut off: the peer, or something on the way, has ended it without saying so";
 	if (status == -EBADMSG)
 		return "TLS: what arrived is not what the peer has sent";
+	if (status == -ESTALE)
+		return "its host has connected to the volume again";
 	return strerror(-status);
 }
 

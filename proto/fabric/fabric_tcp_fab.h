@@ -25,6 +25,7 @@ TAILQ_HEAD(tcp_requests, tcp_request);
 struct tcp_fab {
 	struct fab head; /* first */
 	const struct tcp_framing *framing; /* fixed */
+	unsigned int seen_by_framing;	   /* the framing's own */
 	struct fab_device device;
 	struct tcp_loop loop;
 	struct tcp_cq cq;

@@ -8,6 +8,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nvme_controller *controllers[NVME_CONTROLLERS_MAX]; /* by id - 1 */
+static uint64_t last_number;
+static _Atomic unsigned int ends;
 static unsigned int next_slot; /* ids are used again late: a host may ask for one that is gone */
 
 struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const __u8 session_id[16],
@@ -33,6 +35,7 @@ struct nvme_controller *nvme_controller_create(const struct nvme_identity *ident
 	if (tried < NVME_CONTROLLERS_MAX) {
 		controllers[slot] = controller;
 		controller->id = (uint16_t)(slot + 1);
+		controller->number = ++last_number;
 	}
 	pthread_mutex_unlock(&lock);
 	if (controller->id)
@@ -70,4 +73,35 @@ void nvme_controller_put(struct nvme_controller *controller)
 	pthread_mutex_unlock(&lock);
 	if (last)
 		free(controller);
+}
+
+void nvme_controller_end(struct nvme_controller *controller)
+{
+	controller->over = true;
+	ends++;
+}
+
+bool nvme_controller_replace(const struct nvme_controller *by)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < NVME_CONTROLLERS_MAX; i++) {
+		struct nvme_controller *older = controllers[i];
+
+		if (!older || older->number >= by->number ||
+		    memcmp(&older->identity, &by->identity, sizeof(by->identity)) != 0)
+			continue;
+		/* Also one that is over: queues of it may still be there. */
+		older->replaced = true;
+		nvme_controller_end(older);
+		found = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+unsigned int nvme_controller_ends(void)
+{
+	return ends;
 }

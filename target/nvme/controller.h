@@ -30,7 +30,9 @@ struct nvme_controller {
 	struct rblk_wire_volume volume; /* as it was when it was opened */
 	_Atomic uint64_t operations;	/* F8: numbers used */
 	_Atomic bool enabled;		/* CC.EN */
-	_Atomic bool over;		/* its admin queue has ended: so do the others */
+	uint64_t number;		/* older ones have lower numbers */
+	_Atomic bool over;		/* its admin queue has ended: so do the others; */
+	_Atomic bool replaced;		/* and that, because its host has connected again */
 };
 
 /* NULL: no memory, or too many. It has one reference. */
@@ -39,5 +41,11 @@ struct nvme_controller *nvme_controller_create(const struct nvme_identity *ident
 /* With a reference. NULL: there is none of this host and subsystem with that id. */
 struct nvme_controller *nvme_controller_get(uint16_t id, const struct nvme_identity *identity);
 void nvme_controller_put(struct nvme_controller *controller);
+/* No queue of it goes on: each thread ends its own (fabric.c). */
+void nvme_controller_end(struct nvme_controller *controller);
+/* The older ones of the same host and subsystem end. False: there is none. */
+bool nvme_controller_replace(const struct nvme_controller *by);
+/* Changes whenever one has to end. */
+unsigned int nvme_controller_ends(void);
 
 #endif

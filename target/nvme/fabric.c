@@ -34,7 +34,26 @@ static struct fab *nvme_open(const struct fab_options *options, char *error)
 	tcp_fab_of(fab)->device.limits.acknowledged = false;
 	tcp_fab_of(fab)->device.limits.immediate = false;
 	tcp_fab_of(fab)->device.limits.invalidate = false;
+	tcp_fab_of(fab)->device.limits.final = true;
 	return fab;
+}
+
+/*
+ * Before it sleeps, and when an OPEN asks all threads which connections have ended (F5): then those of controllers that
+ * were replaced end first. Commands cost nothing for it.
+ */
+static int nvme_arm(struct fab *fab)
+{
+	unsigned int ends = nvme_controller_ends();
+	struct tcp_fab *tcp = tcp_fab_of(fab);
+	struct tcp_conn *conn;
+
+	if (ends != tcp->seen_by_framing) {
+		tcp->seen_by_framing = ends;
+		TAILQ_FOREACH(conn, &tcp->all, link)
+			nvme_check_end(conn);
+	}
+	return fab_tcp_ops.arm(fab);
 }
 
 static int nvme_connect(struct fab *fab, const struct sockaddr *addr, const struct fab_conn_options *options,
@@ -48,6 +67,7 @@ void tgt_nvme_init(uint16_t queues)
 	ops = fab_tcp_ops;
 	ops.kind = FAB_NVME;
 	ops.open = nvme_open;
+	ops.arm = nvme_arm;
 	ops.connect = nvme_connect;
 	fab_nvme_ops = &ops;
 	nvme_greet_limits(queues);

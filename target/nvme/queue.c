@@ -305,6 +305,25 @@ static void listed(struct nvme_queue *queue, uint64_t result)
 		nvme_admin_listed(queue, slot);
 }
 
+/*
+ * F5: what the host has sent to an older controller must not land on what it writes by this one; that its connections
+ * are lost may be known to the host alone. So that controller ends, and a second OPEN waits for its writes. The first
+ * one shows that this host may use the volume.
+ */
+static void volume_opened(struct nvme_queue *queue)
+{
+	struct nvme_controller *controller = queue->controller;
+
+	memcpy(&controller->volume, queue->report, sizeof(controller->volume));
+	if (!queue->opened && nvme_controller_replace(controller)) {
+		queue->opened = true;
+		nvme_step_begin(queue, NVME_STEP_OPEN, NULL);
+		return;
+	}
+	queue->step = NVME_STEP_NONE;
+	nvme_respond_connect(queue, NVME_OK);
+}
+
 static void step_completed(struct nvme_queue *queue, enum rblk_status status, uint64_t result)
 {
 	enum nvme_step step = queue->step;
@@ -348,9 +367,7 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 		listed(queue, result);
 		break;
 	case NVME_STEP_OPEN:
-		queue->step = NVME_STEP_NONE;
-		memcpy(&queue->controller->volume, queue->report, sizeof(queue->controller->volume));
-		nvme_respond_connect(queue, NVME_OK);
+		volume_opened(queue);
 		break;
 	default:
 		break;
@@ -491,8 +508,17 @@ void nvme_forget(struct tcp_conn *conn)
 		return;
 	}
 	if (nvme_is_admin(queue))
-		queue->controller->over = true;
+		nvme_controller_end(queue->controller);
 	queue_free(queue);
+}
+
+void nvme_check_end(struct tcp_conn *conn)
+{
+	struct nvme_hello *hello = conn->state_of_framing;
+	struct nvme_queue *queue = conn->state_of_framing;
+
+	if (hello->is_queue && queue->controller->over)
+		tcp_conn_fail(conn, queue->controller->replaced ? -ESTALE : 0);
 }
 
 void nvme_timeout(struct tcp_conn *conn)
@@ -506,9 +532,9 @@ void nvme_timeout(struct tcp_conn *conn)
 		nvme_step_begin(queue, NVME_STEP_READY, NULL);
 	}
 
-	if (nvme_is_admin(queue) ? silence_ns && queue->answered && env_now_ns() - queue->heard_ns > silence_ns
-				 : queue->controller->over)
-		tcp_conn_fail(conn, nvme_is_admin(queue) ? -ETIMEDOUT : 0);
-	else
+	nvme_check_end(conn);
+	if (nvme_is_admin(queue) && silence_ns && queue->answered && env_now_ns() - queue->heard_ns > silence_ns)
+		tcp_conn_fail(conn, -ETIMEDOUT);
+	if (conn->state == TCP_CONN_READY)
 		tcp_source_set_timer(&tcp_conn_fab(conn)->loop, &conn->source, CHECK_MS);
 }

@@ -142,6 +142,7 @@ struct nvme_queue {
 	enum nvme_step step;
 	bool step_waits, step_later;
 	struct rblk_wire_command step_wire;
+	bool opened;		     /* once: OPEN may follow a second time */
 	uint8_t *report;	     /* NVME_REPORT_BYTES; admin queue */
 	struct nvme_slot *asked_for; /* the host's command that waits for it; NULL: Connect */
 	unsigned int listed, list_total, busy;
@@ -220,6 +221,8 @@ void nvme_refuse(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, c
 int nvme_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes);
 void nvme_forget(struct tcp_conn *conn);
 void nvme_timeout(struct tcp_conn *conn);
+/* It ends if its controller does. */
+void nvme_check_end(struct tcp_conn *conn);
 /* NULL: the host has more commands outstanding than the queue has entries. */
 struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_command *command);
 void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot);

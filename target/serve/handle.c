@@ -435,6 +435,16 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 	return *status == RBLK_OK ? handle : NULL;
 }
 
+bool tgt_handles_troubled(const struct tgt_session *session)
+{
+	const struct tgt_handle *handle;
+
+	tgt_session_each_handle(handle, session)
+		if (tgt_handle_volume(handle) && atomic_load(&tgt_handle_volume(handle)->trouble.lost_ns))
+			return true;
+	return false;
+}
+
 unsigned int tgt_handles_kept(const struct tgt_session *session)
 {
 	const struct tgt_handle *handle;

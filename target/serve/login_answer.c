@@ -283,6 +283,7 @@ void tgt_login_begin_session(struct tgt_login *login, struct tgt_reactor *reacto
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return;
 	}
+	session->final = fab_device_limits(login->device->device)->final;
 	tgt_login_accept(login, session, true);
 	if (!session->queues_here)
 		tgt_session_end(session, NULL);

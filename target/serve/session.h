@@ -87,6 +87,7 @@ struct tgt_session {
 	unsigned int number; /* in log lines */
 	uint16_t queue_count;
 	bool ending;	/* ending: no login joins it */
+	bool final;	/* its initiator does not come back */
 	char initiator[RBLK_NAME_BYTES]; /* zero filled */
 	bool named; /* from its IDENTIFY or AUTHENTICATE */
 	bool proven; /* its name, by AUTHENTICATE; each of its connections has to prove it */

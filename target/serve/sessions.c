@@ -169,7 +169,8 @@ bool tgt_session_may_follow(const struct tgt_session *session)
 static const char *session_how(const struct tgt_session *session, char how[HOW_BYTES])
 {
 	snprintf(how, HOW_BYTES, "%s%s%s",
-		 session->ending || session->first_end != TGT_END_DISCONNECTED ? "ended" : "logged out",
+		 session->ending || session->handles_open || session->first_end != TGT_END_DISCONNECTED ? "ended"
+													: "logged out",
 		 session->end_reason ? ": " : "", session->end_reason ? session->end_reason : "");
 	return how;
 }
@@ -299,13 +300,14 @@ static void session_log_lost(struct tgt_session *session, unsigned int volumes)
 {
 	char awaited[UNITS_TEXT_BYTES];
 
+	units_format_span(session->reactor->config.session_ms * 1000000ull, awaited);
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
 							  .initiator = session->initiator,
 							  .address = session->peer},
 			 &session->reactor->loop.chat_limit, TGT_LOG_WARNING,
-			 "session %u [%s] %s: has lost its client, with %u volume%s open: waits %s for it", session->number,
-			 session->peer, session->initiator, volumes, TGT_S(volumes),
-			 units_format_span(session->reactor->config.session_ms * 1000000ull, awaited));
+			 "session %u [%s] %s: has lost its client, with %u volume%s open%s%s%s", session->number,
+			 session->peer, session->initiator, volumes, TGT_S(volumes), session->final ? "" : ": waits ",
+			 session->final ? "" : awaited, session->final ? "" : " for it");
 }
 
 /* At the home: a connection has ended. */
@@ -325,10 +327,14 @@ static void session_connection_ended(struct tgt_session *session)
 	tgt_handle_close_idle(session);
 }
 
-/* No volume is open, so there is nothing to keep: a new session serves as well as a reconnection. */
+/*
+ * Is there anything to keep? An open volume, for a reconnection; and where none comes, a volume whose FLUSH fails (F9): its
+ * last close lets FLUSH succeed, and the session that takes this one's place is yet to come.
+ */
 static bool session_is_over(const struct tgt_session *session)
 {
-	return !session_has_queues(session) && (session->ending || !session->handles_open);
+	return !session_has_queues(session) &&
+	       (session->ending || !session->handles_open || (session->final && !tgt_handles_troubled(session)));
 }
 
 /* A queue of a slot has ended, on any reactor. lingered: its connection had before. May free the session. */

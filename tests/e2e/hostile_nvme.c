@@ -36,6 +36,7 @@ static int start(void **state)
 	e2e_disk_start(&server, &file, "nvme+tcp://127.0.0.1:0");
 	e2e_daemon_second_host(&server, address);
 	nvme_host_discover(address, nqn);
+	admin.host_id = io.host_id = 1; /* the others are another host */
 	connect_both(&admin, &io, 128);
 	return 0;
 }

@@ -58,16 +58,24 @@ int nvme_host_ended(int fd)
 
 /* -- connecting ---------------------------------------------------------------------------------- */
 
-int nvme_host_dial(const char *address)
+static int dial_from(const char *address, uint8_t from)
 {
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000u + from)};
 	struct sockaddr_in addr = {.sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 				   .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
+	if (from)
+		assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	return fd;
+}
+
+int nvme_host_dial(const char *address)
+{
+	return dial_from(address, 0);
 }
 
 void nvme_host_greet_with(struct nvme_host *host, const char *address)
@@ -76,7 +84,7 @@ void nvme_host_greet_with(struct nvme_host *host, const char *address)
 		.pdu = {.type = NVME_PDU_IC_REQ, .header_bytes = sizeof(ic), .bytes = rblk_to_le32(sizeof(ic))},
 		.digests = host->digests};
 
-	host->fd = nvme_host_dial(address);
+	host->fd = dial_from(address, host->from);
 	nvme_host_write(host->fd, &ic, sizeof(ic));
 	assert_true(read_all(host->fd, &ic, sizeof(ic)));
 	assert_int_equal(ic.pdu.type, NVME_PDU_IC_RESP);
@@ -99,6 +107,7 @@ uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const ch
 	uint16_t status;
 
 	nvme_host_greet_with(host, address);
+	connect.host_id[15] = host->host_id;
 	snprintf(connect.subsystem, sizeof(connect.subsystem), "%s", subsystem);
 	snprintf(connect.host, sizeof(connect.host), "%s", nqn);
 	command.command.opcode = NVME_FABRICS;
@@ -233,7 +242,8 @@ static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_hos
 		return command;
 	case NVME_PDU_R2T:
 		answer_r2t(host, command, &data);
-		break;
+		*status = NVME_OK;
+		return command->leaves ? command : NULL;
 	case NVME_PDU_C2H_DATA:
 		take_data(host, command, &data);
 		break;

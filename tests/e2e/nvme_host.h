@@ -15,6 +15,8 @@ struct nvme_host {
 	uint32_t r2ts;	     /* that have come */
 	uint8_t digests;     /* to ask for: NVME_DIGEST_...; the target has to agree, and its own are checked */
 	uint8_t damage;	     /* the next PDU that has these gets wrong ones */
+	uint8_t host_id;     /* the last byte of its host identifier */
+	uint8_t from;	     /* it connects from 127.0.0.`from`; 0: from 127.0.0.1 */
 };
 
 /* The host's name, which all have that do not say another one. */
@@ -41,6 +43,7 @@ struct nvme_host_command {
 	uint32_t bytes;
 	uint64_t result;  /* of its completion */
 	uint32_t arrived; /* bytes of data */
+	bool leaves;	  /* nvme_host_await() returns when it has sent what an R2T asks for */
 };
 /* Sends it and waits for its completion: the status, as above. */
 uint16_t nvme_host_run(struct nvme_host *host, struct nvme_host_command *command);

@@ -26,7 +26,7 @@
 #define DATA_BYTES 2048 /* the middle of as much is data, not a command or a reply */
 #define LOOK_MS 5 /* how often the thread checks `wanted` */
 
-enum proxy_state { PROXY_OPEN, PROXY_CUT, PROXY_ENDED };
+enum proxy_state { PROXY_OPEN, PROXY_HELD, PROXY_CUT, PROXY_ENDED };
 
 /* One direction of one connection: bytes read from fd[0] and not yet written to fd[1]. */
 struct way {
@@ -162,8 +162,9 @@ static void listen_again(struct proxy *proxy)
 
 static void follow(struct proxy *proxy, int wanted)
 {
-	if (wanted == PROXY_OPEN) {
-		listen_again(proxy);
+	if (wanted <= PROXY_HELD) {
+		if (proxy->listener < 0)
+			listen_again(proxy);
 	} else if (proxy->listener >= 0) {
 		close(proxy->listener);
 		proxy->listener = -1;
@@ -219,6 +220,8 @@ static void *proxy_thread(void *arg)
 
 		if (wanted != atomic_load(&proxy->is))
 			follow(proxy, wanted);
+		else if (wanted == PROXY_HELD)
+			poll(NULL, 0, LOOK_MS);
 		else
 			step(proxy);
 	}
@@ -264,6 +267,11 @@ void proxy_cut(struct proxy *proxy)
 void proxy_mend(struct proxy *proxy)
 {
 	want(proxy, PROXY_OPEN);
+}
+
+void proxy_hold(struct proxy *proxy, bool on)
+{
+	want(proxy, on ? PROXY_HELD : PROXY_OPEN);
 }
 
 void proxy_flip(struct proxy *proxy, bool to_target)

@@ -19,6 +19,8 @@ const char *proxy_host(const struct proxy *proxy);
  * done. */
 void proxy_cut(struct proxy *proxy);
 void proxy_mend(struct proxy *proxy);
+/* While it is on: nothing is forwarded, and neither end learns of that. What comes is kept. Returns when it is so. */
+void proxy_hold(struct proxy *proxy, bool on);
 /* One bit of what is forwarded next, this way, is another one at the other end. */
 void proxy_flip(struct proxy *proxy, bool to_target);
 /* One bit of the next data, this way: of a piece that is longer than a command or a reply. */
