@@ -85,8 +85,10 @@ static void fabrics(struct nvme_queue *queue, struct nvme_slot *slot)
 			refuse(queue, slot, NVME_BAD_FIELD);
 		break;
 	case NVME_PROPERTY_SET:
-		if (offset != NVME_CC || wide || queue->step)
+		if (offset != NVME_CC || wide || queue->held)
 			refuse(queue, slot, NVME_BAD_FIELD);
+		else if (queue->step)
+			queue->held = slot;
 		else
 			configure(queue, slot, word(slot, 12));
 		break;
@@ -129,6 +131,7 @@ static void set_features(struct nvme_queue *queue, struct nvme_slot *slot)
 	case NVME_FEATURE_EVENTS:
 		queue->event_configuration = value;
 		nvme_respond(queue, slot, NVME_OK, 0);
+		nvme_event_tell(queue);
 		return;
 	case NVME_FEATURE_WRITE_CACHE:
 		if (queue->controller->discovery)
@@ -207,10 +210,14 @@ static struct log_range log_range(const struct nvme_slot *slot)
 	};
 }
 
-/* Pages without news: no error, a healthy medium, one slot of firmware. */
-static void log_fill(uint8_t page, uint8_t *data, uint64_t bytes)
+/* No error, a healthy medium, one slot of firmware; which namespaces have changed. */
+static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uint8_t *data, uint64_t bytes)
 {
-	if (page == NVME_LOG_HEALTH && bytes >= 5) {
+	uint8_t page = word(slot, 10) & 0xff;
+
+	if (page == NVME_LOG_CHANGED)
+		nvme_event_read(queue, word(slot, 10) & NVME_LOG_KEEPS, (__le32 *)data);
+	else if (page == NVME_LOG_HEALTH && bytes >= 5) {
 		data[3] = 100; /* spare, in percent */
 		data[4] = 10;
 	} else if (page == NVME_LOG_FIRMWARE && bytes) {
@@ -231,7 +238,7 @@ static void log_answer(struct nvme_queue *queue, struct nvme_slot *slot)
 	if (page == NVME_LOG_DISCOVERY)
 		nvme_discovery_log(queue, range.offset, (uint32_t)range.bytes, data);
 	else
-		log_fill(page, data, range.bytes);
+		log_fill(queue, slot, data, range.bytes);
 	nvme_respond_data(queue, slot, data, (uint32_t)range.bytes);
 }
 
@@ -247,7 +254,8 @@ static void get_log_page(struct nvme_queue *queue, struct nvme_slot *slot)
 	bool discovery = queue->controller->discovery;
 
 	if (discovery ? page != NVME_LOG_DISCOVERY
-		      : page != NVME_LOG_ERRORS && page != NVME_LOG_HEALTH && page != NVME_LOG_FIRMWARE) {
+		      : page != NVME_LOG_ERRORS && page != NVME_LOG_HEALTH && page != NVME_LOG_FIRMWARE &&
+				page != NVME_LOG_CHANGED) {
 		refuse(queue, slot, NVME_BAD_LOG_PAGE);
 		return;
 	}
@@ -296,11 +304,13 @@ void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot)
 	case NVME_ABORT: /* it runs on */
 		nvme_respond(queue, slot, NVME_OK, 1);
 		break;
-	case NVME_ASYNC_EVENT: /* none comes so far */
-		if (queue->event_count == NVME_EVENTS_MAX)
+	case NVME_ASYNC_EVENT:
+		if (queue->event_count == NVME_EVENTS_MAX) {
 			refuse(queue, slot, NVME_TOO_MANY_EVENTS);
-		else
-			queue->event_count++;
+			break;
+		}
+		queue->events[queue->event_count++] = slot;
+		nvme_event_tell(queue);
 		break;
 	default:
 		refuse(queue, slot, NVME_BAD_OPCODE);

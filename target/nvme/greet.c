@@ -161,6 +161,8 @@ static void login_fill(struct nvme_hello *hello)
 	login->queue_count = rblk_to_le16(controller ? controller->queues : queues_max);
 	login->credits = rblk_to_le16((uint16_t)(credits < RBLK_CREDITS_MIN ? RBLK_CREDITS_MIN : credits));
 	login->features = rblk_to_le32(hello->digests & NVME_DIGEST_DATA ? RBLK_FEATURE_DIGEST : 0);
+	if (!hello->queue && strcmp(hello->identity.subsystem, NVME_DISCOVERY_NQN) != 0)
+		login->features |= rblk_to_le32(RBLK_FEATURE_EVENTS);
 	/* A reply of 64 completions is 64 PDUs. */
 	login->reply_bytes = rblk_to_le32(RBLK_REPLY_BATCH_MAX * sizeof(struct rblk_wire_completion));
 }

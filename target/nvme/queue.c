@@ -181,6 +181,11 @@ void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_
 		wire->opcode = RBLK_OP_CLOSE;
 		wire->volume = rblk_to_le32(HANDLE);
 		break;
+	case NVME_STEP_SEEN:
+		wire->opcode = RBLK_OP_KEEPALIVE;
+		wire->argument = rblk_to_le64(queue->heard_event);
+		queue->heard_event = 0;
+		break;
 	case NVME_STEP_READY: /* the smallest command of I/O without data; its tag is free as long as Connect is not
 				 answered */
 		wire->opcode = RBLK_OP_CHECKSUM;
@@ -329,6 +334,10 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 	enum nvme_step step = queue->step;
 	struct nvme_slot *slot = queue->asked_for;
 
+	if (step == NVME_STEP_SEEN || (step == NVME_STEP_OPEN && queue->answered)) {
+		nvme_event_done(queue, step, status);
+		return;
+	}
 	/* One in a turn. */
 	if (step == NVME_STEP_LIST && status == RBLK_E_BUSY && queue->busy++ < LIST_RETRIES) {
 		nvme_step_begin(queue, step, slot);
@@ -380,8 +389,13 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 	uint16_t tag = rblk_le16(completion->tag), refused = NVME_OK;
 	struct nvme_slot *slot = tag < queue->credits ? queue->by_tag[tag] : NULL;
 
+	if (completion->flags & RBLK_CPL_EVENT) {
+		nvme_event_heard(queue, completion);
+		return;
+	}
 	if (tag == queue->credits || queue->step == NVME_STEP_READY) {
 		step_completed(queue, status, rblk_le64(completion->result));
+		nvme_event_next(queue);
 		return;
 	}
 	/* The host has no word for it: it loses the connection, and sends what was not begun on the next one. */
@@ -532,6 +546,11 @@ void nvme_timeout(struct tcp_conn *conn)
 		nvme_step_begin(queue, NVME_STEP_READY, NULL);
 	}
 
+	if (queue->reopen_later) {
+		queue->reopen_later = false;
+		queue->reopens = true;
+		nvme_event_next(queue);
+	}
 	nvme_check_end(conn);
 	if (nvme_is_admin(queue) && silence_ns && queue->answered && env_now_ns() - queue->heard_ns > silence_ns)
 		tcp_conn_fail(conn, -ETIMEDOUT);

@@ -10,7 +10,7 @@
  *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
  *   fused.c     pairs of Compare and Write
  *   io.c        reads and writes: NVMe's commands in rblk's, statuses the other way
- *   admin.c     fabrics and admin commands; identify.c: what hosts read
+ *   admin.c     fabrics and admin commands; identify.c: what hosts read; event.c: what they are told
  *   fabric.c    the table of the fabric
  *
  * The fab's thread, but for greet.c: requests are the listener's until they are accepted.
@@ -95,6 +95,7 @@ enum nvme_step {
 	NVME_STEP_LIST, /* to find the volume, or for the discovery log page */
 	NVME_STEP_OPEN,
 	NVME_STEP_CLOSE,
+	NVME_STEP_SEEN, /* confirms an event */
 	NVME_STEP_READY, /* of an I/O queue: its reactor, too, can serve the volume */
 };
 
@@ -151,7 +152,12 @@ struct nvme_queue {
 
 	/* The admin queue's registers and features. */
 	uint32_t configuration, status, event_configuration;
+	struct nvme_slot *events[NVME_EVENTS_MAX]; /* requests that wait for one */
 	unsigned int event_count;
+	uint32_t heard_event; /* its number, until it is confirmed; 0: none */
+	bool reopens, reopen_later; /* the volume has changed: OPEN tells how */
+	bool changed, told; /* the host has not read that the namespace has; it has been told to */
+	struct nvme_slot *held; /* sets a property when the step is over */
 	uint64_t heard_ns;
 
 	/* The PDU at hand. */
@@ -269,6 +275,18 @@ uint16_t nvme_identify(const struct nvme_queue *queue, const struct nvme_command
 /* The NQN of the subsystem that has the volume of this UUID. */
 void nvme_subsystem_of(const __u8 uuid[16], char nqn[NVME_NQN_BYTES]);
 void nvme_discovery_log(const struct nvme_queue *queue, uint64_t offset, uint32_t bytes, uint8_t *data);
+
+/* -- event.c ------------------------------------------------------------------------------------- */
+
+void nvme_event_heard(struct nvme_queue *queue, const struct rblk_wire_completion *event);
+/* The end of a step that follows Connect. */
+void nvme_event_done(struct nvme_queue *queue, enum nvme_step step, enum rblk_status status);
+/* No step is under way, or was: the next. */
+void nvme_event_next(struct nvme_queue *queue);
+/* Tells the host, if there is news and it listens. */
+void nvme_event_tell(struct nvme_queue *queue);
+/* The host reads the list of changed namespaces (zeroed); keeps: it will do so again. */
+void nvme_event_read(struct nvme_queue *queue, bool keeps, __le32 *list);
 
 /* -- receive.c, send.c --------------------------------------------------------------------------- */
 

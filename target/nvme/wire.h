@@ -114,6 +114,9 @@ enum nvme_fabrics_type {
 	NVME_PROPERTY_GET = 0x04,
 };
 
+#define NVME_EVENT_NAMESPACE 0x100u /* of OAES and the feature: its attributes have changed */
+#define NVME_LOG_KEEPS 0x8000u	     /* of word 10: the event is not read with it */
+
 #define NVME_FLAGS_SGL 0x40u
 #define NVME_FLAGS_FUSE 0x03u /* enum nvme_fuse; no other flag may be set */
 enum nvme_fuse { NVME_FUSE_NONE, NVME_FUSE_FIRST, NVME_FUSE_SECOND };
@@ -251,6 +254,7 @@ enum nvme_log_page {
 	NVME_LOG_ERRORS = 0x01,
 	NVME_LOG_HEALTH = 0x02,
 	NVME_LOG_FIRMWARE = 0x03,
+	NVME_LOG_CHANGED = 0x04,
 	NVME_LOG_DISCOVERY = 0x70,
 };
 
