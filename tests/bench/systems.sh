@@ -12,7 +12,7 @@ BENCH_TARGET=10.9.0.1
 # disk NUMBER: sets DISK. Every page is written once, so that no measurement includes the allocation.
 disk() {
 	DISK=/dev/ram$1
-	[ -b /dev/ram0 ] || modprobe brd rd_nr=5 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
+	[ -b /dev/ram0 ] || modprobe brd rd_nr=6 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
 	dd if=/dev/zero of="$DISK" bs=1M count=$BENCH_MB oflag=direct status=none || lab_fail "$DISK: cannot be filled"
 	[ "$(blockdev --getsize64 "$DISK")" = $((BENCH_MB << 20)) ] || lab_fail "$DISK: wrong size"
 }
@@ -23,6 +23,7 @@ systems_serve() {
 	for system in "$@"; do
 		case $system in
 		rblk*@*) system="rblk ${system#*@}" ;;
+		rblk_ublk_tcp) system=rblk_tcp ;;
 		rblk*) system=rblk ;;
 		nvme_*) system=nvme ;;
 		iser | srp) system=scsi ;;
@@ -127,3 +128,28 @@ disconnect_rblk_kmod() {
 	lab_detach
 	lab_kmod_unload
 }
+
+# The same by ublk, and over TCP: a daemon with a disk of its own, so that no reactor looks after two fabrics.
+ublk_connect() { # URI
+	LAB_DEV=$("$RBLK" attach --ublk "$1" 2> /tmp/attach) || lab_fail "ublk: $(cat /tmp/attach)"
+	FIO=(--ioengine=io_uring "--filename=$LAB_DEV")
+}
+connect_rblk_ublk() { ublk_connect "rblk://$BENCH_TARGET:$(rblk_port)/disk"; }
+disconnect_rblk_ublk() { "$RBLK" detach "$LAB_DEV" || lab_fail "ublk: $LAB_DEV stays"; }
+serve_rblk_tcp() {
+	disk 4
+	lab_rblkd_start --open --listen "rblk+tcp://$BENCH_TARGET:4432" --control-socket none --state-dir /run/rblkd-4432 "disk=$DISK"
+}
+connect_rblk_ublk_tcp() { ublk_connect "rblk+tcp://$BENCH_TARGET:4432/disk"; }
+disconnect_rblk_ublk_tcp() { disconnect_rblk_ublk; }
+
+# The kernel's NBD client and nbdkit, as they are by default: nbdkit has the RAM disk through the page cache.
+serve_nbd() {
+	disk 5
+	nbdkit -i "$BENCH_TARGET" -p 10809 file "$DISK" || lab_fail "nbdkit does not start"
+}
+connect_nbd() {
+	modprobe nbd && nbd-client "$BENCH_TARGET" 10809 /dev/nbd0 > /tmp/attach 2>&1 || lab_fail "nbd-client: $(cat /tmp/attach)"
+	FIO=(--ioengine=io_uring --filename=/dev/nbd0)
+}
+disconnect_nbd() { nbd-client -d /dev/nbd0 > /tmp/attach 2>&1 || lab_fail "nbd-client: $(cat /tmp/attach)"; }

@@ -2,7 +2,8 @@
 # Goal: what an I/O costs in instructions of the whole machine: both ends, fabric, block layer and fio. Method: in a guest whose
 # clock counts instructions (boot -e), a fixed number of I/Os on each system in turn; the time that they took is what they
 # cost. /out/cost has a line each: SYSTEM WORKLOAD INSTRUCTIONS.
-#   cost.sh SYSTEM...      of local, nvme_rdma, rnbd, rblk (librblk), rblk_kmod; RBLK_BENCH_FASTCRC names its module
+#   cost.sh SYSTEM...      of systems.sh; RBLK_BENCH_FASTCRC names its module
+# RBLK_COST_PROFILE=WORKLOAD: that one alone; /out/profile-SYSTEM says where its instructions are.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/nvmet.sh"
@@ -12,11 +13,13 @@
 # measure SYSTEM WORKLOAD RW SIZE DEPTH [BATCH]: fio's own clock says how long it took. It submits as many at a time as BATCH
 # says, or whatever the depth has room for.
 measure() {
-	local number=10000
+	local number=10000 record=()
+	[ -z "${RBLK_COST_PROFILE:-}" ] || record=(perf record -q -a -e cpu-clock -F 4000 -o /tmp/perf.data)
 	[ "$4" = 4k ] || number=2000
-	fio --name=cost --direct=1 --thread --rw="$3" --bs="$4" --iodepth="$5" --iodepth_batch_submit="${6:-$5}" --size=${BENCH_MB}m --number_ios=$number \
+	"${record[@]}" fio --name=cost --direct=1 --thread --rw="$3" --bs="$4" --iodepth="$5" --iodepth_batch_submit="${6:-$5}" --size=${BENCH_MB}m --number_ios=$number \
 		--randrepeat=1 --eta=never --output-format=json --output=/tmp/fio.json "${FIO[@]}" 2> /tmp/fio.log ||
 		lab_fail "$1 $2: fio: $(cat /tmp/fio.log /tmp/fio.json)"
+	[ ${#record[@]} = 0 ] || perf report -i /tmp/perf.data --sort comm,dso,symbol -w 15,20,40 > "/out/profile-$1" 2> /tmp/fio.log
 	# 2 ns are one instruction.
 	jq -r --arg system "$1" --arg workload "$2" '.jobs[0] | .read.iops + .write.iops
 		| "\($system) \($workload) \(500000000 / . | round)"' /tmp/fio.json | tee -a /out/cost
@@ -29,6 +32,7 @@ systems_serve "$@"
 for system in "$@"; do
 	"connect_$system"
 	while read -r workload words; do
+		[ "${RBLK_COST_PROFILE:-$workload}" = "$workload" ] || continue
 		# shellcheck disable=SC2086 # words
 		measure "$system" "$workload" $words
 	done <<-END
