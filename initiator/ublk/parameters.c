@@ -122,6 +122,13 @@ uint32_t ublk_request_flags(const struct ublk_request *request, bool kernel_flus
 	return request->flags;
 }
 
+bool ublk_request_again(struct ublk_request *request, uint64_t now_ms, uint64_t give_up_ms)
+{
+	if (!request->late_ms)
+		request->late_ms = now_ms;
+	return now_ms - request->late_ms < give_up_ms;
+}
+
 /* -- results ----------------------------------------------------------------------------------- */
 
 /* The target's answer; as the kernel module has it (kmod/command.c). */

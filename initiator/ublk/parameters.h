@@ -41,6 +41,7 @@ struct ublk_request {
 	enum ublk_operation operation;
 	uint32_t flags; /* enum rblk_io_flag */
 	uint64_t offset, bytes;
+	uint64_t late_ms; /* when it first ended with -ETIMEDOUT; 0: never */
 };
 /* 0, or -EOPNOTSUPP: no operation of ours. */
 int ublk_request_read(const struct ublksrv_io_desc *descriptor, struct ublk_request *request);
@@ -49,6 +50,12 @@ int ublk_request_read(const struct ublksrv_io_desc *descriptor, struct ublk_requ
  * FUA was taken off what should have it: then every write has FUA.
  */
 uint32_t ublk_request_flags(const struct ublk_request *request, bool kernel_flushes, const struct rblk_volume_info *info);
+
+/*
+ * It has ended with -ETIMEDOUT: nothing of it is under way any more, and it may not have been done. A disk sends it again, as the
+ * kernel module does, for give_up_ms. False: it has failed.
+ */
+bool ublk_request_again(struct ublk_request *request, uint64_t now_ms, uint64_t give_up_ms);
 
 /*
  * The answer for the kernel. error and status: of struct rblk_result, or the error of the call that did not start it and

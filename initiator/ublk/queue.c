@@ -63,7 +63,7 @@ struct ublk_queue {
 	size_t descriptors_bytes;
 	char *buffers; /* io_bytes for each tag, registered */
 	struct ublk_slot *slots;
-	uint32_t waiting_first, waiting_last; /* for a credit, in their order */
+	uint32_t waiting_first, waiting_last; /* for a credit, or to be sent again; in their order */
 	uint32_t ended;                       /* tags that the kernel has taken back */
 };
 
@@ -192,14 +192,30 @@ static void queue_answer(struct ublk_queue *q, uint32_t tag, int error, uint16_t
 
 /* -- librblk's side ---------------------------------------------------------------------------- */
 
-/* From rblk_poll(). */
+static void queue_wait_for_credit(struct ublk_queue *q, uint32_t tag)
+{
+	q->slots[tag].next = QUEUE_NONE;
+	if (q->waiting_first == QUEUE_NONE)
+		q->waiting_first = tag;
+	else
+		q->slots[q->waiting_last].next = tag;
+	q->waiting_last = tag;
+}
+
+/* From rblk_poll(). The status of a command that was dropped because it was late says no more than the error. */
 static void queue_done(void *arg, const struct rblk_result *result)
 {
 	struct ublk_slot *slot = arg;
 	struct ublk_queue *q = slot->queue;
+	uint32_t tag = (uint32_t)(slot - q->slots);
 
 	q->begun--;
-	queue_answer(q, (uint32_t)(slot - q->slots), result->error, result->status);
+	if (result->error != -ETIMEDOUT)
+		queue_answer(q, tag, result->error, result->status);
+	else if (ublk_request_again(&slot->request, ublk_record_now_ms(), q->shared->options->give_up_ms))
+		queue_wait_for_credit(q, tag);
+	else
+		queue_answer(q, tag, result->error, 0);
 }
 
 /* 0, or what librblk says at once. */
@@ -233,16 +249,6 @@ static int queue_begin(struct ublk_queue *q, uint32_t tag)
 
 	q->begun += !err;
 	return err;
-}
-
-static void queue_wait_for_credit(struct ublk_queue *q, uint32_t tag)
-{
-	q->slots[tag].next = QUEUE_NONE;
-	if (q->waiting_first == QUEUE_NONE)
-		q->waiting_first = tag;
-	else
-		q->slots[q->waiting_last].next = tag;
-	q->waiting_last = tag;
 }
 
 /* The depth is what the target granted at the start; after a reconnection it may grant less. */

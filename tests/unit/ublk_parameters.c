@@ -200,6 +200,23 @@ static void answers_are_bytes_or_errors_that_the_kernel_knows(void **state)
 	assert_int_equal(ublk_request_answer(&request, -EIO, 0), -EREMOTEIO);
 }
 
+/* Each time that it has no answer takes the command's time limit. */
+static void requests_without_an_answer_are_sent_again(void **state)
+{
+	(void)state;
+
+	assert_int_equal(read_request(UBLK_IO_OP_WRITE, 8, 0), 0);
+	assert_true(ublk_request_again(&request, 5000, 60000));
+	assert_true(ublk_request_again(&request, 64999, 60000));
+	assert_false(ublk_request_again(&request, 65000, 60000));
+	/* The tag's next request is another one. */
+	assert_int_equal(read_request(UBLK_IO_OP_READ, 8, 0), 0);
+	assert_true(ublk_request_again(&request, 70000, 60000));
+	/* --give-up 0s */
+	assert_int_equal(read_request(UBLK_IO_OP_FLUSH, 0, 0), 0);
+	assert_false(ublk_request_again(&request, 5000, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +226,7 @@ int main(void)
 		cmocka_unit_test(discards_have_their_limits),
 		cmocka_unit_test(requests_keep_their_meaning),
 		cmocka_unit_test(a_cache_that_came_later_is_written_through),
+		cmocka_unit_test(requests_without_an_answer_are_sent_again),
 		cmocka_unit_test(answers_are_bytes_or_errors_that_the_kernel_knows),
 	};
 
