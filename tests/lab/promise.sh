@@ -267,14 +267,14 @@ fs_whole() {
 	esac > /out/fsck 2>&1 || { cat /out/fsck; lab_broken "$fault: $kind: is damaged"; }
 }
 # promise_attach: attaches the volumes that are not written through librblk, with the words in attach_words, in order,
-# as /dev/rblk0, ... and /dev/rblk/KIND.
+# as /dev/rblk0, ... (or by ublk.sh) and /dev/rblk/KIND.
 promise_attach() {
 	local writer
 	attached=()
 	for writer in "${writers[@]}"; do
 		case ${places[writer]} in *://*) continue ;; esac
 		LAB_ADDR=${address[writer]:-$LAB_ADDR} lab_attach "${kinds[writer]}" "${attach_words[@]}"
-		[ "$LAB_DEV" = "/dev/rblk${#attached[@]}" ] || lab_fail "attached as $LAB_DEV"
+		[ "$LAB_DEV" = "${LAB_DISK:-/dev/rblk}${#attached[@]}" ] || lab_fail "attached as $LAB_DEV"
 		ln -sf "$LAB_DEV" "/dev/rblk/${kinds[writer]}"
 		attached+=("$LAB_DEV")
 	done

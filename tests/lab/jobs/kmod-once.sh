@@ -20,7 +20,7 @@ lab_once_begin() {
 	fi
 	: > $LAB_ONCE/trace
 	echo 1 > $LAB_ONCE/tracing_on
-	! grep -Hv '^ *0 *0$' /sys/block/rblk*/inflight 2> /dev/null || lab_fail "counting begins while requests are under way"
+	! grep -Hv '^ *0 *0$' /sys/block/{rblk,ublkb}*/inflight 2> /dev/null || lab_fail "counting begins while requests are under way"
 }
 
 # lab_once_end: no request is under way any more. Fails if one has ended twice, or never. LAB_ONCE_UNBEGUN is how many
@@ -30,7 +30,7 @@ lab_once_end() {
 	echo 0 > $LAB_ONCE/tracing_on
 	lost=$(awk '/^(overrun|dropped events):/ { n += $NF } END { print n + 0 }' $LAB_ONCE/per_cpu/cpu*/stats)
 	[ "$lost" = 0 ] || lab_fail "tracing: $lost events are lost"
-	# 259 is the major number of rblk's disks; a request without sectors is a flush.
+	# 259 is the major number of rblk's disks and ublk's; a request without sectors is a flush.
 	awk '
 		match($0, /block_(getrq|rq_issue|rq_requeue|rq_complete): 259,[0-9]+/) {
 			split(substr($0, RSTART, RLENGTH), event, ": ")
