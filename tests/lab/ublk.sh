@@ -9,7 +9,7 @@ LAB_DISK=/dev/ublkb
 
 lab_facts() { "$RBLK" list --attached; }
 lab_kmod_load() { :; }
-lab_kmod_unload() { ! pgrep -x 'rblk-ublk(-keep)?' || lab_fail "a server is left: the above"; }
+lab_kmod_unload() { ! pgrep -x rblk-ublk && ! pgrep -x rblk-ublk-keep || lab_fail "a server is left"; }
 
 # The words are the control device's.
 lab_attach() {
