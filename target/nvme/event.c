@@ -58,7 +58,11 @@ void nvme_event_next(struct nvme_queue *queue)
 	if (held) {
 		queue->held = NULL;
 		nvme_admin(queue, held);
-	} else if (queue->heard_event) {
+	}
+	/* It may have begun one. */
+	if (queue->step)
+		return;
+	if (queue->heard_event) {
 		nvme_step_begin(queue, NVME_STEP_SEEN, NULL);
 	} else if (queue->reopens && !(queue->status & NVME_CSTS_SHUT)) {
 		queue->reopens = false;
