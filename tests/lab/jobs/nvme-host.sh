@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: the kernel's own NVMe host attaches a volume over TCP, without any software of ours: nvme-cli finds, connects and
 # describes it, data is right, flush, FUA, discard and zeroes reach the target, a file system on it is whole, and I/O goes on
-# without an error when the daemon was killed under it or has restarted in good order. Method: the target's disk is read
+# without an error when the daemon was killed under it or has restarted in good order, also with digests; compare and verify
+# are there. Method: the target's disk is read
 # beside the attached one; flushes are counted at both.
 . "$LAB/guest.sh"
 RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
@@ -91,6 +92,35 @@ kill $load
 wait $load
 grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
 cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+
+lab_say "digests"
+nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
+nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=30 --hdr-digest --data-digest > /tmp/out 2>&1 ||
+	lab_fail "connect with digests: $(cat /tmp/out)"
+lab_wait 20 disk || lab_fail "no disk"
+protected=$("$RBLKCTL" sessions --json | jq '[.sessions[] | select(.volumes != []).digest_connections] | add')
+[ "$protected" -ge 2 ] || lab_fail "digests protect $protected connections"
+"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
+load=$!
+flows
+target_kill
+target_start
+flows
+kill $load
+wait $load
+grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "digests: an error, or other bytes"; }
+cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+! dmesg | grep -i 'digest' || lab_fail "the host has found a wrong digest"
+[ "$("$RBLKCTL" volumes --json | jq '.volumes[0].errors.digest // 0')" = 0 ] || lab_fail "the target has found a wrong digest"
+
+lab_say "compare, verify"
+block=$(blockdev --getss "$DISK")
+dd if="$DISK" of=/tmp/block bs="$block" count=1 status=none || lab_fail "dd"
+nvme compare "$DISK" -s 0 -c 0 -z "$block" -d /tmp/block > /tmp/out 2>&1 || lab_fail "compare: $(cat /tmp/out)"
+tr '\0-\377' '\1-\377\0' < /tmp/block > /tmp/other
+! nvme compare "$DISK" -s 0 -c 0 -z "$block" -d /tmp/other > /tmp/out 2>&1 || lab_broken "compare: other bytes are the same"
+grep -qi 'compare' /tmp/out || lab_fail "compare: $(cat /tmp/out)"
+nvme verify "$DISK" -n 1 -s 0 -c 1023 > /tmp/out 2>&1 || lab_fail "verify: $(cat /tmp/out)"
 
 lab_say "disconnect"
 nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
