@@ -89,7 +89,7 @@ mv out before
 # What is shown is a configuration: a daemon that reads it shows the same.
 target_stop
 sed -E '/^listen|^state_dir|^reservations_dir|^control_socket|^journal/d' before > again.conf
-target_start --config again.conf --control-socket "$socket"
+target_start --config again.conf --control-socket "$socket" --pool-size 32M
 ctl 0 show
 grep -vE '^(listen|state_dir|reservations_dir|control_socket|journal) ' before > one
 grep -vE '^(listen|state_dir|reservations_dir|control_socket|journal) ' out > two

@@ -8,9 +8,9 @@ command -v curl > /dev/null || no_tool curl
 socket=$scratch/control
 here=$(dirname "$0")
 
-# http_start ARGUMENT...: as target_start does, with $url.
+# http_start ARGUMENT...: as target_start does, with $url. A copy whose output nobody reads is silent: for longer than usual.
 http_start() {
-	target_start --control-socket "$socket" --http 0 "$@"
+	target_start --control-socket "$socket" --http 0 --keepalive 60s "$@"
 	url=$(sed -n 's/.*http: \(http:.*\)\/$/\1/p' "$scratch/target.log" | tail -n 1)
 	[ -n "$url" ] || fail "no address in the log"
 }
