@@ -4,10 +4,11 @@
 # application sees them acknowledged and writes twos to the same block, which are acknowledged, too; then storage
 # ends the first write. With rblk the block must hold twos: the write may be sent again only when the first one is
 # over (F5). With that rule taken out of rblkd (a login and an OPEN wait for nothing) it must hold ones: else the
-# job would prove nothing. Of nvme-rdma with nvmet and native multipath the job says what it finds.
+# job would prove nothing. The same with the kernel's NVMe host at rblkd, which connects again when a wire was silent:
+# the target learns of the loss from that. Of nvme-rdma with nvmet and native multipath the job says what it finds.
 # Method: slow_disk, whose chosen write waits for the job's word, below both targets; two RDMA devices as the paths,
 # of which one's link goes down. The module has one path, which is cut and comes back at once.
-#   stale-write.sh [librblk] [kmod] [unfenced] [nvme]    default: all. /out/result has a line of each
+#   stale-write.sh [librblk] [kmod] [unfenced] [nvme] [host]    default: all but host. /out/result has a line of each
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/nvmet.sh"
@@ -101,6 +102,40 @@ show_kmod() {
 	lab_detach
 	lab_kmod_unload
 	lab_rblkd_stop
+}
+
+# Only the host knows of the loss, when the write has taken too long: what it sends to end its connections is lost.
+wire_fails() {
+	lab_wire_lose 1
+	lab_wait 60 grep -qvx live "$controller/state" || lab_fail "nvme-tcp: the host does not notice"
+	echo 60000 > "$timeout"
+	lab_wire_restore 1
+}
+# run_host NAME BYTE
+run_host() {
+	local nqn
+	modprobe nvme-tcp || lab_fail "nvme-tcp does not load"
+	lab_rblkd_start --keepalive 600s --listen nvme+tcp://10.8.1.2:4420 "disk=$disk"
+	nqn=$(nvme discover "${host[@]}" | awk '$1 == "subnqn:" { print $2 }')
+	nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=600 --reconnect-delay=1 --ctrl-loss-tmo=600 || lab_fail "nvme connect"
+	lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
+	controller=$(echo /sys/class/nvme/nvme*) timeout=/sys/block/$(basename "$(lab_nvme_disk)")/queue/io_timeout
+	echo 5000 > "$timeout"
+	FIO=(--ioengine=psync "--filename=$(lab_nvme_disk)")
+	show "$1" true wire_fails
+	holds "$@"
+	nvme disconnect -n "$nqn" || lab_fail "nvme disconnect"
+	lab_rblkd_stop
+}
+show_host() {
+	local fenced=$RBLKD
+	host=(-t tcp -a 10.8.1.2 -s 4420 --hostid=00000000-0000-0000-0000-00000000000a
+		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
+	lab_wire_up 1
+	run_host "the kernel's NVMe host" 22
+	RBLKD=$LAB_BUILD/tests/lab/rblkd_unfenced
+	run_host "the same, with the fence taken out of rblkd" 11
+	RBLKD=$fenced
 }
 
 nvme_path() { lab_nvme_connect stale "$1" --keep-alive-tmo=2 --ctrl-loss-tmo=600; }
