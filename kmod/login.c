@@ -57,7 +57,8 @@ int rblk_login_send(struct rblk_queue *queue)
 static size_t rblk_login_private(void *to, size_t bytes, const void *data, size_t data_bytes)
 {
 	bytes = data ? min(bytes, data_bytes) : 0;
-	memcpy(to, data, bytes);
+	if (bytes)
+		memcpy(to, data, bytes);
 	return bytes;
 }
 
