@@ -21,6 +21,12 @@ anchors() {
 		awk '{ print seen[$0]++ ? $0 "-" seen[$0] - 1 : $0 }'
 }
 
+declare -A anchors_of
+anchor_exists() {
+	[ -n "${anchors_of[$1]:-}" ] || anchors_of[$1]=$'\n'$(anchors "$1")$'\n'
+	[[ ${anchors_of[$1]} == *$'\n'"$2"$'\n'* ]]
+}
+
 # check_budget FILE: it has one, and keeps it.
 check_budget() {
 	local lines words most most_words=''
@@ -32,22 +38,22 @@ check_budget() {
 }
 
 check_links() {
-	local link path anchor target
+	local link path anchor target folder=.
+	[[ $1 != */* ]] || folder=${1%/*}
 	while read -r link; do
 		case $link in http://* | https://*) continue ;; esac
 		path=${link%%#*} anchor=''
 		[[ $link != *'#'* ]] || anchor=${link#*#}
 		target=$1
-		[ -z "$path" ] || target=$(dirname "$1")/$path
+		[ -z "$path" ] || target=$folder/$path
 		[ -e "$target" ] || { wrong "$1: leads to $path, which does not exist"; continue; }
-		[ -z "$anchor" ] || anchors "$target" | grep -xF -- "$anchor" > /dev/null || wrong "$1: $target has no heading #$anchor"
+		[ -z "$anchor" ] || anchor_exists "$target" "$anchor" || wrong "$1: $target has no heading #$anchor"
 	done < <(prose "$1" | grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//')
 }
 
 # check_names FILE: between ` `, paths from a room's folder on; tests and mutants; and manuals, rblk(1).
 check_names() {
-	local name folder
-	folder=$(dirname "$1")
+	local name
 	while read -r name; do
 		case $name in
 		*' '* | *'$'* | *'<'* | *NAME* | *JOB* | build/*) ;;
@@ -68,11 +74,12 @@ check_names() {
 }
 
 # test_exists FILE NAME: a line of a CMakeLists.txt registers it: by its whole name, or without its kernel.
+registered=$(grep -hv '^ *#' tests/*/CMakeLists.txt | tr - _)
 test_exists() {
 	local name=${2#*.}
 	name=${name#promise_} name=${name%-6.1} name=${name%-backports} name=${name%%\**}
-	name=${name//[-_]/[-_]}
-	grep -hv "^ *#" tests/*/CMakeLists.txt | grep -E "[[:space:](.\"]$name([^a-z0-9]|\$)" > /dev/null || wrong "$1: names the test $2, which does not exist"
+	name=${name//-/_}
+	[[ $registered =~ [[:space:]\(.\"]$name([^a-z0-9]|$) ]] || wrong "$1: names the test $2, which does not exist"
 }
 
 # check_phrases FILE: a sentence may go over two lines, so lines are joined to paragraphs.
