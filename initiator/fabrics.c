@@ -53,13 +53,13 @@ u16 ini_fabs_place(const struct ini_fabs *fabs, const struct fab_device *device)
 	return place;
 }
 
-int ini_fabs_arm(struct ini_fabs *fabs)
+int ini_fabs_arm(struct ini_fabs *fabs, bool receives_only)
 {
 	int armed = 0;
 
 	for (u16 i = 0; i < fabs->count && !armed; i++) {
 		fabs->last = fabs->list[i];
-		armed = fab_arm(fabs->list[i]);
+		armed = receives_only ? fab_arm_receives(fabs->list[i]) : fab_arm(fabs->list[i]);
 	}
 	return armed;
 }

@@ -36,8 +36,8 @@ void ini_fabs_close(struct ini_fabs *fabs);
 /* Which of them the device is of. */
 u16 ini_fabs_place(const struct ini_fabs *fabs, const struct fab_device *device);
 
-/* As fab_arm(): 1 if something may be there already in one of them. */
-int ini_fabs_arm(struct ini_fabs *fabs);
+/* As fab_arm(), or fab_arm_receives(): 1 if something may be there already in one of them. */
+int ini_fabs_arm(struct ini_fabs *fabs, bool receives_only);
 /* As fab_timeout_ms(), fab_activity(), of all. */
 int ini_fabs_timeout_ms(const struct ini_fabs *fabs);
 static inline u64 ini_fabs_activity(const struct ini_fabs *fabs)

@@ -185,6 +185,7 @@ static int open_fabric(struct rblk_session *session, const struct ini_uri_host *
 		.cq_depth = per_queue * session->options.queues,
 		.recv_sge = 1,
 		.device = session->options.device,
+		.apart = true,
 	};
 
 	/* The RDMA device of a session that has hosts over TCP as well. */

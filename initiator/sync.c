@@ -97,6 +97,21 @@ int rblk_fd(const struct rblk_session *session)
 	return session->fabs.fd;
 }
 
+/*
+ * Answers wake it; completions of SENDs do so only where something waits for one: the callback of a
+ * command that has its answer (F4), or a command that has no room yet.
+ */
+static bool awaits_sends(const struct rblk_session *session)
+{
+	for (u16 i = 0; i < session->queue_count; i++) {
+		const struct ini_queue *queue = &session->queues[i];
+
+		if (queue->state != INI_QUEUE_CLOSED && (queue->held.head || queue->pending_count))
+			return true;
+	}
+	return false;
+}
+
 int rblk_arm(struct rblk_session *session)
 {
 	int armed;
@@ -112,7 +127,7 @@ int rblk_arm(struct rblk_session *session)
 	if (session->done.head || ini_control_due(session) || session->parking.done || session->events.told || session->ended ||
 	    core_session_acts(&session->core) || ini_logout_due(session))
 		return 1;
-	armed = ini_fabs_arm(&session->fabs);
+	armed = ini_fabs_arm(&session->fabs, !awaits_sends(session));
 	if (armed < 0)
 		ini_session_fail(session, armed, "%s: arm: %s", ini_session_peer(session),
 				 ini_fabs_error(&session->fabs));

@@ -65,6 +65,7 @@ struct fab_options {
 	const char *device;  /* use only this device, from an address of its own; NULL: whatever the address leads to */
 	bool later; /* FAB_VERBS: open it even if this machine has no RDMA yet: fab_listen() and fab_accept() look again */
 	uint32_t vector;     /* which of a device's completion vectors interrupts, modulo their number */
+	bool apart; /* FAB_VERBS: receives complete in a queue of their own: see fab_arm_receives() */
 	/* FAB_TCP: listeners take connections that begin with TLS, too. Outlives the fab; NULL: they do not. */
 	struct rblk_tls_context *tls;
 	/*
@@ -176,6 +177,12 @@ int fab_fd(const struct fab *fab);
  * be there already (poll again before sleeping), 0 if armed, negative errno.
  */
 int fab_arm(struct fab *fab);
+
+/*
+ * The same, for a caller that only receives have to wake, as long as all connections are in good order.
+ * Other completions may: a fabric that does not tell them apart, or was not opened so, does fab_arm().
+ */
+int fab_arm_receives(struct fab *fab);
 
 /*
  * Up to `count` completions, of all connections. Returns how many. wc->qp_num leads to the

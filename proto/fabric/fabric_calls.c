@@ -72,6 +72,11 @@ int fab_arm(struct fab *fab)
 	return fab->ops->arm(fab);
 }
 
+int fab_arm_receives(struct fab *fab)
+{
+	return fab->ops->arm_receives ? fab->ops->arm_receives(fab) : fab->ops->arm(fab);
+}
+
 int fab_poll(struct fab *fab, struct ibv_wc *wc, int count)
 {
 	return fab->ops->poll(fab, wc, count);

@@ -14,6 +14,7 @@ struct fab_ops {
 	struct fab *(*open)(const struct fab_options *options, char *error);
 	void (*close)(struct fab *fab);
 	int (*arm)(struct fab *fab);
+	int (*arm_receives)(struct fab *fab); /* NULL: arm */
 	int (*poll)(struct fab *fab, struct ibv_wc *wc, int count);
 	int (*poll_event)(struct fab *fab, struct fab_event *event);
 	int (*timeout_ms)(const struct fab *fab);

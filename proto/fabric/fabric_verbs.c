@@ -165,30 +165,32 @@ static int verbs_sift(struct verbs_fab *fab, struct ibv_wc *wc, int count)
 	return kept;
 }
 
+static int verbs_poll_cq(struct verbs_device *device, struct verbs_cq *cq, struct ibv_wc *wc, int count)
+{
+	int n = cq->cq && count ? ibv_poll_cq(cq->cq, count, wc) : 0;
+
+	if (n < 0) {
+		verbs_device_lost(device, -EIO, "its completion queue cannot be polled");
+		return 0;
+	}
+	cq->seen |= n > 0;
+	return n;
+}
+
+/* Sends first: an answer that finds its command's SEND completed ends the command at once. */
 static int verbs_poll_device(struct verbs_device *device, struct ibv_wc *wc, int count)
 {
 	int got = 0;
-	int n;
 
-	if (!device->cq)
+	if (!device->receives.cq)
 		return 0;
-	if (device->stashed) {
-		wc[got] = device->stash;
-		wc[got].qp_num = verbs_qp_num(device, wc[got].qp_num);
-		got++;
-		device->stashed = false;
-		if (got == count)
-			return got;
-	}
-	n = ibv_poll_cq(device->cq, count - got, wc + got);
-	if (n < 0) {
-		verbs_device_lost(device, -EIO, "its completion queue cannot be polled");
-		n = 0;
-	}
-	for (; n > 0; n--, got++)
-		wc[got].qp_num = verbs_qp_num(device, wc[got].qp_num);
-	if (got > 0)
-		device->seen = true;
+	if (device->stashed)
+		wc[got++] = device->stash;
+	device->stashed = false;
+	got += verbs_poll_cq(device, &device->sends, wc + got, count - got);
+	got += verbs_poll_cq(device, &device->receives, wc + got, count - got);
+	for (int i = 0; i < got; i++)
+		wc[i].qp_num = verbs_qp_num(device, wc[i].qp_num);
 	if (got < count)
 		device->empties++;
 	return got;
@@ -295,14 +297,13 @@ static bool verbs_pending(const struct verbs_fab *fab)
 	return !TAILQ_EMPTY(&fab->ready) || fab->polls_wanted > 0 || fab->request;
 }
 
-static int verbs_arm(struct fab *head)
+static int verbs_arm_devices(struct verbs_fab *fab, bool receives_only)
 {
-	struct verbs_fab *fab = verbs_fab(head);
 	int some = verbs_pending(fab);
 
 	fab->look = true;
 	for (unsigned int i = 0; i < fab->device_count; i++) {
-		int n = verbs_device_arm(fab->devices[i]);
+		int n = verbs_device_arm(fab->devices[i], receives_only);
 
 		if (n < 0)
 			return n;
@@ -310,6 +311,23 @@ static int verbs_arm(struct fab *head)
 			some = 1;
 	}
 	return some;
+}
+
+static int verbs_arm(struct fab *head)
+{
+	return verbs_arm_devices(verbs_fab(head), false);
+}
+
+static int verbs_arm_receives(struct fab *head)
+{
+	struct verbs_fab *fab = verbs_fab(head);
+	const struct verbs_conn *conn;
+
+	/* The end of a connection is told by completions of either kind. */
+	TAILQ_FOREACH(conn, &fab->conns, all_entry)
+		if (conn->state != VERBS_CONN_ESTABLISHED)
+			break;
+	return verbs_arm_devices(fab, !conn);
 }
 
 static int verbs_timeout_ms(const struct fab *head)
@@ -358,8 +376,12 @@ static bool verbs_look(struct verbs_fab *fab)
 	for (int i = 0; i < n; i++) {
 		if (ready[i].data.ptr == fab)
 			fab->cm_ready = true;
-		else if (ready[i].data.ptr)
-			((struct verbs_device *)ready[i].data.ptr)->async_ready = true;
+		for (unsigned int j = 0; j < fab->device_count; j++) {
+			struct verbs_device *device = fab->devices[j];
+
+			device->async_ready |= ready[i].data.ptr == device;
+			device->channel_ready |= ready[i].data.ptr == &device->channel_ready;
+		}
 	}
 	return true;
 }
@@ -470,6 +492,7 @@ const struct fab_ops fab_verbs_ops = {
 	.open = verbs_open,
 	.close = verbs_close,
 	.arm = verbs_arm,
+	.arm_receives = verbs_arm_receives,
 	.poll = verbs_poll,
 	.poll_event = verbs_poll_event,
 	.timeout_ms = verbs_timeout_ms,

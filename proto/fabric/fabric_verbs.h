@@ -41,6 +41,14 @@ TAILQ_HEAD(verbs_conn_list, verbs_conn);
 TAILQ_HEAD(verbs_mr_list, verbs_mr);
 TAILQ_HEAD(verbs_listener_list, verbs_listener);
 
+/* A completion queue. All of a device share its channel. */
+struct verbs_cq {
+	struct ibv_cq *cq;    /* NULL: there is none */
+	bool armed;	      /* a notification was asked for and its event not yet read */
+	bool seen;	      /* completions were polled since */
+	unsigned int unacked; /* events, acknowledged in bulk */
+};
+
 /*
  * A device as one fab uses it. Made when a connection first needs it; freed by fab_close(), or, once it was
  * removed and released, when another needs its slot.
@@ -50,15 +58,14 @@ struct verbs_device {
 	struct ibv_context *context; /* NULL once released after removal, as all below */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;   /* of all the fab's connections here, sends and receives */
+	struct verbs_cq receives; /* of all the fab's connections here; sends, too, if those have none: */
+	struct verbs_cq sends;
 	struct ibv_srq *srq; /* NULL if the fab has none */
 	bool iwarp;
-	bool armed;	      /* a notification was asked for and its event not yet read */
-	bool seen;	      /* completions were polled since */
-	unsigned int unacked; /* events of the completion channel, acknowledged in bulk */
+	bool channel_ready;  /* the completion channel has an event */
 	struct ibv_wc stash;  /* what fab_arm() found when it looked */
 	bool stashed;
-	uint64_t empties;   /* times that the CQ was polled empty */
+	uint64_t empties;   /* times that the CQs were polled empty */
 	unsigned int conns; /* that have a queue pair here */
 	bool async_ready;
 	bool gone;	   /* removed or failed; nothing new is begun here */
@@ -224,7 +231,7 @@ int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct ver
 void verbs_device_destroy(struct verbs_device *device);
 void verbs_device_release(struct fab_device *device);
 void verbs_devices_check(struct fab *fab);
-int verbs_device_arm(struct verbs_device *device);
+int verbs_device_arm(struct verbs_device *device, bool receives_only);
 void verbs_device_async(struct verbs_device *device);
 /* Its connections are disconnected, DEVICE_GONE follows. Idempotent. */
 void verbs_device_lost(struct verbs_device *device, int status, const char *why);

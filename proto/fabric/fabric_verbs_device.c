@@ -89,7 +89,7 @@ static int verbs_device_query(struct verbs_device *device, uint32_t *max_cqe)
 static int verbs_device_create_cq(struct verbs_device *device, uint32_t max_cqe)
 {
 	uint32_t depth = device->head.fab->options.cq_depth;
-	int err, vectors;
+	int err, vectors, vector;
 
 	if (depth > max_cqe)
 		return fab_fail(device->head.fab, -EINVAL,
@@ -105,9 +105,12 @@ static int verbs_device_create_cq(struct verbs_device *device, uint32_t max_cqe)
 		return fab_fail(device->head.fab, err, "%s: completion channel: %s",
 				device->head.name, strerror(-err));
 	vectors = device->context->num_comp_vectors > 0 ? device->context->num_comp_vectors : 1;
-	device->cq = ibv_create_cq(device->context, (int)depth, NULL, device->channel,
-				   (int)(device->head.fab->options.vector % (uint32_t)vectors));
-	if (!device->cq)
+	vector = (int)(device->head.fab->options.vector % (uint32_t)vectors);
+	device->receives.cq = ibv_create_cq(device->context, (int)depth, NULL, device->channel, vector);
+	if (device->receives.cq && device->head.fab->options.apart)
+		device->sends.cq = ibv_create_cq(device->context, (int)depth, NULL, device->channel,
+						 vector);
+	if (!device->receives.cq || (device->head.fab->options.apart && !device->sends.cq))
 		return fab_fail(device->head.fab, -errno, "%s: completion queue of %u: %s",
 				device->head.name, depth, strerror(errno));
 	return 0;
@@ -134,6 +137,15 @@ static int verbs_device_create_srq(struct verbs_device *device)
 	return 0;
 }
 
+static void verbs_cq_destroy(struct verbs_cq *cq)
+{
+	if (cq->cq) {
+		ibv_ack_cq_events(cq->cq, cq->unacked);
+		ibv_destroy_cq(cq->cq);
+	}
+	memset(cq, 0, sizeof(*cq));
+}
+
 /* Everything but the struct. Idempotent; also undoes a device half made. */
 static void verbs_device_clear(struct verbs_device *device)
 {
@@ -146,10 +158,8 @@ static void verbs_device_clear(struct verbs_device *device)
 		verbs_mr_remove(mr, device->head.index);
 	if (device->srq)
 		ibv_destroy_srq(device->srq);
-	if (device->cq) {
-		ibv_ack_cq_events(device->cq, device->unacked);
-		ibv_destroy_cq(device->cq);
-	}
+	verbs_cq_destroy(&device->receives);
+	verbs_cq_destroy(&device->sends);
 	if (device->channel)
 		ibv_destroy_comp_channel(device->channel);
 	if (device->pd)
@@ -157,13 +167,11 @@ static void verbs_device_clear(struct verbs_device *device)
 	/* Closing a descriptor takes it off the epoll set: nobody else has duplicates of these. */
 	ibv_close_device(device->context);
 	device->srq = NULL;
-	device->cq = NULL;
 	device->channel = NULL;
 	device->pd = NULL;
 	device->context = NULL;
-	device->unacked = 0;
 	device->stashed = false;
-	device->armed = false;
+	device->channel_ready = false;
 	device->async_ready = false;
 }
 
@@ -208,7 +216,7 @@ static int verbs_device_init(struct verbs_device *device, struct ibv_device *ibd
 	if (!err)
 		err = verbs_fd_watch(fab, device->context->async_fd, device);
 	if (!err)
-		err = verbs_fd_watch(fab, device->channel->fd, NULL);
+		err = verbs_fd_watch(fab, device->channel->fd, &device->channel_ready);
 	if (err)
 		return fab_fail(head, err, "%s: readiness: %s", device->head.name, strerror(-err));
 	return 0;
@@ -290,52 +298,69 @@ int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct ver
  * device may raise the event a little after the completion can be polled: an event that comes later
  * wakes the caller once for nothing, and is read then.
  */
-static bool verbs_device_read_channel(struct verbs_device *device)
+static void verbs_device_read_channel(struct verbs_device *device)
 {
-	struct ibv_cq *cq;
+	struct verbs_cq *cq;
+	struct ibv_cq *fired;
 	void *context;
 
-	if (ibv_get_cq_event(device->channel, &cq, &context))
-		return false;
-	if (++device->unacked == VERBS_ACK_BATCH) {
-		ibv_ack_cq_events(cq, device->unacked);
-		device->unacked = 0;
+	device->channel_ready = false;
+	if (ibv_get_cq_event(device->channel, &fired, &context))
+		return;
+	cq = fired == device->sends.cq ? &device->sends : &device->receives;
+	cq->armed = false;
+	if (++cq->unacked == VERBS_ACK_BATCH) {
+		ibv_ack_cq_events(fired, cq->unacked);
+		cq->unacked = 0;
 	}
-	return true;
 }
 
 /* Others go on. */
 static int verbs_device_unarmed(struct verbs_device *device, const char *why)
 {
-	device->armed = false;
+	device->receives.armed = device->sends.armed = false;
 	if (device->gone)
 		return 0; /* no completion will come */
 	verbs_device_lost(device, -EIO, why);
 	return 1;
 }
 
-/* 1: there is a completion, or an event; 0: armed. A device armed and not seen to fire is left as it is. */
-int verbs_device_arm(struct verbs_device *device)
+/*
+ * 1: there is a completion, or an event; 0: armed. One that is armed, and of which nothing was
+ * seen since, is left as it is.
+ */
+static int verbs_cq_arm(struct verbs_device *device, struct verbs_cq *cq)
 {
 	int n;
 
-	if (!device->cq)
-		return 0;
-	if (device->stashed)
-		return 1;
-	if (device->armed && verbs_device_read_channel(device))
-		device->armed = false;
-	if (!device->armed || device->seen) {
-		if (ibv_req_notify_cq(device->cq, 0))
+	if (!cq->armed || cq->seen) {
+		if (ibv_req_notify_cq(cq->cq, 0))
 			return verbs_device_unarmed(device, "its completion queue cannot be armed");
-		device->armed = true;
-		device->seen = false;
+		cq->armed = true;
+		cq->seen = false;
 	}
 	/* Work that completed before the CQ was armed raises no event. */
-	n = ibv_poll_cq(device->cq, 1, &device->stash);
+	n = ibv_poll_cq(cq->cq, 1, &device->stash);
 	if (n < 0)
 		return verbs_device_unarmed(device, "its completion queue cannot be polled");
 	device->stashed = n > 0;
+	cq->seen |= n > 0;
+	return n;
+}
+
+int verbs_device_arm(struct verbs_device *device, bool receives_only)
+{
+	int n;
+
+	if (!device->receives.cq)
+		return 0;
+	if (device->stashed)
+		return 1;
+	if (device->channel_ready)
+		verbs_device_read_channel(device);
+	n = verbs_cq_arm(device, &device->receives);
+	if (!n && !receives_only && device->sends.cq && !device->gone)
+		n = verbs_cq_arm(device, &device->sends);
 	return n;
 }
 

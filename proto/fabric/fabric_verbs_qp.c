@@ -118,8 +118,8 @@ static struct ibv_qp *verbs_qp_create(struct verbs_conn *conn, uint32_t *inline_
 	bool srq = verbs_conn_has_srq(conn);
 	struct ibv_qp_init_attr init = {
 		.qp_context = conn,
-		.send_cq = device->cq,
-		.recv_cq = device->cq,
+		.send_cq = device->sends.cq ? device->sends.cq : device->receives.cq,
+		.recv_cq = device->receives.cq,
 		.srq = srq ? device->srq : NULL,
 		.cap =
 			{

@@ -139,17 +139,38 @@ static void sim_fab_close(struct fab *head)
 	free(fab);
 }
 
-static int sim_arm(struct fab *head)
+static int arm(struct sim_fab *fab, bool receives_only)
 {
-	struct sim_fab *fab = to_fab(head);
+	const struct sim_cqe *cqe;
 
 	sim_fiber_preempt();
 	fab->readable = false;
-	if (!TAILQ_EMPTY(&fab->cq) || !TAILQ_EMPTY(&fab->notes))
+	TAILQ_FOREACH(cqe, &fab->cq, link)
+		if (cqe->receive || !receives_only)
+			return 1;
+	if (!TAILQ_EMPTY(&fab->notes))
 		return 1;
 	fab->armed = true;
+	fab->receives_only = receives_only;
 	sim_fiber_preempt();
 	return 0;
+}
+
+static int sim_arm(struct fab *head)
+{
+	return arm(to_fab(head), false);
+}
+
+/* As of verbs: the end of a connection is told by completions of either kind. */
+static int sim_arm_receives(struct fab *head)
+{
+	struct sim_fab *fab = to_fab(head);
+	const struct sim_conn *conn;
+
+	TAILQ_FOREACH(conn, &fab->conns, link)
+		if (conn->state != SIM_CONN_UP || conn->closed)
+			break;
+	return arm(fab, head->options.apart && !conn);
 }
 
 /* Something has come. */
@@ -288,7 +309,8 @@ void sim_fab_complete(struct sim_conn *conn, const struct ibv_wc *wc, unsigned i
 	cqe->srq = srq;
 	conn->cqes++;
 	TAILQ_INSERT_TAIL(&fab->cq, cqe, link);
-	fab_signal(fab);
+	if (receive || !fab->receives_only)
+		fab_signal(fab);
 }
 
 static int sim_poll(struct fab *head, struct ibv_wc *wc, int count)
@@ -549,6 +571,7 @@ const struct fab_ops sim_fabric_ops = {
 	.open = sim_open,
 	.close = sim_fab_close,
 	.arm = sim_arm,
+	.arm_receives = sim_arm_receives,
 	.poll = sim_poll,
 	.poll_event = sim_poll_event,
 	.timeout_ms = sim_timeout_ms,

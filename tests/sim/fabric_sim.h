@@ -108,6 +108,7 @@ struct sim_fab {
 	bool refuses;		   /* its owner has begun its work: sim_net.refuse holds */
 	bool dead;		   /* its process has been killed: nothing of it has effects */
 	bool armed;		   /* the next completion or event makes its descriptor readable: */
+	bool receives_only;	   /* of completions, those of receives */
 	bool readable;
 	uint32_t serial;
 	TAILQ_HEAD(, sim_conn) conns;

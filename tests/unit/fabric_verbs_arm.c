@@ -37,7 +37,7 @@ static int setup(void **state)
 	memset(&device, 0, sizeof(device));
 	TAILQ_INIT(&fab.conns);
 	device.head.fab = &fab.head;
-	device.cq = &cq;
+	device.receives.cq = &cq;
 	cq.context = &context;
 	context.ops.req_notify_cq = fake_notify;
 	context.ops.poll_cq = fake_poll;
@@ -48,17 +48,17 @@ static int setup(void **state)
 static void it_is_armed(void **state)
 {
 	(void)state;
-	assert_int_equal(verbs_device_arm(&device), 0);
+	assert_int_equal(verbs_device_arm(&device, false), 0);
 	assert_false(device.gone);
 }
 
 static void lost(void)
 {
 	/* There is an event now: poll before sleeping. */
-	assert_int_equal(verbs_device_arm(&device), 1);
+	assert_int_equal(verbs_device_arm(&device, false), 1);
 	assert_true(device.gone && device.gone_pending);
 	/* And then nothing more, so that the caller may sleep. */
-	assert_int_equal(verbs_device_arm(&device), 0);
+	assert_int_equal(verbs_device_arm(&device, false), 0);
 }
 
 static void it_cannot_be_armed(void **state)
