@@ -20,9 +20,9 @@ static void refuse(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t st
 /* Does the host have room for exactly so much? If not it is refused. */
 static bool has_room(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t bytes)
 {
-	uint16_t status = slot->command.sgl != NVME_SGL_TRANSPORT    ? NVME_BAD_SGL_TYPE
-			  : rblk_le32(slot->command.length) != bytes ? NVME_BAD_SGL_LENGTH
-								     : NVME_OK;
+	uint16_t status = !nvme_is_remote(queue, &slot->command)			? NVME_BAD_SGL_TYPE
+			  : nvme_data_length(queue, &slot->command) != bytes ? NVME_BAD_SGL_LENGTH
+									     : NVME_OK;
 
 	if (status)
 		refuse(queue, slot, status);

@@ -5,7 +5,7 @@
 #include "target/nvme/fabric.h"
 
 #include <errno.h>
-#include "target/nvme/queue.h"
+#include "target/nvme/tcp.h"
 
 static const struct tcp_framing framing = {
 	.greet = nvme_greet,
@@ -51,7 +51,7 @@ static int nvme_arm(struct fab *fab)
 	if (ends != tcp->seen_by_framing) {
 		tcp->seen_by_framing = ends;
 		TAILQ_FOREACH(conn, &tcp->all, link)
-			nvme_check_end(conn);
+			nvme_check_conn(conn);
 	}
 	return fab_tcp_ops.arm(fab);
 }

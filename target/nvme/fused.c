@@ -75,9 +75,9 @@ static void fused_fetch(struct nvme_queue *queue, struct nvme_slot *first, struc
 		return;
 	}
 	if (fetches[0])
-		nvme_fetch_owned(queue, first);
+		nvme_fetch(queue, first);
 	if (fetches[1])
-		nvme_fetch_owned(queue, second);
+		nvme_fetch(queue, second);
 	nvme_fused_arrived(queue, first);
 }
 

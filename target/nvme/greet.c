@@ -3,7 +3,7 @@
  * A host begins a connection with ICReq, which is answered at once, and with Connect, out of which comes the login of a
  * queue of rblk's. Connect is answered when that login has been. Everything here is a stranger's.
  */
-#include "target/nvme/queue.h"
+#include "target/nvme/tcp.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -141,7 +141,7 @@ static bool name_of(const char *nqn, char name[RBLK_NAME_BYTES])
 	return rblk_name_valid(name);
 }
 
-static void login_fill(struct nvme_hello *hello)
+void nvme_login_fill(struct nvme_hello *hello)
 {
 	const struct nvme_controller *controller = hello->controller;
 	struct rblk_wire_login *login = &hello->login;
@@ -167,9 +167,8 @@ static void login_fill(struct nvme_hello *hello)
 	login->reply_bytes = rblk_to_le32(RBLK_REPLY_BATCH_MAX * sizeof(struct rblk_wire_completion));
 }
 
-/* A status. */
-static uint16_t connect_check(struct nvme_hello *hello, const struct nvme_command *command,
-			      const struct nvme_connect *data)
+uint16_t nvme_connect_check(struct nvme_hello *hello, const struct nvme_command *command,
+			    const struct nvme_connect *data)
 {
 	uint32_t word10 = rblk_le32(command->word[0]), word11 = rblk_le32(command->word[1]);
 	uint16_t controller = rblk_le16(data->controller);
@@ -240,10 +239,10 @@ static int greet_connect(struct tcp_request *request, struct greeting *greeting)
 	if (nvme_data_digest_bytes(hello) &&
 	    !digest_matches(data + sizeof(struct nvme_connect), data, sizeof(struct nvme_connect)))
 		return greet_refuse(request, hello, NVME_TRANSPORT);
-	status = connect_check(hello, command, (const void *)data);
+	status = nvme_connect_check(hello, command, (const void *)data);
 	if (status)
 		return greet_refuse(request, hello, status | (status == NVME_CONNECT_BUSY ? 0 : NVME_NO_RETRY));
-	login_fill(hello);
+	nvme_login_fill(hello);
 	memcpy(request->hello.private_data, &hello->login, sizeof(hello->login));
 	request->hello.private_bytes = sizeof(hello->login);
 	request->hello.read_in = request->hello.read_out = TCP_READS_MAX;
@@ -277,8 +276,7 @@ int nvme_greet(struct tcp_request *request)
 
 /* -- refused ------------------------------------------------------------------------------------- */
 
-/* The status of a refused login. */
-static uint16_t connect_status(const void *private_data, uint8_t bytes)
+uint16_t nvme_connect_status(const void *private_data, uint8_t bytes)
 {
 	const struct rblk_wire_reject *reject = private_data;
 
@@ -298,7 +296,7 @@ static uint16_t connect_status(const void *private_data, uint8_t bytes)
 
 void nvme_refuse(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, const void *private_data, uint8_t bytes)
 {
-	greet_respond(fd, tls, hello, connect_status(private_data, bytes));
+	greet_respond(fd, tls, hello, nvme_connect_status(private_data, bytes));
 }
 
 void nvme_reject(struct tcp_request *request, const void *private_data, uint8_t bytes)

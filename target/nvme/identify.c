@@ -191,13 +191,12 @@ static void entry_fill(const struct nvme_queue *queue, const __u8 uuid[16], stru
 	struct sockaddr_storage address = {0};
 	const struct sockaddr_in6 *in6 = (const void *)&address;
 	const struct sockaddr_in *in = (const void *)&address;
-	socklen_t bytes = sizeof(address);
 	bool v4;
 
 	memset(entry, 0, sizeof(*entry));
-	getsockname(queue->conn->source.fd, (struct sockaddr *)&address, &bytes);
+	queue->transport->local(queue, &address);
 	v4 = address.ss_family == AF_INET || IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
-	entry->transport = 3;
+	entry->transport = queue->transport->kind;
 	entry->family = v4 ? 1 : 2;
 	entry->kind = 2;
 	entry->port = rblk_to_le16(1);

@@ -54,17 +54,17 @@ static uint16_t decode_range(struct nvme_slot *slot, uint32_t flags)
 }
 
 /* Where its data is: in the capsule, all of it, or with the host, which is asked for it by its slot's number. */
-static uint16_t decode_data(struct nvme_slot *slot, uint32_t capsule_bytes)
+static uint16_t decode_data(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
 	const struct nvme_command *command = &slot->command;
-	uint32_t length = rblk_le32(command->length);
+	uint32_t length = nvme_data_length(queue, command);
 
 	if (command->sgl == NVME_SGL_CAPSULE) {
 		if (command->address)
 			return NVME_BAD_SGL_OFFSET;
 		if (length != capsule_bytes)
 			return NVME_BAD_SGL_LENGTH;
-	} else if (command->sgl != NVME_SGL_TRANSPORT) {
+	} else if (!nvme_is_remote(queue, command)) {
 		return NVME_BAD_SGL_TYPE;
 	} else if (capsule_bytes) {
 		return NVME_BAD_SGL_LENGTH;
@@ -75,7 +75,7 @@ static uint16_t decode_data(struct nvme_slot *slot, uint32_t capsule_bytes)
 
 static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
-	uint16_t status = decode_data(slot, capsule_bytes);
+	uint16_t status = decode_data(queue, slot, capsule_bytes);
 	bool capsule = slot->command.sgl == NVME_SGL_CAPSULE;
 
 	if (status)
@@ -99,7 +99,7 @@ static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot
 /* A Compare is a READ whose data is compared where it would be sent (send.c), or the first of a pair. */
 static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
-	uint16_t status = decode_data(slot, capsule_bytes);
+	uint16_t status = decode_data(queue, slot, capsule_bytes);
 
 	if (status)
 		return status;
@@ -113,10 +113,10 @@ static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot 
 	return NVME_OK;
 }
 
-static uint16_t decode_ranges(struct nvme_slot *slot, uint32_t capsule_bytes)
+static uint16_t decode_ranges(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
 	uint32_t ranges = (rblk_le32(slot->command.word[0]) & 0xff) + 1;
-	uint16_t status = decode_data(slot, capsule_bytes);
+	uint16_t status = decode_data(queue, slot, capsule_bytes);
 
 	if (status)
 		return status;
@@ -183,7 +183,7 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 		if (!nvme_has(queue, RBLK_VOLUME_DISCARD))
 			return NVME_BAD_OPCODE;
 		wire->opcode = RBLK_OP_DISCARD;
-		return decode_ranges(slot, capsule_bytes);
+		return decode_ranges(queue, slot, capsule_bytes);
 	case NVME_VERIFY: /* all of it is read, and its checksum is not sent */
 		if (!nvme_has(queue, RBLK_VOLUME_CHECKSUM))
 			return NVME_BAD_OPCODE;

@@ -58,44 +58,23 @@ bool nvme_may_begin(const struct nvme_queue *queue)
 	return TAILQ_EMPTY(&queue->waiting) && queue->free_tag_count;
 }
 
-/* A message of one command: the data, `bytes` of it, is in place already. */
-static void message_push(struct nvme_queue *queue, char *memory, uint32_t bytes, struct rblk_wire_command *wire)
+/* A message of one command: the data, `bytes` of it, is in place already. How long it is. */
+static uint32_t message_place(struct nvme_queue *queue, char *memory, uint32_t bytes, struct rblk_wire_command *wire)
 {
-	struct ibv_wc *wc;
-
 	wire->sequence = rblk_to_le32(queue->sequence++);
 	memcpy(memory + bytes, wire, sizeof(*wire));
-	wc = tcp_conn_push_wc(queue->conn, 0);
-	wc->opcode = IBV_WC_RECV;
-	wc->byte_len = bytes + (uint32_t)sizeof(*wire);
+	return bytes + (uint32_t)sizeof(*wire);
 }
 
-static void slot_push(struct nvme_queue *queue, struct nvme_slot *slot, char *memory, uint64_t wr_id)
+uint32_t nvme_slot_place(struct nvme_queue *queue, struct nvme_slot *slot, char *memory)
 {
-	bool capsule = slot->wire.flags & RBLK_CMD_CAPSULE;
-	struct tcp_cq *cq = &tcp_conn_fab(queue->conn)->cq;
-
 	if (!slot->tagged) {
 		slot->tag = queue->free_tags[--queue->free_tag_count];
 		slot->tagged = true;
 		queue->by_tag[slot->tag] = slot;
 	}
 	slot->wire.tag = rblk_to_le16(slot->tag);
-	message_push(queue, memory, capsule ? slot->bytes : 0, &slot->wire);
-	cq->cqes[(cq->tail - 1) & cq->mask].wc.wr_id = wr_id;
-}
-
-void nvme_begin_received(struct nvme_queue *queue, struct nvme_slot *slot)
-{
-	struct tcp_rx *rx = &queue->conn->rx;
-	char *memory = tcp_conn_local(queue->conn, &rx->recv_sges[0], IBV_ACCESS_LOCAL_WRITE);
-
-	if (!memory) {
-		tcp_conn_fail(queue->conn, -EFAULT);
-		return;
-	}
-	rx->receiving = false;
-	slot_push(queue, slot, memory, rx->recv.wr_id);
+	return message_place(queue, memory, slot->wire.flags & RBLK_CMD_CAPSULE ? slot->bytes : 0, &slot->wire);
 }
 
 void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
@@ -104,23 +83,68 @@ void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
 	nvme_hand_over(queue);
 }
 
-/* A receive for so many bytes. NULL: there is none now; the next turn tries again. */
-static char *receive_take(struct nvme_queue *queue, uint32_t bytes, uint64_t *wr_id)
+/* What is done with one that is whole, and refused by nobody yet. */
+static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	struct tcp_conn *conn = queue->conn;
-	struct ibv_sge sges[TCP_SGE_MAX];
-	struct tcp_recv_wr wr;
-	char *memory;
+	uint16_t status = NVME_OK;
 
-	if (!tcp_cq_room(&tcp_conn_fab(conn)->cq) || !tcp_rq_take(conn->rq, &wr, sges)) {
-		tcp_conn_mark(conn, TCP_WORK_TX);
-		return NULL;
+	if (!slot->data && (slot->ranges || slot->command.opcode == NVME_COMPARE)) {
+		slot->data = malloc(slot->bytes);
+		if (slot->data)
+			nvme_fetch(queue, slot);
+		else
+			nvme_respond(queue, slot, NVME_INTERNAL, 0);
+	} else if (slot->command.opcode != NVME_DATASET_MANAGEMENT) {
+		nvme_slot_wait(queue, slot);
+	} else if (nvme_io_next_range(queue, slot, &status)) {
+		nvme_slot_wait(queue, slot);
+	} else {
+		nvme_respond(queue, slot, status, 0);
 	}
-	memory = wr.sges && sges[0].length >= bytes ? tcp_conn_local(conn, &sges[0], IBV_ACCESS_LOCAL_WRITE) : NULL;
-	if (!memory)
-		tcp_conn_fail(conn, -EFAULT);
-	*wr_id = wr.wr_id;
-	return memory;
+}
+
+bool nvme_slot_begin(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes, uint16_t *refused)
+{
+	*refused = NVME_OK;
+	queue->sq_head = (uint16_t)((queue->sq_head + 1) % queue->hello.entries);
+	if (!queue->answered)
+		*refused = NVME_BAD_SEQUENCE;
+	else if (!nvme_is_admin(queue))
+		*refused = nvme_io_decode(queue, slot, capsule_bytes);
+	if (slot->fuse != NVME_FUSE_SECOND)
+		nvme_fused_missing(queue);
+	return !*refused && slot->wire.flags & RBLK_CMD_CAPSULE && nvme_may_begin(queue);
+}
+
+void nvme_slot_run(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t refused)
+{
+	if (refused && refused != NVME_TRANSPORT)
+		refused |= NVME_NO_RETRY;
+	if (slot->fuse)
+		nvme_fused(queue, slot, refused);
+	else if (refused)
+		nvme_respond(queue, slot, refused, 0);
+	else if (nvme_is_admin(queue))
+		nvme_admin(queue, slot);
+	else
+		slot_go_on(queue, slot);
+}
+
+void nvme_fetch(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	slot->fetches = true;
+	queue->transport->fetch(queue, slot);
+}
+
+void nvme_fetched(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	slot->fetches = false;
+	if (slot->partner)
+		nvme_fused_arrived(queue, slot);
+	else if (slot->damaged)
+		nvme_respond(queue, slot, NVME_TRANSPORT, 0);
+	else
+		slot_go_on(queue, slot);
 }
 
 static void slot_hand_over(struct nvme_queue *queue, struct nvme_slot *slot, char *memory, uint64_t wr_id)
@@ -130,7 +154,50 @@ static void slot_hand_over(struct nvme_queue *queue, struct nvme_slot *slot, cha
 		memcpy(memory, slot->data, slot->bytes);
 		slot_free_data(slot);
 	}
-	slot_push(queue, slot, memory, wr_id);
+	queue->transport->push(queue, wr_id, nvme_slot_place(queue, slot, memory));
+}
+
+/* -- answers ------------------------------------------------------------------------------------- */
+
+static struct nvme_completion completion_of(const struct nvme_queue *queue, uint16_t id, uint16_t status,
+					    uint64_t result)
+{
+	return (struct nvme_completion){
+		.result = rblk_to_le64(result),
+		.sq_head = rblk_to_le16(queue->sq_head),
+		.sq_id = rblk_to_le16(queue->hello.queue),
+		.id = id,
+		.status = rblk_to_le16((uint16_t)(status << 1)),
+	};
+}
+
+void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result)
+{
+	struct nvme_completion completion = completion_of(queue, slot->command.id, status, result);
+
+	queue->transport->respond(queue, slot, &completion, NULL, 0);
+	nvme_slot_put(queue, slot);
+}
+
+void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes)
+{
+	struct nvme_completion completion = completion_of(queue, slot->command.id, NVME_OK, 0);
+
+	slot->bytes = bytes;
+	queue->transport->respond(queue, slot, &completion, data, bytes);
+	nvme_slot_put(queue, slot);
+}
+
+void nvme_respond_connect(struct nvme_queue *queue, uint16_t status)
+{
+	struct nvme_completion completion =
+		completion_of(queue, queue->hello.id, status, status ? 0 : queue->controller->id);
+
+	queue->answered = status == NVME_OK;
+	queue->transport->respond(queue, NULL, &completion, NULL, 0);
+	/* A queue that is refused ends, and with it the host's attempt. */
+	if (status)
+		queue->transport->finish(queue);
 }
 
 /* -- its own commands ---------------------------------------------------------------------------- */
@@ -197,23 +264,21 @@ void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_
 		queue->step_waits = false;
 	}
 	if (queue->step_waits)
-		tcp_conn_mark(queue->conn, TCP_WORK_TX);
+		queue->transport->wake(queue);
 }
 
 static bool step_hand_over(struct nvme_queue *queue)
 {
-	struct tcp_cq *cq = &tcp_conn_fab(queue->conn)->cq;
 	uint32_t bytes = queue->step_wire.flags & RBLK_CMD_CAPSULE ? RBLK_CAPSULE_ALIGN : 0;
 	uint64_t wr_id;
-	char *memory = receive_take(queue, bytes + sizeof(queue->step_wire), &wr_id);
+	char *memory = queue->transport->take(queue, bytes + sizeof(queue->step_wire), &wr_id);
 
 	if (!memory)
 		return false;
 	queue->step_waits = false;
 	if (bytes)
 		step_payload(queue, memory);
-	message_push(queue, memory, bytes, &queue->step_wire);
-	cq->cqes[(cq->tail - 1) & cq->mask].wc.wr_id = wr_id;
+	queue->transport->push(queue, wr_id, message_place(queue, memory, bytes, &queue->step_wire));
 	return true;
 }
 
@@ -226,7 +291,7 @@ void nvme_hand_over(struct nvme_queue *queue)
 	if (queue->step_waits && !step_hand_over(queue))
 		return;
 	while ((slot = TAILQ_FIRST(&queue->waiting)) && (slot->tagged || queue->free_tag_count)) {
-		memory = receive_take(queue, NVME_CAPSULE_BYTES + sizeof(slot->wire), &wr_id);
+		memory = queue->transport->take(queue, NVME_CAPSULE_BYTES + sizeof(slot->wire), &wr_id);
 		if (!memory)
 			return;
 		slot_hand_over(queue, slot, memory, wr_id);
@@ -346,7 +411,7 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 	/* A thread registers the memory of a volume with this reactor's devices. */
 	if (step == NVME_STEP_READY && status == RBLK_E_BUSY && queue->busy++ < READY_TRIES) {
 		queue->step_later = true;
-		tcp_source_set_timer(&tcp_conn_fab(queue->conn)->loop, &queue->conn->source, READY_MS);
+		queue->transport->tick(queue, READY_MS);
 		return;
 	}
 	if (step == NVME_STEP_READY) {
@@ -400,7 +465,7 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 	}
 	/* The host has no word for it: it loses the connection, and sends what was not begun on the next one. */
 	if (!slot || status == RBLK_E_DRAINING) {
-		tcp_conn_fail(queue->conn, -ESHUTDOWN);
+		queue->transport->fail(queue, -ESHUTDOWN);
 		return;
 	}
 	if (!status && nvme_io_next_range(queue, slot, &refused)) {
@@ -422,14 +487,12 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 
 /* -- making and ending --------------------------------------------------------------------------- */
 
-static void queue_free(struct nvme_queue *queue)
+void nvme_queue_free(struct nvme_queue *queue)
 {
-	struct nvme_send *send = &queue->send;
-
-	for (; send->head != send->tail; send->head++)
-		free(send->segments[send->head & (NVME_SEGMENTS - 1)].owned);
 	for (uint32_t i = 0; queue->slots && i < queue->hello.entries; i++)
 		free(queue->slots[i].data);
+	if (queue->controller && nvme_is_admin(queue))
+		nvme_controller_end(queue->controller);
 	nvme_controller_put(queue->controller);
 	free(queue->slots);
 	free(queue->free_slots);
@@ -464,10 +527,11 @@ static bool queue_allocate(struct nvme_queue *queue)
 	return queue->report && (queue->uuids || !queue->controller->discovery);
 }
 
-static struct nvme_queue *queue_create(struct tcp_conn *conn, const struct rblk_wire_accept *accept)
+struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *private_data, uint8_t bytes,
+				     const struct nvme_transport *transport)
 {
-	struct nvme_hello *hello = conn->state_of_framing;
-	struct nvme_queue *queue = calloc(1, sizeof(*queue));
+	const struct rblk_wire_accept *accept = private_data;
+	struct nvme_queue *queue = bytes < sizeof(*accept) ? NULL : calloc(1, sizeof(*queue));
 
 	if (!queue)
 		return NULL;
@@ -475,7 +539,7 @@ static struct nvme_queue *queue_create(struct tcp_conn *conn, const struct rblk_
 	queue->hello = *hello;
 	queue->hello.is_queue = true;
 	queue->hello.controller = NULL;
-	queue->conn = conn;
+	queue->transport = transport;
 	queue->credits = rblk_le16(accept->credits);
 	queue->heard_ns = env_now_ns();
 	queue->controller = hello->controller;
@@ -485,62 +549,28 @@ static struct nvme_queue *queue_create(struct tcp_conn *conn, const struct rblk_
 							   rblk_le16(hello->login.queue_count));
 	if (queue->controller && queue_allocate(queue))
 		return queue;
-	queue_free(queue);
+	nvme_queue_free(queue);
 	return NULL;
 }
 
-int nvme_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes)
+void nvme_queue_begin(struct nvme_queue *queue)
 {
-	struct nvme_hello *hello = conn->state_of_framing;
-	struct nvme_queue *queue;
-
-	if (!accepts) {
-		nvme_refuse(conn->source.fd, conn->head.tls, hello, private_data, bytes);
-		return 0;
-	}
-	queue = bytes < sizeof(struct rblk_wire_accept) ? NULL : queue_create(conn, private_data);
-	if (!queue)
-		return -ENOMEM;
-	nvme_forget_hello(hello);
-	conn->state_of_framing = queue;
-	tcp_source_set_timer(&tcp_conn_fab(conn)->loop, &conn->source, CHECK_MS);
-	if (nvme_is_admin(queue))
-		nvme_step_begin(queue, NVME_STEP_IDENTIFY, NULL);
-	else
-		nvme_step_begin(queue, NVME_STEP_READY, NULL);
-	tcp_conn_mark(conn, TCP_WORK_TX);
-	return 0;
+	queue->transport->tick(queue, CHECK_MS);
+	nvme_step_begin(queue, nvme_is_admin(queue) ? NVME_STEP_IDENTIFY : NVME_STEP_READY, NULL);
 }
 
-void nvme_forget(struct tcp_conn *conn)
+void nvme_check_end(struct nvme_queue *queue)
 {
-	struct nvme_hello *hello = conn->state_of_framing;
-	struct nvme_queue *queue = conn->state_of_framing;
-
-	if (!hello->is_queue) {
-		nvme_forget_hello(hello);
-		return;
-	}
-	if (nvme_is_admin(queue))
-		nvme_controller_end(queue->controller);
-	queue_free(queue);
+	if (queue->controller->over)
+		queue->transport->fail(queue, queue->controller->replaced ? -ESTALE : 0);
 }
 
-void nvme_check_end(struct tcp_conn *conn)
+void nvme_tick(struct nvme_queue *queue)
 {
-	struct nvme_hello *hello = conn->state_of_framing;
-	struct nvme_queue *queue = conn->state_of_framing;
-
-	if (hello->is_queue && queue->controller->over)
-		tcp_conn_fail(conn, queue->controller->replaced ? -ESTALE : 0);
-}
-
-void nvme_timeout(struct tcp_conn *conn)
-{
-	struct nvme_queue *queue = nvme_queue_of(conn);
 	/* The host sends one in half of that; twice as long, because this end may be late. */
 	uint64_t silence_ns = queue->hello.keep_alive_ms * 2 * 1000000ull;
 
+	queue->transport->tick(queue, CHECK_MS);
 	if (queue->step_later) {
 		queue->step_later = false;
 		nvme_step_begin(queue, NVME_STEP_READY, NULL);
@@ -551,9 +581,7 @@ void nvme_timeout(struct tcp_conn *conn)
 		queue->reopens = true;
 		nvme_event_next(queue);
 	}
-	nvme_check_end(conn);
+	nvme_check_end(queue);
 	if (nvme_is_admin(queue) && silence_ns && queue->answered && env_now_ns() - queue->heard_ns > silence_ns)
-		tcp_conn_fail(conn, -ETIMEDOUT);
-	if (conn->state == TCP_CONN_READY)
-		tcp_source_set_timer(&tcp_conn_fab(conn)->loop, &conn->source, CHECK_MS);
+		queue->transport->fail(queue, -ETIMEDOUT);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A queue of an NVMe host: a connection of fabric_tcp whose framing is NVMe/TCP. To the host it is a submission and a
- * completion queue; to the reactor that has accepted it, a queue of rblk's own: commands become rblk's messages and its
- * completions become NVMe's. So volumes, sessions, rights, limits and fences are below it and know nothing of NVMe.
+ * A queue of an NVMe host. To the host it is a submission and a completion queue; to the reactor that has accepted it,
+ * a queue of rblk's own: commands become rblk's messages and its completions become NVMe's. So volumes, sessions,
+ * rights, limits and fences are below it and know nothing of NVMe. A struct nvme_transport carries it: with NVMe/TCP it
+ * is a connection of fabric_tcp with another framing (tcp.h).
  *
  *   greet.c     what comes before the login: ICReq and Connect
- *   receive.c   PDUs of the host
- *   send.c      work requests become PDUs
+ *   tcp.c, receive.c, send.c: NVMe/TCP
  *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
  *   fused.c     pairs of Compare and Write
  *   io.c        reads and writes: NVMe's commands in rblk's, statuses the other way
  *   admin.c     fabrics and admin commands; identify.c: what hosts read; event.c: what they are told
- *   fabric.c    the table of the fabric
+ *   fabric.c    the tables of the fabrics
  *
  * The fab's thread, but for greet.c: requests are the listener's until they are accepted.
  */
@@ -19,8 +19,7 @@
 #define RBLK_TARGET_NVME_QUEUE_H
 
 #include <sys/queue.h>
-#include "proto/fabric/fabric_tcp_conn.h"
-#include "proto/fabric/fabric_tcp_listen.h"
+#include <sys/socket.h>
 #include "target/nvme/controller.h"
 
 #define NVME_ENTRIES_MAX 128u /* of a queue of I/O: CAP.MQES, and what `credits` is by default */
@@ -28,42 +27,12 @@
 #define NVME_CAPSULE_BYTES 8192u   /* in-capsule data; a Connect's 1024 are among them */
 #define NVME_COMPARE_BYTES NVME_CAPSULE_BYTES /* of one Compare: its data is held here */
 #define NVME_FUSED_BYTES (NVME_COMPARE_BYTES / 2)
-#define NVME_DATA_BYTES (1u << 20) /* of one H2C data PDU */
 #define NVME_EVENTS_MAX 4u	   /* asynchronous event requests that wait */
 #define NVME_REPORT_BYTES (RBLK_LIST_MAX * sizeof(struct rblk_wire_volume))
-/* Answers with data that wait to be sent: then nothing more is received. */
-#define NVME_HELD_BYTES (256u << 10)
 #define NVME_LOG_BYTES (64u << 10) /* of one answer */
 
 /* The keys of READs and WRITEs that the reactor posts are slots' numbers plus one, or: */
 #define NVME_KEY_REPORT 0xffffffu
-/* A transfer's tag: an index in the send queue, or, if its data comes here, a slot's number with this bit. */
-#define NVME_TRANSFER_OWNED 0x8000u
-
-/* -- sending ------------------------------------------------------------------------------------- */
-
-#define NVME_SEGMENTS 64u	/* a power of two */
-#define NVME_SEGMENT_BYTES 240u /* headers: eight responses, with digests */
-
-/* Bytes on their way out. */
-struct nvme_segment {
-	uint8_t head[NVME_SEGMENT_BYTES], digest[NVME_DIGEST_BYTES];
-	uint32_t head_bytes;
-	uint32_t data_bytes;
-	uint32_t digest_bytes; /* behind the data */
-	const uint8_t *data; /* registered memory, which stays until the work request has completed */
-	void *owned;	     /* or this, to be freed */
-	bool completes;	     /* the work request of that number, and all before it: */
-	uint32_t sequence;
-};
-
-struct nvme_send {
-	struct nvme_segment segments[NVME_SEGMENTS];
-	uint32_t head, tail; /* run freely */
-	uint64_t sent;	     /* of the first */
-	uint32_t held_bytes; /* of all `owned` */
-	bool last;	     /* the connection ends when all has been sent */
-};
 
 /* -- commands ------------------------------------------------------------------------------------ */
 
@@ -114,17 +83,36 @@ struct nvme_hello {
 	uint8_t digests;    /* NVME_DIGEST_... */
 };
 
-/* Where the data of the PDU at hand goes. */
-enum nvme_sink {
-	NVME_SINK_NONE,
-	NVME_SINK_POSTED, /* the receive that its command will have */
-	NVME_SINK_OWNED,  /* slot->data */
-	NVME_SINK_READ,	  /* the READ that it answers */
+struct nvme_queue;
+struct nvme_tcp;
+
+/* What carries queues. All but `local` may end the connection. */
+struct nvme_transport {
+	uint8_t kind; /* as the discovery log page has it */
+	bool keyed;   /* the host's data has an address and a key; otherwise the transport asks for it by the command */
+	/* Answers the command in slot (NULL: Connect), behind the data, which is freed when it has been sent. There
+	 * must be room. */
+	void (*respond)(struct nvme_queue *queue, const struct nvme_slot *slot,
+			const struct nvme_completion *completion, void *data, uint32_t bytes);
+	/* The connection ends behind what has been answered. */
+	void (*finish)(struct nvme_queue *queue);
+	/* Gets slot->data from the host; nvme_fetched() follows. */
+	void (*fetch)(struct nvme_queue *queue, struct nvme_slot *slot);
+	/* A receive of the reactor's for so many bytes. NULL: there is none now, nvme_hand_over() is called again. */
+	char *(*take)(struct nvme_queue *queue, uint32_t bytes, uint64_t *wr_id);
+	/* It is complete, as a message of so many bytes. */
+	void (*push)(struct nvme_queue *queue, uint64_t wr_id, uint32_t bytes);
+	void (*wake)(struct nvme_queue *queue); /* nvme_hand_over() has something to do */
+	void (*tick)(struct nvme_queue *queue, uint32_t ms); /* nvme_tick(), in so many milliseconds */
+	void (*fail)(struct nvme_queue *queue, int status);
+	/* Where the host has come in. */
+	void (*local)(const struct nvme_queue *queue, struct sockaddr_storage *address);
 };
 
 struct nvme_queue {
 	struct nvme_hello hello; /* first */
-	struct tcp_conn *conn;
+	const struct nvme_transport *transport;
+	struct nvme_tcp *tcp; /* of TCP */
 	struct nvme_controller *controller;
 	bool answered; /* Connect */
 
@@ -159,47 +147,16 @@ struct nvme_queue {
 	bool changed, told; /* the host has not read that the namespace has; it has been told to */
 	struct nvme_slot *held; /* sets a property when the step is over */
 	uint64_t heard_ns;
-
-	/* The PDU at hand. */
-	enum nvme_sink sink;
-	struct nvme_slot *slot; /* its command; NULL: none yet */
-	uint16_t refused;	/* a status */
-	uint32_t bytes;		/* of its data; behind them: */
-	__le32 digest;
-	uint32_t read;		/* NVME_SINK_READ: index in the send queue */
-	uint32_t offset;	/* NVME_SINK_OWNED, NVME_SINK_READ: of the data */
-	struct nvme_send send;
 };
-
-static inline struct nvme_queue *nvme_queue_of(const struct tcp_conn *conn)
-{
-	return conn->state_of_framing;
-}
 
 static inline bool nvme_is_admin(const struct nvme_queue *queue)
 {
 	return queue->hello.queue == 0;
 }
 
-static inline uint32_t nvme_header_digest_bytes(const struct nvme_hello *hello)
-{
-	return hello->digests & NVME_DIGEST_HEADER ? NVME_DIGEST_BYTES : 0;
-}
-
 static inline uint32_t nvme_data_digest_bytes(const struct nvme_hello *hello)
 {
 	return hello->digests & NVME_DIGEST_DATA ? NVME_DIGEST_BYTES : 0;
-}
-
-static inline struct nvme_pdu_term nvme_term_pdu(enum nvme_fatal fatal, uint32_t field)
-{
-	return (struct nvme_pdu_term){
-		.pdu = {.type = NVME_PDU_C2H_TERM,
-			.header_bytes = sizeof(struct nvme_pdu_term),
-			.bytes = rblk_to_le32(sizeof(struct nvme_pdu_term))},
-		.status = rblk_to_le16((uint16_t)fatal),
-		.field = {rblk_to_le16((uint16_t)field), rblk_to_le16((uint16_t)(field >> 16))},
-	};
 }
 
 static inline uint32_t nvme_block_bytes(const struct nvme_queue *queue)
@@ -212,23 +169,45 @@ static inline bool nvme_has(const struct nvme_queue *queue, uint32_t flag)
 	return rblk_le32(queue->controller->volume.flags) & flag;
 }
 
+/* Is its data with the host? And how long is it there? */
+static inline bool nvme_is_remote(const struct nvme_queue *queue, const struct nvme_command *command)
+{
+	return queue->transport->keyed ? command->sgl == NVME_SGL_KEYED || command->sgl == NVME_SGL_KEYED_INVALIDATE
+				       : command->sgl == NVME_SGL_TRANSPORT;
+}
+
+static inline uint32_t nvme_data_length(const struct nvme_queue *queue, const struct nvme_command *command)
+{
+	uint32_t length = rblk_le32(command->length);
+
+	return queue->transport->keyed && command->sgl != NVME_SGL_CAPSULE ? length & 0xffffff : length;
+}
+
 /* -- greet.c ------------------------------------------------------------------------------------- */
 
 /* At the start of the daemon: the most queues that a session may have. */
 void nvme_greet_limits(uint16_t queues);
-int nvme_greet(struct tcp_request *request);
-void nvme_reject(struct tcp_request *request, const void *private_data, uint8_t bytes);
+/* What Connect says. A status. */
+uint16_t nvme_connect_check(struct nvme_hello *hello, const struct nvme_command *command,
+			    const struct nvme_connect *data);
+/* hello->login, of what was checked. */
+void nvme_login_fill(struct nvme_hello *hello);
+/* The status of a refused login. */
+uint16_t nvme_connect_status(const void *private_data, uint8_t bytes);
 void nvme_forget_hello(void *state);
-/* The answer to a login that is refused. */
-void nvme_refuse(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, const void *private_data, uint8_t bytes);
 
 /* -- queue.c ------------------------------------------------------------------------------------- */
 
-int nvme_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes);
-void nvme_forget(struct tcp_conn *conn);
-void nvme_timeout(struct tcp_conn *conn);
+/* Of the hello, whose controller it takes over, and of what the reactor has answered; its first step is to follow. */
+struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *private_data, uint8_t bytes,
+				     const struct nvme_transport *transport);
+void nvme_queue_free(struct nvme_queue *queue);
+/* The setup behind Connect. */
+void nvme_queue_begin(struct nvme_queue *queue);
 /* It ends if its controller does. */
-void nvme_check_end(struct tcp_conn *conn);
+void nvme_check_end(struct nvme_queue *queue);
+/* Its timer. */
+void nvme_tick(struct nvme_queue *queue);
 /* NULL: the host has more commands outstanding than the queue has entries. */
 struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_command *command);
 void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot);
@@ -236,14 +215,27 @@ void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot);
 void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot);
 /* May a command be handed over at once? */
 bool nvme_may_begin(const struct nvme_queue *queue);
-/* Hands it over in the receive that has its data already (conn->rx.recv). */
-void nvme_begin_received(struct nvme_queue *queue, struct nvme_slot *slot);
+/* A command of the host. Its data, capsule_bytes, is to follow in `memory` of a receive (true) or in slot->data. */
+bool nvme_slot_begin(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes, uint16_t *refused);
+/* Hands it over in a receive's memory, where its data is already: how many bytes the message has. */
+uint32_t nvme_slot_place(struct nvme_queue *queue, struct nvme_slot *slot, char *memory);
+/* A command that was not handed over: all of its capsule is here. */
+void nvme_slot_run(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t refused);
+/* slot->data is to come, from the host. */
+void nvme_fetch(struct nvme_queue *queue, struct nvme_slot *slot);
+/* It has come. */
+void nvme_fetched(struct nvme_queue *queue, struct nvme_slot *slot);
 /* All that waits and can be handed over. */
 void nvme_hand_over(struct nvme_queue *queue);
 /* A completion of rblk's. */
 void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion *completion);
 /* Asks rblk, for `slot`. */
 void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_slot *slot);
+/* Answers, and the slot is free. There must be room. */
+void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result);
+/* Likewise with data, which is freed when it has been sent. */
+void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes);
+void nvme_respond_connect(struct nvme_queue *queue, uint16_t status);
 
 /* -- io.c ---------------------------------------------------------------------------------------- */
 
@@ -287,24 +279,5 @@ void nvme_event_next(struct nvme_queue *queue);
 void nvme_event_tell(struct nvme_queue *queue);
 /* The host reads the list of changed namespaces (zeroed); keeps: it will do so again. */
 void nvme_event_read(struct nvme_queue *queue, bool keeps, __le32 *list);
-
-/* -- receive.c, send.c --------------------------------------------------------------------------- */
-
-int nvme_begin(struct tcp_conn *conn);
-int nvme_iov(struct tcp_conn *conn, struct iovec *iovs);
-int nvme_no_memory(struct tcp_conn *conn);
-int nvme_finish(struct tcp_conn *conn);
-
-void nvme_send_run(struct tcp_conn *conn);
-bool nvme_send_has_room(const struct nvme_queue *queue);
-/* Answers, and the slot is free. There must be room. */
-void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result);
-/* Likewise with data, which is freed when it has been sent. */
-void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes);
-void nvme_respond_connect(struct nvme_queue *queue, uint16_t status);
-/* Asks the host for slot->data: NVME_TRANSFER_OWNED and the slot's number are the transfer's tag. */
-void nvme_fetch_owned(struct nvme_queue *queue, struct nvme_slot *slot);
-/* The host has broken a rule: it is told, and the connection ends. */
-void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field);
 
 #endif

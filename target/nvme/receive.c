@@ -7,7 +7,7 @@
  * of a header is checked here, and so is that of data of this room's own; the digest of data to be written goes on to
  * io/, which stores nothing that does not match.
  */
-#include "target/nvme/queue.h"
+#include "target/nvme/tcp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,16 +18,16 @@
 
 static const struct nvme_pdu *pdu_of(const struct nvme_queue *queue)
 {
-	return (const void *)queue->conn->rx.header_data;
+	return (const void *)queue->tcp->conn->rx.header_data;
 }
 
 /* The PDU is done with: the next. */
 static void pdu_end(struct nvme_queue *queue)
 {
-	struct tcp_rx *rx = &queue->conn->rx;
+	struct tcp_rx *rx = &queue->tcp->conn->rx;
 
-	queue->slot = NULL;
-	queue->sink = NVME_SINK_NONE;
+	queue->tcp->slot = NULL;
+	queue->tcp->sink = NVME_SINK_NONE;
 	rx->header_bytes = 0;
 	rx->header_size = sizeof(struct nvme_pdu);
 	rx->stage = TCP_RX_HEADER;
@@ -61,7 +61,7 @@ static int begin_common(struct nvme_queue *queue)
 	const struct nvme_pdu *pdu = pdu_of(queue);
 	uint32_t head = header_bytes_of(pdu->type), bytes = rblk_le32(pdu->bytes);
 	uint32_t digest = nvme_header_digest_bytes(&queue->hello), behind = 0;
-	struct tcp_rx *rx = &queue->conn->rx;
+	struct tcp_rx *rx = &queue->tcp->conn->rx;
 	uint8_t flags = 0;
 
 	if (!head)
@@ -88,8 +88,8 @@ static int begin_common(struct nvme_queue *queue)
 		return pdu_wrong(queue, NVME_FATAL_HEADER, 4);
 	if (bytes - head > (pdu->type == NVME_PDU_COMMAND ? NVME_CAPSULE_BYTES : NVME_DATA_BYTES))
 		return pdu_wrong(queue, NVME_FATAL_LIMIT, 4);
-	queue->bytes = bytes - head;
-	rx->length = queue->bytes + behind;
+	queue->tcp->bytes = bytes - head;
+	rx->length = queue->tcp->bytes + behind;
 	rx->placed = 0;
 	rx->header_size = head - behind;
 	rx->stage = TCP_RX_HEADER;
@@ -99,7 +99,7 @@ static int begin_common(struct nvme_queue *queue)
 /* The header is complete. False: its digest says that it is not what the host has sent. */
 static bool header_matches(struct nvme_queue *queue)
 {
-	const uint8_t *header = queue->conn->rx.header_data;
+	const uint8_t *header = queue->tcp->conn->rx.header_data;
 	uint32_t bytes = pdu_of(queue)->header_bytes;
 	__le32 digest;
 
@@ -115,19 +115,19 @@ static bool header_matches(struct nvme_queue *queue)
 /* The data of this PDU, which nobody below looks at. */
 static bool owned_matches(const struct nvme_queue *queue)
 {
-	return !queue->bytes || !nvme_data_digest_bytes(&queue->hello) ||
-	       rblk_digest(0, queue->slot->data + queue->offset, queue->bytes) == rblk_le32(queue->digest);
+	const struct nvme_tcp *tcp = queue->tcp;
+
+	return !tcp->bytes || !nvme_data_digest_bytes(&queue->hello) ||
+	       rblk_digest(0, tcp->slot->data + tcp->offset, tcp->bytes) == rblk_le32(tcp->digest);
 }
 
 /* -- commands ------------------------------------------------------------------------------------ */
 
 static bool take_receive(struct nvme_queue *queue, uint32_t bytes)
 {
-	struct tcp_conn *conn = queue->conn;
+	struct tcp_conn *conn = queue->tcp->conn;
 	struct tcp_rx *rx = &conn->rx;
 
-	if (!nvme_may_begin(queue))
-		return false;
 	if (!rx->receiving)
 		rx->receiving = tcp_rq_take(conn->rq, &rx->recv, rx->recv_sges);
 	return rx->receiving && rx->recv.sges && rx->recv_sges[0].length >= bytes + sizeof(struct rblk_wire_command);
@@ -135,93 +135,72 @@ static bool take_receive(struct nvme_queue *queue, uint32_t bytes)
 
 static int begin_command(struct nvme_queue *queue)
 {
-	struct tcp_rx *rx = &queue->conn->rx;
+	struct tcp_rx *rx = &queue->tcp->conn->rx;
 	struct nvme_slot *slot;
+	bool placed;
 
 	/* For the first of a pair that has no second. */
 	if (queue->first && !nvme_send_has_room(queue)) {
-		tcp_conn_mark(queue->conn, TCP_WORK_TX);
+		tcp_conn_mark(queue->tcp->conn, TCP_WORK_TX);
 		return RX_WAIT;
 	}
 	slot = nvme_slot_get(queue, (const void *)(rx->header_data + sizeof(struct nvme_pdu)));
 	if (!slot)
 		return pdu_wrong(queue, NVME_FATAL_SEQUENCE, 0);
-	queue->slot = slot;
-	queue->refused = NVME_OK;
-	queue->sq_head = (uint16_t)((queue->sq_head + 1) % queue->hello.entries);
+	queue->tcp->slot = slot;
 	rx->stage = TCP_RX_PAYLOAD;
-	if (!queue->answered)
-		queue->refused = NVME_BAD_SEQUENCE;
-	else if (!nvme_is_admin(queue))
-		queue->refused = nvme_io_decode(queue, slot, queue->bytes);
-	if (slot->fuse != NVME_FUSE_SECOND)
-		nvme_fused_missing(queue);
-	if (!queue->bytes)
+	placed = nvme_slot_begin(queue, slot, queue->tcp->bytes, &queue->tcp->refused);
+	if (!queue->tcp->bytes)
 		return RX_GO_ON;
-	if (!queue->refused && slot->wire.flags & RBLK_CMD_CAPSULE && take_receive(queue, queue->bytes)) {
-		queue->sink = NVME_SINK_POSTED;
+	if (placed && take_receive(queue, queue->tcp->bytes)) {
+		queue->tcp->sink = NVME_SINK_POSTED;
 		return RX_GO_ON;
 	}
 	free(slot->data);
-	slot->data = malloc(queue->bytes);
-	queue->sink = NVME_SINK_OWNED;
-	queue->offset = 0;
+	slot->data = malloc(queue->tcp->bytes);
+	queue->tcp->sink = NVME_SINK_OWNED;
+	queue->tcp->offset = 0;
 	return slot->data ? RX_GO_ON : -ENOMEM;
 }
 
-static void finish_io(struct nvme_queue *queue, struct nvme_slot *slot)
+/* Its data is in the receive. */
+static int finish_posted(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	uint16_t status = NVME_OK;
+	struct tcp_conn *conn = queue->tcp->conn;
+	struct tcp_rx *rx = &conn->rx;
+	char *memory;
 
-	if (!slot->data && (slot->ranges || slot->command.opcode == NVME_COMPARE)) {
-		slot->data = malloc(slot->bytes);
-		if (slot->data)
-			nvme_fetch_owned(queue, slot);
-		else
-			nvme_respond(queue, slot, NVME_INTERNAL, 0);
-	} else if (slot->command.opcode != NVME_DATASET_MANAGEMENT) {
-		nvme_slot_wait(queue, slot);
-	} else if (nvme_io_next_range(queue, slot, &status)) {
-		nvme_slot_wait(queue, slot);
-	} else {
-		nvme_respond(queue, slot, status, 0);
+	if (!tcp_cq_room(&tcp_conn_fab(conn)->cq)) {
+		tcp_conn_mark(conn, TCP_WORK_RX);
+		return RX_WAIT;
 	}
+	memory = tcp_conn_local(conn, &rx->recv_sges[0], IBV_ACCESS_LOCAL_WRITE);
+	if (!memory)
+		return -EFAULT;
+	pdu_end(queue);
+	rx->receiving = false;
+	queue->transport->push(queue, rx->recv.wr_id, nvme_slot_place(queue, slot, memory));
+	return RX_GO_ON;
 }
 
 static int finish_command(struct nvme_queue *queue)
 {
-	struct nvme_slot *slot = queue->slot;
+	struct nvme_slot *slot = queue->tcp->slot;
 
 	/* Sending goes on, and then calls again. */
 	if (!nvme_send_has_room(queue)) {
-		tcp_conn_mark(queue->conn, TCP_WORK_TX);
+		tcp_conn_mark(queue->tcp->conn, TCP_WORK_TX);
 		return RX_WAIT;
 	}
-	if (!queue->refused && slot->wire.flags & RBLK_CMD_CAPSULE)
-		slot->wire.digest = queue->digest;
-	else if (!queue->refused && !owned_matches(queue))
-		queue->refused = NVME_TRANSPORT;
-	if (queue->sink == NVME_SINK_POSTED) {
-		if (!tcp_cq_room(&tcp_conn_fab(queue->conn)->cq)) {
-			tcp_conn_mark(queue->conn, TCP_WORK_RX);
-			return RX_WAIT;
-		}
-		pdu_end(queue);
-		nvme_begin_received(queue, slot);
-		return RX_GO_ON;
-	}
+	if (!queue->tcp->refused && slot->wire.flags & RBLK_CMD_CAPSULE)
+		slot->wire.digest = queue->tcp->digest;
+	else if (!queue->tcp->refused && !owned_matches(queue))
+		queue->tcp->refused = NVME_TRANSPORT;
+	if (queue->tcp->sink == NVME_SINK_POSTED)
+		return finish_posted(queue, slot);
 	pdu_end(queue);
-	if (queue->refused && queue->refused != NVME_TRANSPORT)
-		queue->refused |= NVME_NO_RETRY;
-	if (slot->fuse)
-		nvme_fused(queue, slot, queue->refused);
-	else if (queue->refused)
-		nvme_respond(queue, slot, queue->refused, 0);
-	else if (nvme_is_admin(queue))
-		nvme_admin(queue, slot);
-	else
-		finish_io(queue, slot);
-	tcp_conn_mark(queue->conn, TCP_WORK_TX);
+	nvme_slot_run(queue, slot, queue->tcp->refused);
+	tcp_conn_mark(queue->tcp->conn, TCP_WORK_TX);
 	return RX_GO_ON;
 }
 
@@ -230,7 +209,7 @@ static int finish_command(struct nvme_queue *queue)
 /* The READ that has this tag and waits for data. */
 static struct tcp_send_wr *read_find(struct nvme_queue *queue, uint16_t transfer, uint32_t *index)
 {
-	struct tcp_sq *sq = &queue->conn->sq;
+	struct tcp_sq *sq = &queue->tcp->conn->sq;
 	struct tcp_send_wr *wr;
 
 	if (transfer > sq->mask)
@@ -247,11 +226,11 @@ static int begin_data(struct nvme_queue *queue)
 	const struct nvme_pdu_data *pdu = (const void *)pdu_of(queue);
 	uint16_t transfer = rblk_le16(pdu->transfer);
 	uint32_t offset = rblk_le32(pdu->offset), start = 0, wanted;
-	struct tcp_rx *rx = &queue->conn->rx;
+	struct tcp_rx *rx = &queue->tcp->conn->rx;
 	struct nvme_slot *slot = NULL;
 	const struct tcp_send_wr *wr;
 
-	if (rblk_le32(pdu->length) != queue->bytes)
+	if (rblk_le32(pdu->length) != queue->tcp->bytes)
 		return pdu_wrong(queue, NVME_FATAL_HEADER, offsetof(struct nvme_pdu_data, length));
 	if (transfer & NVME_TRANSFER_OWNED) {
 		uint32_t number = transfer & ~NVME_TRANSFER_OWNED;
@@ -259,31 +238,31 @@ static int begin_data(struct nvme_queue *queue)
 		if (number < queue->hello.entries && queue->slots[number].fetches)
 			slot = &queue->slots[number];
 		wanted = slot ? slot->bytes : 0;
-		queue->sink = NVME_SINK_OWNED;
+		queue->tcp->sink = NVME_SINK_OWNED;
 	} else {
-		wr = read_find(queue, transfer, &queue->read);
+		wr = read_find(queue, transfer, &queue->tcp->read);
 		if (wr)
 			slot = &queue->slots[wr->key - 1];
 		start = wr ? (uint32_t)wr->address : 0;
 		wanted = wr ? wr->length : 0;
-		queue->sink = NVME_SINK_READ;
+		queue->tcp->sink = NVME_SINK_READ;
 	}
 	if (!slot || slot->command.id != pdu->command)
 		return pdu_wrong(queue, NVME_FATAL_HEADER, offsetof(struct nvme_pdu_data, transfer));
 	/* In order, and no more than was asked for. */
-	if (offset != start + slot->moved || queue->bytes > wanted - slot->moved)
+	if (offset != start + slot->moved || queue->tcp->bytes > wanted - slot->moved)
 		return pdu_wrong(queue, NVME_FATAL_RANGE, offsetof(struct nvme_pdu_data, offset));
-	if ((queue->bytes == wanted - slot->moved) != !!(pdu->pdu.flags & NVME_PDU_LAST))
+	if ((queue->tcp->bytes == wanted - slot->moved) != !!(pdu->pdu.flags & NVME_PDU_LAST))
 		return pdu_wrong(queue, NVME_FATAL_HEADER, 1);
-	queue->slot = slot;
-	queue->offset = slot->moved;
+	queue->tcp->slot = slot;
+	queue->tcp->offset = slot->moved;
 	rx->stage = TCP_RX_PAYLOAD;
 	return RX_GO_ON;
 }
 
 static void read_answered(struct nvme_queue *queue, const struct nvme_slot *slot)
 {
-	struct tcp_send_wr *wr = tcp_sq_wr(&queue->conn->sq, queue->read);
+	struct tcp_send_wr *wr = tcp_sq_wr(&queue->tcp->conn->sq, queue->tcp->read);
 
 	wr->flags |= TCP_SEND_ANSWERED;
 	if (!nvme_data_digest_bytes(&queue->hello))
@@ -295,30 +274,24 @@ static void read_answered(struct nvme_queue *queue, const struct nvme_slot *slot
 
 static int finish_data(struct nvme_queue *queue)
 {
-	struct tcp_conn *conn = queue->conn;
-	bool last = pdu_of(queue)->flags & NVME_PDU_LAST, owned = queue->sink == NVME_SINK_OWNED;
-	struct nvme_slot *slot = queue->slot;
+	struct tcp_conn *conn = queue->tcp->conn;
+	bool last = pdu_of(queue)->flags & NVME_PDU_LAST, owned = queue->tcp->sink == NVME_SINK_OWNED;
+	struct nvme_slot *slot = queue->tcp->slot;
 
 	if (owned && last && !nvme_send_has_room(queue)) {
 		tcp_conn_mark(conn, TCP_WORK_TX);
 		return RX_WAIT;
 	}
-	slot->moved += queue->bytes;
+	slot->moved += queue->tcp->bytes;
 	if (owned)
 		slot->damaged |= !owned_matches(queue);
 	else if (nvme_data_digest_bytes(&queue->hello))
-		slot->digest = rblk_digest_combine(slot->digest, rblk_le32(queue->digest), queue->bytes);
+		slot->digest = rblk_digest_combine(slot->digest, rblk_le32(queue->tcp->digest), queue->tcp->bytes);
 	pdu_end(queue);
 	if (!last)
 		return RX_GO_ON;
 	if (owned) {
-		slot->fetches = false;
-		if (slot->partner)
-			nvme_fused_arrived(queue, slot);
-		else if (slot->damaged)
-			nvme_respond(queue, slot, NVME_TRANSPORT, 0);
-		else
-			finish_io(queue, slot);
+		nvme_fetched(queue, slot);
 	} else {
 		read_answered(queue, slot);
 		conn->sq.reads_out--;
@@ -357,28 +330,29 @@ int nvme_iov(struct tcp_conn *conn, struct iovec *iovs)
 {
 	struct nvme_queue *queue = nvme_queue_of(conn);
 	const struct tcp_rx *rx = &conn->rx;
-	uint32_t done = rx->placed > queue->bytes ? rx->placed - queue->bytes : 0;
+	uint32_t done = rx->placed > queue->tcp->bytes ? rx->placed - queue->tcp->bytes : 0;
 	int count = 0;
 	char *memory;
 
-	switch (queue->sink) {
+	switch (queue->tcp->sink) {
 	case NVME_SINK_POSTED:
 		memory = tcp_conn_local(conn, &rx->recv_sges[0], IBV_ACCESS_LOCAL_WRITE);
 		break;
 	case NVME_SINK_READ:
-		memory = tcp_conn_local(conn, tcp_sq_data(&conn->sq, queue->read), IBV_ACCESS_LOCAL_WRITE);
+		memory = tcp_conn_local(conn, tcp_sq_data(&conn->sq, queue->tcp->read), IBV_ACCESS_LOCAL_WRITE);
 		if (memory)
-			memory += queue->offset;
+			memory += queue->tcp->offset;
 		break;
 	default:
-		memory = (char *)queue->slot->data + queue->offset;
+		memory = (char *)queue->tcp->slot->data + queue->tcp->offset;
 	}
 	if (!memory)
 		return -EFAULT;
-	if (rx->placed < queue->bytes)
-		iovs[count++] = (struct iovec){memory + rx->placed, queue->bytes - rx->placed};
-	if (rx->length > queue->bytes)
-		iovs[count++] = (struct iovec){(char *)&queue->digest + done, rx->length - queue->bytes - done};
+	if (rx->placed < queue->tcp->bytes)
+		iovs[count++] = (struct iovec){memory + rx->placed, queue->tcp->bytes - rx->placed};
+	if (rx->length > queue->tcp->bytes)
+		iovs[count++] = (struct iovec){(char *)&queue->tcp->digest + done,
+					       rx->length - queue->tcp->bytes - done};
 	return count;
 }
 

@@ -4,7 +4,7 @@
  * SEND of rblk's completions one response for each. What answers admin commands goes the same way. A work request
  * completes when the socket has taken its bytes; a READ when the host's data is here (receive.c).
  */
-#include "target/nvme/queue.h"
+#include "target/nvme/tcp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,12 +30,12 @@ static uint32_t send_room(const struct nvme_send *send)
 /* Twice: for a command's answer, and so that admin commands do not take all of what the reactor needs. */
 bool nvme_send_has_room(const struct nvme_queue *queue)
 {
-	return send_room(&queue->send) >= 2 * ROOM && queue->send.held_bytes <= NVME_HELD_BYTES;
+	return send_room(&queue->tcp->send) >= 2 * ROOM && queue->tcp->send.held_bytes <= NVME_HELD_BYTES;
 }
 
 static struct nvme_segment *segment_add(struct nvme_queue *queue)
 {
-	struct nvme_segment *segment = segment_of(&queue->send, queue->send.tail++);
+	struct nvme_segment *segment = segment_of(&queue->tcp->send, queue->tcp->send.tail++);
 
 	segment->head_bytes = segment->data_bytes = segment->digest_bytes = 0;
 	segment->data = NULL;
@@ -73,20 +73,13 @@ static void pdu_add(const struct nvme_queue *queue, struct nvme_segment *segment
 }
 
 /* To the last segment if it has room and nothing but responses. */
-static void response_add(struct nvme_queue *queue, uint16_t id, uint16_t status, uint64_t result)
+static void response_add(struct nvme_queue *queue, const struct nvme_completion *completion)
 {
-	struct nvme_send *send = &queue->send;
+	struct nvme_send *send = &queue->tcp->send;
 	struct nvme_segment *segment = send->tail == send->head ? NULL : segment_of(send, send->tail - 1);
 	struct nvme_response response = {
 		.pdu = {.type = NVME_PDU_RESPONSE, .header_bytes = sizeof(response)},
-		.completion =
-			{
-				.result = rblk_to_le64(result),
-				.sq_head = rblk_to_le16(queue->sq_head),
-				.sq_id = rblk_to_le16(queue->hello.queue),
-				.id = id,
-				.status = rblk_to_le16((uint16_t)(status << 1)),
-			},
+		.completion = *completion,
 	};
 
 	if (!segment || segment->data || segment->completes ||
@@ -137,32 +130,19 @@ static void r2t_add(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t t
 	pdu_add(queue, segment_add(queue), &pdu.pdu, 0);
 }
 
-void nvme_fetch_owned(struct nvme_queue *queue, struct nvme_slot *slot)
+void nvme_send_r2t(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	slot->fetches = true;
 	r2t_add(queue, slot, (uint16_t)(NVME_TRANSFER_OWNED | slot->number), 0, slot->bytes);
 }
 
-void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result)
+void nvme_send_response(struct nvme_queue *queue, const struct nvme_slot *slot,
+			const struct nvme_completion *completion, void *data, uint32_t bytes)
 {
-	response_add(queue, slot->command.id, status, result);
-	nvme_slot_put(queue, slot);
-}
-
-void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes)
-{
-	slot->bytes = bytes;
-	data_add(queue, slot, 0, data, bytes)->owned = data;
-	queue->send.held_bytes += bytes;
-	nvme_respond(queue, slot, NVME_OK, 0);
-}
-
-void nvme_respond_connect(struct nvme_queue *queue, uint16_t status)
-{
-	queue->answered = status == NVME_OK;
-	/* A queue that is refused ends, and with it the host's attempt. */
-	queue->send.last = status != NVME_OK;
-	response_add(queue, queue->hello.id, status, status ? 0 : queue->controller->id);
+	if (data) {
+		data_add(queue, slot, 0, data, bytes)->owned = data;
+		queue->tcp->send.held_bytes += bytes;
+	}
+	response_add(queue, completion);
 }
 
 void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field)
@@ -170,11 +150,11 @@ void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field)
 	struct nvme_pdu_term pdu = nvme_term_pdu(fatal, field);
 	struct nvme_segment *segment;
 
-	queue->send.last = true;
-	queue->conn->rx.stage = TCP_RX_DISCARD;
-	tcp_conn_mark(queue->conn, TCP_WORK_TX);
+	queue->tcp->send.last = true;
+	queue->tcp->conn->rx.stage = TCP_RX_DISCARD;
+	tcp_conn_mark(queue->tcp->conn, TCP_WORK_TX);
 	/* Without room it is only closed. */
-	if (!send_room(&queue->send))
+	if (!send_room(&queue->tcp->send))
 		return;
 	segment = segment_add(queue);
 	memcpy(segment->head, &pdu, sizeof(pdu));
@@ -240,7 +220,7 @@ static bool request_read(struct nvme_queue *queue, const struct tcp_send_wr *wr,
 {
 	if (!wr->key || wr->key > queue->hello.entries)
 		return false;
-	r2t_add(queue, &queue->slots[wr->key - 1], (uint16_t)(index & queue->conn->sq.mask), (uint32_t)wr->address,
+	r2t_add(queue, &queue->slots[wr->key - 1], (uint16_t)(index & queue->tcp->conn->sq.mask), (uint32_t)wr->address,
 		wr->length);
 	return true;
 }
@@ -248,7 +228,7 @@ static bool request_read(struct nvme_queue *queue, const struct tcp_send_wr *wr,
 /* The next work request. False: it has to wait, or there is none. */
 static bool request_add(struct nvme_queue *queue)
 {
-	struct tcp_conn *conn = queue->conn;
+	struct tcp_conn *conn = queue->tcp->conn;
 	struct tcp_sq *sq = &conn->sq;
 	uint32_t index = sq->send;
 	struct tcp_send_wr *wr = tcp_sq_wr(sq, index);
@@ -256,7 +236,7 @@ static bool request_add(struct nvme_queue *queue)
 	const uint8_t *data;
 	bool well = false;
 
-	if (index == sq->post || sq->stalled || queue->send.last || send_room(&queue->send) < ROOM)
+	if (index == sq->post || sq->stalled || queue->tcp->send.last || send_room(&queue->tcp->send) < ROOM)
 		return false;
 	if ((wr->flags & TCP_SEND_FENCE && sq->reads_out) ||
 	    (wr->opcode == FAB_TCP_READ && sq->reads_out >= conn->head.read_out))
@@ -279,7 +259,7 @@ static bool request_add(struct nvme_queue *queue)
 		sq->reads_out++;
 		return true;
 	}
-	segment = segment_of(&queue->send, queue->send.tail - 1);
+	segment = segment_of(&queue->tcp->send, queue->tcp->send.tail - 1);
 	segment->completes = true;
 	segment->sequence = wr->sequence;
 	return true;
@@ -290,17 +270,17 @@ static bool request_add(struct nvme_queue *queue)
 static void segment_done(struct nvme_queue *queue, struct nvme_segment *segment)
 {
 	if (segment->owned) {
-		queue->send.held_bytes -= segment->data_bytes;
+		queue->tcp->send.held_bytes -= segment->data_bytes;
 		free(segment->owned);
 		segment->owned = NULL;
 	}
 	if (segment->completes)
-		queue->conn->sq.acked = segment->sequence;
+		queue->tcp->conn->sq.acked = segment->sequence;
 }
 
 static void send_account(struct nvme_queue *queue, uint64_t sent)
 {
-	struct nvme_send *send = &queue->send;
+	struct nvme_send *send = &queue->tcp->send;
 
 	send->sent += sent;
 	while (send->head != send->tail) {
@@ -313,12 +293,12 @@ static void send_account(struct nvme_queue *queue, uint64_t sent)
 		send->head++;
 		segment_done(queue, segment);
 	}
-	tcp_conn_complete(queue->conn);
+	tcp_conn_complete(queue->tcp->conn);
 }
 
 static int send_fill(const struct nvme_queue *queue, struct iovec *iovs, uint64_t *bytes)
 {
-	const struct nvme_send *send = &queue->send;
+	const struct nvme_send *send = &queue->tcp->send;
 	uint64_t skip = send->sent;
 	int count = 0;
 
@@ -347,7 +327,7 @@ static int send_fill(const struct nvme_queue *queue, struct iovec *iovs, uint64_
 /* One call. False: the socket is full, nothing is left, or the connection has ended. */
 static bool send_call(struct nvme_queue *queue)
 {
-	struct tcp_conn *conn = queue->conn;
+	struct tcp_conn *conn = queue->tcp->conn;
 	struct iovec iovs[3 * NVME_SEGMENTS];
 	struct msghdr message = {.msg_iov = iovs};
 	uint64_t bytes;
@@ -386,15 +366,16 @@ void nvme_send_run(struct tcp_conn *conn)
 		nvme_hand_over(queue);
 		while (conn->state == TCP_CONN_READY && request_add(queue))
 			;
-		if (conn->state != TCP_CONN_READY || queue->send.head == queue->send.tail || !send_call(queue))
+		if (conn->state != TCP_CONN_READY || queue->tcp->send.head == queue->tcp->send.tail ||
+		    !send_call(queue))
 			break;
 	}
 	if (conn->state != TCP_CONN_READY)
 		return;
 	nvme_hand_over(queue);
-	if (queue->send.last && queue->send.head == queue->send.tail)
+	if (queue->tcp->send.last && queue->tcp->send.head == queue->tcp->send.tail)
 		tcp_conn_fail(conn, -EPROTO);
-	else if (queue->send.head != queue->send.tail && !conn->tx.blocked)
+	else if (queue->tcp->send.head != queue->tcp->send.tail && !conn->tx.blocked)
 		tcp_conn_mark(conn, TCP_WORK_TX);
 	/* An admin command may have waited for room. */
 	if (conn->rx.stage == TCP_RX_BEGIN || conn->rx.stage == TCP_RX_FINISH)

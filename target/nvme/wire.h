@@ -123,6 +123,9 @@ enum nvme_fuse { NVME_FUSE_NONE, NVME_FUSE_FIRST, NVME_FUSE_SECOND };
 
 #define NVME_SGL_CAPSULE 0x01u
 #define NVME_SGL_TRANSPORT 0x5au
+/* RDMA: a length of three bytes, the four of the key behind it; the target may invalidate it. */
+#define NVME_SGL_KEYED 0x40u
+#define NVME_SGL_KEYED_INVALIDATE 0x4fu
 
 struct nvme_command {
 	__u8 opcode;
