@@ -290,6 +290,9 @@ uint8_t fab_conn_read_out(const struct fab_conn *conn);   /* negotiated ORD, whe
 uint32_t fab_conn_qp_num(const struct fab_conn *conn);
 /* "10.0.0.2:4430"; static storage of the conn. */
 const char *fab_conn_peer(const struct fab_conn *conn);
+/* The peer says what identifies its host, beside any name. False: it does not, and id is zeroes. After fab_accept(). */
+#define FAB_HOST_ID_BYTES 16
+bool fab_conn_host_id(const struct fab_conn *conn, uint8_t id[FAB_HOST_ID_BYTES]);
 /* The status of FAB_EVENT_DISCONNECTED, once completions may tell of it; 0 if that is not known. */
 int fab_conn_lost(const struct fab_conn *conn);
 /* NULL for a queue pair that does not exist any more (a late receive of an SRQ). */

@@ -238,6 +238,14 @@ const char *fab_conn_peer(const struct fab_conn *conn)
 	return conn->peer;
 }
 
+bool fab_conn_host_id(const struct fab_conn *conn, uint8_t id[FAB_HOST_ID_BYTES])
+{
+	memset(id, 0, FAB_HOST_ID_BYTES);
+	if (conn->fab->ops->conn_host_id)
+		conn->fab->ops->conn_host_id(conn, id);
+	return conn->fab->ops->conn_host_id != NULL;
+}
+
 /* -- devices ---------------------------------------------------------------------------------- */
 
 const char *fab_device_name(const struct fab_device *device)

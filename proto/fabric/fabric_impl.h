@@ -37,6 +37,7 @@ struct fab_ops {
 	void (*conn_refuse)(struct fab_conn *conn, const void *private_data, uint8_t bytes);
 	void (*conn_close)(struct fab_conn *conn);
 	void (*conn_destroy)(struct fab_conn *conn);
+	void (*conn_host_id)(const struct fab_conn *conn, uint8_t id[FAB_HOST_ID_BYTES]); /* NULL: peers say none */
 
 	int (*mr_register)(struct fab *fab, void *addr, size_t bytes, int access,
 			   struct fab_mr **mr);

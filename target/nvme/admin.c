@@ -6,6 +6,7 @@
 #include "target/nvme/queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t word(const struct nvme_slot *slot, unsigned int number)
 {
@@ -109,6 +110,57 @@ static uint32_t queues_feature(const struct nvme_queue *queue)
 	return most << 16 | most;
 }
 
+/* That of a namespace: nobody is told of reservations; whether they persist is REGISTER's to change. */
+static void reservation_feature(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	bool mask = (word(slot, 10) & 0xff) == NVME_FEATURE_RESERVATION_MASK;
+	bool sets = slot->command.opcode == NVME_SET_FEATURES;
+	uint32_t namespace = rblk_le32(slot->command.namespace);
+
+	if (queue->controller->discovery ||
+	    !nvme_has(queue, mask ? RBLK_VOLUME_RESERVATIONS : RBLK_VOLUME_RESERVATIONS_PERSIST)) {
+		refuse(queue, slot, NVME_BAD_FIELD);
+	} else if (namespace != 1 && !(sets && namespace == 0xffffffff)) {
+		refuse(queue, slot, NVME_BAD_NAMESPACE);
+	} else if (!mask) {
+		slot->reserves = true;
+		slot->wire = (struct rblk_wire_command){.volume = rblk_to_le32(1)};
+		nvme_reserve_begin(queue, slot);
+	} else if (sets && word(slot, 11) != NVME_RESERVATION_MASKED) {
+		refuse(queue, slot, NVME_NOT_CHANGEABLE);
+	} else {
+		nvme_respond(queue, slot, NVME_OK, NVME_RESERVATION_MASKED);
+	}
+}
+
+void nvme_admin_persists(struct nvme_queue *queue, struct nvme_slot *slot, bool persists)
+{
+	if (slot->command.opcode == NVME_SET_FEATURES && (word(slot, 11) & 1) != persists)
+		refuse(queue, slot, NVME_NOT_CHANGEABLE);
+	else
+		nvme_respond(queue, slot, NVME_OK, persists);
+}
+
+/* The host identifier, of 16 bytes. */
+static void get_host_id(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	uint8_t *data;
+
+	if (!(word(slot, 11) & 1)) {
+		refuse(queue, slot, NVME_BAD_FIELD);
+		return;
+	}
+	if (!has_room(queue, slot, sizeof(queue->hello.identity.host_id)))
+		return;
+	data = malloc(sizeof(queue->hello.identity.host_id));
+	if (!data) {
+		refuse(queue, slot, NVME_INTERNAL);
+		return;
+	}
+	memcpy(data, queue->hello.identity.host_id, sizeof(queue->hello.identity.host_id));
+	nvme_respond_data(queue, slot, data, sizeof(queue->hello.identity.host_id));
+}
+
 static void set_features(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint32_t value = word(slot, 11), most = queue->controller->queues - 1u;
@@ -132,6 +184,10 @@ static void set_features(struct nvme_queue *queue, struct nvme_slot *slot)
 		queue->event_configuration = value;
 		nvme_respond(queue, slot, NVME_OK, 0);
 		nvme_event_tell(queue);
+		return;
+	case NVME_FEATURE_RESERVATION_MASK:
+	case NVME_FEATURE_RESERVATION_PERSISTENCE:
+		reservation_feature(queue, slot);
 		return;
 	case NVME_FEATURE_WRITE_CACHE:
 		if (queue->controller->discovery)
@@ -158,6 +214,13 @@ static void get_features(struct nvme_queue *queue, struct nvme_slot *slot)
 			break;
 		value = queues_feature(queue);
 		goto known;
+	case NVME_FEATURE_HOST_ID:
+		get_host_id(queue, slot);
+		return;
+	case NVME_FEATURE_RESERVATION_MASK:
+	case NVME_FEATURE_RESERVATION_PERSISTENCE:
+		reservation_feature(queue, slot);
+		return;
 	case NVME_FEATURE_WRITE_CACHE:
 		if (discovery)
 			break;
@@ -255,7 +318,7 @@ static void get_log_page(struct nvme_queue *queue, struct nvme_slot *slot)
 
 	if (discovery ? page != NVME_LOG_DISCOVERY
 		      : page != NVME_LOG_ERRORS && page != NVME_LOG_HEALTH && page != NVME_LOG_FIRMWARE &&
-				page != NVME_LOG_CHANGED) {
+				page != NVME_LOG_CHANGED && page != NVME_LOG_RESERVATIONS) {
 		refuse(queue, slot, NVME_BAD_LOG_PAGE);
 		return;
 	}

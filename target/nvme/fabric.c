@@ -4,7 +4,9 @@
  */
 #include "target/nvme/fabric.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <string.h>
 #include "target/nvme/tcp.h"
 
 static const struct tcp_framing framing = {
@@ -62,6 +64,14 @@ static int nvme_connect(struct fab *fab, const struct sockaddr *addr, const stru
 	return fab_fail(fab, -EOPNOTSUPP, "NVMe/TCP: only hosts connect");
 }
 
+static void nvme_host_id(const struct fab_conn *conn, uint8_t id[FAB_HOST_ID_BYTES])
+{
+	const struct nvme_hello *hello = tcp_conn_of(conn)->state_of_framing; /* the first of a queue's, too */
+
+	static_assert(sizeof(hello->identity.host_id) == FAB_HOST_ID_BYTES, "of one size");
+	memcpy(id, hello->identity.host_id, FAB_HOST_ID_BYTES);
+}
+
 void tgt_nvme_init(uint16_t queues)
 {
 	ops = fab_tcp_ops;
@@ -69,6 +79,7 @@ void tgt_nvme_init(uint16_t queues)
 	ops.open = nvme_open;
 	ops.arm = nvme_arm;
 	ops.connect = nvme_connect;
+	ops.conn_host_id = nvme_host_id;
 	fab_nvme_ops = &ops;
 	nvme_greet_limits(queues);
 }

@@ -58,6 +58,7 @@ static void identify_volume(const struct nvme_queue *queue, struct nvme_identify
 	data->optional =
 		rblk_to_le16(NVME_OPTIONAL_COMPARE | (nvme_has(queue, RBLK_VOLUME_DISCARD) ? NVME_OPTIONAL_DSM : 0) |
 			     (nvme_has(queue, RBLK_VOLUME_WRITE_ZEROES) ? NVME_OPTIONAL_ZEROES : 0) |
+			     (nvme_has(queue, RBLK_VOLUME_RESERVATIONS) ? NVME_OPTIONAL_RESERVATIONS : 0) |
 			     (nvme_has(queue, RBLK_VOLUME_CHECKSUM) ? NVME_OPTIONAL_VERIFY : 0));
 	if (nvme_has(queue, RBLK_VOLUME_COMPARE_AND_WRITE) && nvme_block_bytes(queue) <= NVME_FUSED_BYTES) {
 		data->fused = rblk_to_le16(1);
@@ -107,6 +108,11 @@ static void identify_namespace(const struct nvme_queue *queue, struct nvme_ident
 
 	data->blocks = data->capacity = data->used = volume->blocks;
 	data->attributes = nvme_has(queue, RBLK_VOLUME_READ_ONLY);
+	data->paths = 1; /* other controllers have it, too */
+	if (nvme_has(queue, RBLK_VOLUME_RESERVATIONS))
+		data->reservations =
+			NVME_RESERVATIONS_ALL |
+			(nvme_has(queue, RBLK_VOLUME_RESERVATIONS_PERSIST) ? NVME_RESERVATIONS_PERSIST : 0);
 	memcpy(data->nguid, volume->uuid, sizeof(data->nguid));
 	data->format_0 = rblk_to_le32(shift << 16);
 }
@@ -172,17 +178,21 @@ uint16_t nvme_identify(const struct nvme_queue *queue, const struct nvme_command
 	}
 }
 
+uint64_t nvme_hash(uint64_t seed, const void *data, size_t bytes)
+{
+	const uint8_t *byte = data;
+
+	for (size_t i = 0; i < bytes; i++)
+		seed = (seed ^ byte[i]) * 0x100000001b3ull;
+	return seed;
+}
+
 /* -- the discovery log page ---------------------------------------------------------------------- */
 
 /* It changes with the list. */
 static uint64_t generation(const struct nvme_queue *queue)
 {
-	uint64_t hash = 0xcbf29ce484222325ull;
-
-	for (unsigned int i = 0; i < queue->listed; i++)
-		for (unsigned int j = 0; j < sizeof(*queue->uuids); j++)
-			hash = (hash ^ queue->uuids[i][j]) * 0x100000001b3ull;
-	return hash;
+	return nvme_hash(NVME_HASH_SEED, queue->uuids, queue->listed * sizeof(*queue->uuids));
 }
 
 /* The address that the host has reached this queue at serves the subsystems, too. */

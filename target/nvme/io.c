@@ -24,7 +24,7 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode)
 		[RBLK_E_DIGEST] = NVME_TRANSPORT,
 		[RBLK_E_COMPARE] = NVME_DIFFERS | NVME_NO_RETRY,
 		[RBLK_E_MEDIUM] = NVME_MEDIUM_READ | NVME_NO_RETRY,
-		[RBLK_E_ABORTED] = NVME_ABORTED,
+		[RBLK_E_ABORTED] = NVME_PREEMPTED, /* by RESERVE */
 		[RBLK_E_FENCED] = NVME_ABORTED,
 		[RBLK_E_RESERVED] = NVME_RESERVED | NVME_NO_RETRY,
 		[RBLK_E_DENIED] = NVME_DENIED | NVME_NO_RETRY,
@@ -53,8 +53,7 @@ static uint16_t decode_range(struct nvme_slot *slot, uint32_t flags)
 	return NVME_OK;
 }
 
-/* Where its data is: in the capsule, all of it, or with the host, which is asked for it by its slot's number. */
-static uint16_t decode_data(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
+uint16_t nvme_io_decode_data(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
 	const struct nvme_command *command = &slot->command;
 	uint32_t length = nvme_data_length(queue, command);
@@ -75,7 +74,7 @@ static uint16_t decode_data(const struct nvme_queue *queue, struct nvme_slot *sl
 
 static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
-	uint16_t status = decode_data(queue, slot, capsule_bytes);
+	uint16_t status = nvme_io_decode_data(queue, slot, capsule_bytes);
 	bool capsule = slot->command.sgl == NVME_SGL_CAPSULE;
 
 	if (status)
@@ -99,7 +98,7 @@ static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot
 /* A Compare is a READ whose data is compared where it would be sent (send.c), or the first of a pair. */
 static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
-	uint16_t status = decode_data(queue, slot, capsule_bytes);
+	uint16_t status = nvme_io_decode_data(queue, slot, capsule_bytes);
 
 	if (status)
 		return status;
@@ -108,6 +107,7 @@ static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot 
 	if (slot->bytes > (slot->fuse ? NVME_FUSED_BYTES : NVME_COMPARE_BYTES) ||
 	    (slot->fuse && !nvme_has(queue, RBLK_VOLUME_COMPARE_AND_WRITE)))
 		return NVME_BAD_FIELD;
+	slot->gathers = true;
 	slot->wire.segment.rkey = rblk_to_le32(slot->number + 1u);
 	slot->wire.segment.length = rblk_to_le32(slot->bytes);
 	return NVME_OK;
@@ -116,7 +116,7 @@ static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot 
 static uint16_t decode_ranges(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
 	uint32_t ranges = (rblk_le32(slot->command.word[0]) & 0xff) + 1;
-	uint16_t status = decode_data(queue, slot, capsule_bytes);
+	uint16_t status = nvme_io_decode_data(queue, slot, capsule_bytes);
 
 	if (status)
 		return status;
@@ -125,6 +125,7 @@ static uint16_t decode_ranges(const struct nvme_queue *queue, struct nvme_slot *
 		return NVME_BAD_SGL_LENGTH;
 	/* Other attributes are hints. */
 	slot->ranges = rblk_le32(slot->command.word[1]) & NVME_DSM_DEALLOCATE ? ranges : 0;
+	slot->gathers = slot->ranges;
 	return NVME_OK;
 }
 
@@ -192,6 +193,11 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 		if (status)
 			return status;
 		break;
+	case NVME_RESERVE_REGISTER:
+	case NVME_RESERVE_REPORT:
+	case NVME_RESERVE_ACQUIRE:
+	case NVME_RESERVE_RELEASE:
+		return nvme_reserve_decode(queue, slot, capsule_bytes);
 	default:
 		return NVME_BAD_OPCODE;
 	}

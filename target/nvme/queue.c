@@ -28,7 +28,7 @@ struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_comm
 	slot = &queue->slots[queue->free_slots[--queue->free_slot_count]];
 	slot->used = true;
 	slot->command = *command;
-	slot->bytes = slot->moved = slot->range = slot->ranges = 0;
+	slot->bytes = slot->moved = slot->range = slot->ranges = slot->tries = 0;
 	slot->fuse = NVME_FUSE_NONE;
 	slot->partner = NULL;
 	return slot;
@@ -47,7 +47,9 @@ void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot)
 		queue->free_tags[queue->free_tag_count++] = slot->tag;
 	}
 	slot_free_data(slot);
+	queue->reports -= slot->reports;
 	slot->used = slot->tagged = slot->fetches = slot->damaged = slot->differs = false;
+	slot->gathers = slot->reserves = slot->reports = false;
 	queue->free_slots[queue->free_slot_count++] = slot->number;
 }
 
@@ -88,12 +90,14 @@ static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint16_t status = NVME_OK;
 
-	if (!slot->data && (slot->ranges || slot->command.opcode == NVME_COMPARE)) {
+	if (slot->gathers && !slot->data) {
 		slot->data = malloc(slot->bytes);
 		if (slot->data)
 			nvme_fetch(queue, slot);
 		else
 			nvme_respond(queue, slot, NVME_INTERNAL, 0);
+	} else if (slot->reserves) {
+		nvme_reserve_begin(queue, slot);
 	} else if (slot->command.opcode != NVME_DATASET_MANAGEMENT) {
 		nvme_slot_wait(queue, slot);
 	} else if (nvme_io_next_range(queue, slot, &status)) {
@@ -152,7 +156,8 @@ static void slot_hand_over(struct nvme_queue *queue, struct nvme_slot *slot, cha
 	TAILQ_REMOVE(&queue->waiting, slot, link);
 	if (slot->wire.flags & RBLK_CMD_CAPSULE) {
 		memcpy(memory, slot->data, slot->bytes);
-		slot_free_data(slot);
+		if (!slot->reserves)
+			slot_free_data(slot);
 	}
 	queue->transport->push(queue, wr_id, nvme_slot_place(queue, slot, memory));
 }
@@ -468,6 +473,10 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 		queue->transport->fail(queue, -ESHUTDOWN);
 		return;
 	}
+	if (slot->reserves) {
+		nvme_reserve_done(queue, slot, status);
+		return;
+	}
 	if (!status && nvme_io_next_range(queue, slot, &refused)) {
 		TAILQ_INSERT_TAIL(&queue->waiting, slot, link);
 		return;
@@ -536,6 +545,7 @@ struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *priva
 	if (!queue)
 		return NULL;
 	TAILQ_INIT(&queue->waiting);
+	TAILQ_INIT(&queue->later);
 	queue->hello = *hello;
 	queue->hello.is_queue = true;
 	queue->hello.controller = NULL;
@@ -581,6 +591,8 @@ void nvme_tick(struct nvme_queue *queue)
 		queue->reopens = true;
 		nvme_event_next(queue);
 	}
+	if (!TAILQ_EMPTY(&queue->later))
+		nvme_reserve_again(queue);
 	nvme_check_end(queue);
 	if (nvme_is_admin(queue) && silence_ns && queue->answered && env_now_ns() - queue->heard_ns > silence_ns)
 		queue->transport->fail(queue, -ETIMEDOUT);

@@ -10,6 +10,7 @@
  *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
  *   fused.c     pairs of Compare and Write
  *   io.c        reads and writes: NVMe's commands in rblk's, statuses the other way
+ *   reserve.c   reservations
  *   admin.c     fabrics and admin commands; identify.c: what hosts read; event.c: what they are told
  *   fabric.c    the tables of the fabrics
  *
@@ -29,6 +30,11 @@
 #define NVME_FUSED_BYTES (NVME_COMPARE_BYTES / 2)
 #define NVME_EVENTS_MAX 4u	   /* asynchronous event requests that wait */
 #define NVME_REPORT_BYTES (RBLK_LIST_MAX * sizeof(struct rblk_wire_volume))
+#define NVME_REPORTS_MAX 2u /* of reservations, that are not answered */
+#define NVME_RESERVATIONS_BYTES                       \
+	((uint32_t)(sizeof(struct rblk_wire_reservation_report) + \
+		    RBLK_REGISTRANTS_MAX * sizeof(struct rblk_wire_registrant)))
+#define NVME_HASH_SEED 0xcbf29ce484222325ull
 #define NVME_LOG_BYTES (64u << 10) /* of one answer */
 
 /* The keys of READs and WRITEs that the reactor posts are slots' numbers plus one, or: */
@@ -38,22 +44,25 @@
 
 /* A slot: a command of the host that is not answered. */
 struct nvme_slot {
-	TAILQ_ENTRY(nvme_slot) link; /* queue->waiting, while it is to be handed to the reactor */
+	TAILQ_ENTRY(nvme_slot) link; /* queue->waiting, while it is to be handed to the reactor; or queue->later */
 	struct nvme_command command;
 	struct rblk_wire_command wire; /* what it is to rblk; its tag and sequence are set when it is handed over */
 	uint16_t number;	       /* fixed */
 	bool used, tagged, fetches;    /* fetches: `data`, from the host; */
 	bool damaged;		       /* it does not match its digests */
 	bool differs;		       /* a Compare: so far */
+	bool gathers;		       /* the host's data comes to `data`, before the command is handed over */
+	bool reserves, reports;	       /* of reservations: a command; a report is asked for */
 	uint8_t fuse;		       /* enum nvme_fuse */
 	uint16_t tag;
 	uint32_t bytes; /* of the host's data */
 	uint32_t moved; /* of them, arrived by H2C data */
 	uint32_t digest; /* of those, as the host says */
-	uint8_t *data;	 /* owned: in-capsule data that waits, ranges, or what is compared; NULL: none */
+	uint8_t *data;	 /* owned: in-capsule data that waits, ranges, what is compared, reservations; NULL: none */
 	struct nvme_slot *partner; /* of a fused pair; NULL: none yet */
 	uint32_t range; /* of a DSM, the next */
 	uint32_t ranges;
+	unsigned int tries; /* of a reservation's command: answered BUSY */
 };
 TAILQ_HEAD(nvme_slots, nvme_slot);
 
@@ -122,6 +131,8 @@ struct nvme_queue {
 	uint32_t credits;
 	struct nvme_slot **by_tag; /* `credits` */
 	struct nvme_slots waiting;
+	struct nvme_slots later; /* that the timer puts there again */
+	unsigned int reports;	 /* NVME_REPORTS_MAX */
 	struct nvme_slot *first; /* of a fused pair: the next command is its second */
 	bool first_failed;	 /* or the first has been answered */
 	uint32_t sequence;	 /* of rblk's next command */
@@ -243,6 +254,8 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode);
 /* Fills slot->wire. A status: it is answered so; slot->data: the ranges, and the data of others that came in the
  * capsule. */
 uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
+/* Where its data is: in the capsule, all of it, or with the host. Sets slot->bytes. A status. */
+uint16_t nvme_io_decode_data(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
 /* The next range of a DSM. False: that was the last. *status: refused. */
 bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t *status);
 
@@ -257,11 +270,27 @@ void nvme_fused_arrived(struct nvme_queue *queue, struct nvme_slot *slot);
 /* Answers both; slot: the first. */
 void nvme_fused_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t first, uint16_t second);
 
+/* -- reserve.c ----------------------------------------------------------------------------------- */
+
+/* As nvme_io_decode(), of their commands. */
+uint16_t nvme_reserve_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
+/* All of its data is here. Also of an admin command without data, which asks for the report: nvme_admin_persists(). */
+void nvme_reserve_begin(struct nvme_queue *queue, struct nvme_slot *slot);
+/* A part of rblk's report. False: it is beyond its memory. */
+bool nvme_reserve_reported(struct nvme_slot *slot, uint64_t offset, const void *data, uint32_t bytes);
+void nvme_reserve_done(struct nvme_queue *queue, struct nvme_slot *slot, enum rblk_status status);
+/* Those that were answered BUSY. */
+void nvme_reserve_again(struct nvme_queue *queue);
+
 /* -- admin.c, identify.c ------------------------------------------------------------------------- */
 
 void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot);
 /* The list of volumes for the discovery log page is there. */
 void nvme_admin_listed(struct nvme_queue *queue, struct nvme_slot *slot);
+/* Whether reservations persist, which the host has asked for or wants to set. */
+void nvme_admin_persists(struct nvme_queue *queue, struct nvme_slot *slot, bool persists);
+/* FNV-1a. */
+uint64_t nvme_hash(uint64_t seed, const void *data, size_t bytes);
 /* Fills data (zeroed, NVME_IDENTIFY_BYTES). A status. */
 uint16_t nvme_identify(const struct nvme_queue *queue, const struct nvme_command *command, void *data);
 /* The NQN of the subsystem that has the volume of this UUID. */

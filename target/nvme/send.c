@@ -14,8 +14,9 @@
 #include "proto/fabric/fabric_tcp_stream.h"
 
 #define CALLS_PER_TURN 4 /* then it is the turn of others */
-/* A SEND of 64 completions, each of which may be that of a pair, needs so many segments, and its own end one more. */
-#define ROOM (2 * RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 28) + 2)
+/* A SEND of 64 completions, each of which may be that of a pair, needs so many segments, reports among them two each,
+ * and its own end one more. */
+#define ROOM (2 * RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 28) + 2 * NVME_REPORTS_MAX + 2)
 
 static struct nvme_segment *segment_of(struct nvme_send *send, uint32_t index)
 {
@@ -205,6 +206,10 @@ static bool request_write(struct nvme_queue *queue, const struct tcp_send_wr *wr
 	if (!wr->key || wr->key > queue->hello.entries)
 		return false;
 	slot = &queue->slots[wr->key - 1];
+	if (slot->reports) {
+		segment_add(queue);
+		return nvme_reserve_reported(slot, wr->address, data, wr->length);
+	}
 	if (slot->command.opcode == NVME_COMPARE && !nvme_is_admin(queue)) {
 		if (wr->address + wr->length > slot->bytes)
 			return false;

@@ -96,6 +96,10 @@ enum nvme_opcode {
 	NVME_WRITE_ZEROES = 0x08,
 	NVME_DATASET_MANAGEMENT = 0x09,
 	NVME_VERIFY = 0x0c,
+	NVME_RESERVE_REGISTER = 0x0d,
+	NVME_RESERVE_REPORT = 0x0e,
+	NVME_RESERVE_ACQUIRE = 0x11,
+	NVME_RESERVE_RELEASE = 0x15,
 
 	NVME_GET_LOG_PAGE = 0x02,
 	NVME_IDENTIFY = 0x06,
@@ -157,6 +161,40 @@ struct nvme_range {
 };
 RBLK_ASSERT_SIZE(struct nvme_range, 16);
 
+/* Word 10 of reservations' commands: an action, this bit, from bit 8 on the type, as rblk's; REGISTER: from bit 30 on,
+ * whether they persist. */
+#define NVME_RESERVE_IGNORE_KEY 8u
+enum nvme_register { NVME_REGISTER_NEW, NVME_REGISTER_UNREGISTER, NVME_REGISTER_REPLACE };
+enum nvme_acquire { NVME_ACQUIRE, NVME_ACQUIRE_PREEMPT, NVME_ACQUIRE_PREEMPT_ABORT };
+enum nvme_release { NVME_RELEASE, NVME_RELEASE_CLEAR };
+
+struct nvme_reserve {
+	__le64 key;   /* the current one */
+	__le64 other; /* REGISTER: the new one; ACQUIRE: whose registrants are preempted; RELEASE ends before it */
+};
+RBLK_ASSERT_SIZE(struct nvme_reserve, 16);
+
+struct nvme_reserve_report {
+	__le32 generation;
+	__u8 type;
+	__u8 registrants[2]; /* as they are not aligned: bytes */
+	__u8 reserved0[2];
+	__u8 persists;
+	__u8 reserved1[54];
+};
+RBLK_ASSERT_SIZE(struct nvme_reserve_report, 64);
+RBLK_ASSERT_OFFSET(struct nvme_reserve_report, persists, 9);
+
+struct nvme_reserve_registrant {
+	__le16 controller;
+	__u8 holder;
+	__u8 reserved0[5];
+	__le64 key;
+	__u8 host_id[16];
+	__u8 reserved1[32];
+};
+RBLK_ASSERT_SIZE(struct nvme_reserve_registrant, 64);
+
 struct nvme_completion {
 	__le64 result;
 	__le16 sq_head;
@@ -186,6 +224,8 @@ enum nvme_status {
 	NVME_BAD_SGL_LENGTH = 0x00f,
 	NVME_BAD_SGL_TYPE = 0x011,
 	NVME_BAD_SGL_OFFSET = 0x016,
+	NVME_HOST_ID_FORMAT = 0x018,
+	NVME_PREEMPTED = 0x01b,
 	NVME_WRITE_PROTECTED = 0x020,
 	NVME_INTERRUPTED = 0x021,
 	NVME_TRANSPORT = 0x022, /* transient */
@@ -251,6 +291,9 @@ enum nvme_feature {
 	NVME_FEATURE_QUEUES = 0x07,
 	NVME_FEATURE_EVENTS = 0x0b,
 	NVME_FEATURE_KEEP_ALIVE = 0x0f,
+	NVME_FEATURE_HOST_ID = 0x81,
+	NVME_FEATURE_RESERVATION_MASK = 0x82,
+	NVME_FEATURE_RESERVATION_PERSISTENCE = 0x83,
 };
 
 enum nvme_log_page {
@@ -259,6 +302,7 @@ enum nvme_log_page {
 	NVME_LOG_FIRMWARE = 0x03,
 	NVME_LOG_CHANGED = 0x04,
 	NVME_LOG_DISCOVERY = 0x70,
+	NVME_LOG_RESERVATIONS = 0x80,
 };
 
 #define NVME_IDENTIFY_BYTES 4096u
@@ -317,10 +361,14 @@ RBLK_ASSERT_OFFSET(struct nvme_identify_controller, sgls, 536);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, subsystem, 768);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, command_units, 1792);
 
+#define NVME_RESERVATION_MASKED 0xeu /* all three notices */
 #define NVME_OPTIONAL_COMPARE (1u << 0)
 #define NVME_OPTIONAL_DSM (1u << 2)
 #define NVME_OPTIONAL_ZEROES (1u << 3)
+#define NVME_OPTIONAL_RESERVATIONS (1u << 5)
 #define NVME_OPTIONAL_VERIFY (1u << 7)
+#define NVME_RESERVATIONS_PERSIST (1u << 0)
+#define NVME_RESERVATIONS_ALL 0xfeu /* the six types, and "ignore the existing key" as of version 1.3 on */
 
 struct nvme_identify_namespace {
 	__le64 blocks, capacity, used;

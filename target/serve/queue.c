@@ -49,10 +49,12 @@ static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
 	options.read_in = out;
 	options.read_out = in;
 	err = fab_accept(queue->fabric->fab, request, &options, &queue->io_queue.conn);
-	if (!err)
-		queue->io_queue.max_msg_bytes =
-			fab_device_limits(fab_conn_device(queue->io_queue.conn))->max_msg_bytes;
-	return err;
+	if (err)
+		return err;
+	queue->io_queue.max_msg_bytes = fab_device_limits(fab_conn_device(queue->io_queue.conn))->max_msg_bytes;
+	/* The same on each queue of a session. */
+	queue->session->has_host_id = fab_conn_host_id(queue->io_queue.conn, queue->session->host_id);
+	return 0;
 }
 
 /* Puts it in its slot in the session; it takes commands from then on. */

@@ -286,6 +286,7 @@ enum rblk_status tgt_reserve_begin(struct tgt_request *request, const struct tgt
 {
 	const struct rblk_wire_reservation *wire = (const void *)arguments->capsule;
 	struct tgt_session *session = tgt_session_of(request);
+	char registrant[RBLK_NAME_BYTES];
 	struct tgt_handle *handle;
 	struct tgt_reserve reserve;
 	enum rblk_status status;
@@ -296,7 +297,7 @@ enum rblk_status tgt_reserve_begin(struct tgt_request *request, const struct tgt
 	if (!handle)
 		return status;
 	/* After the handle was looked up, which tells a remote session the name. */
-	if (!session->named || !strcmp(session->initiator, RBLK_NAME_UNNAMED)) {
+	if (!tgt_rights_registrant(session, registrant)) {
 		request->result = RBLK_DENIED_UNNAMED;
 		return RBLK_E_DENIED;
 	}
@@ -307,7 +308,7 @@ enum rblk_status tgt_reserve_begin(struct tgt_request *request, const struct tgt
 	if (status)
 		return status;
 	reserve = (struct tgt_reserve){
-		.initiator = session->initiator,
+		.initiator = registrant,
 		.host = (const uint8_t *)&session->host->key,
 		.key = rblk_le64(wire->key),
 		.new_key = rblk_le64(wire->new_key),

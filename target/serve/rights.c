@@ -4,10 +4,35 @@
  */
 #include "target/serve/rights.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <uuid/uuid.h>
 #include "target/io/request.h"
+#include "target/serve/host.h"
 #include "target/serve/limits.h"
 #include "target/serve/queue.h"
+
+#define HOST_ID_PREFIX "hostid:"
+
+bool tgt_rights_registrant(const struct tgt_session *session, char registrant[RBLK_NAME_BYTES])
+{
+	char id[UUID_STR_LEN];
+
+	memset(registrant, 0, RBLK_NAME_BYTES);
+	if (!session->named)
+		return false;
+	if (session->has_host_id) {
+		/* Both, because an access rule, or a proof, binds the name, and the identifier is only claimed. */
+		uuid_unparse_lower(session->host_id, id);
+		snprintf(registrant, RBLK_NAME_BYTES, HOST_ID_PREFIX "%s:%016" PRIx64, id,
+			 tgt_host_number(session->initiator, RBLK_NAME_BYTES));
+		return true;
+	}
+	memcpy(registrant, session->initiator, RBLK_NAME_BYTES);
+	return strcmp(registrant, RBLK_NAME_UNNAMED) != 0 &&
+	       strncmp(registrant, HOST_ID_PREFIX, strlen(HOST_ID_PREFIX)) != 0;
+}
 
 /* The commands that the reservation of a channel's volume refuses to a session: the same for all its handles. */
 struct rights {
@@ -17,11 +42,12 @@ struct rights {
 
 static struct rights rights_of(const struct tgt_session *session, const struct tgt_channel *channel)
 {
-	const char *name = session->named ? session->initiator : NULL;
+	char registrant[RBLK_NAME_BYTES];
+	bool known = tgt_rights_registrant(session, registrant);
 	struct rights rights;
 
-	rights.refused =
-		tgt_reservations_refused(&channel->volume->reservations, name, &rights.registered);
+	rights.refused = tgt_reservations_refused(&channel->volume->reservations, known ? registrant : NULL,
+						  &rights.registered);
 	return rights;
 }
 

@@ -9,6 +9,11 @@
 
 #include "target/serve/session.h"
 
+/*
+ * The name by which the session is a registrant: its initiator's; if its host has an identifier, that with a digest of
+ * the name. False: it cannot be one: it has no name of its own, or claims one of the other kind.
+ */
+bool tgt_rights_registrant(const struct tgt_session *session, char registrant[RBLK_NAME_BYTES]);
 /* A volume was opened. */
 void tgt_rights_opened(struct tgt_handle *handle);
 /* The session, here or at its home, has this name from now on. May close queues of the reactor. */

@@ -90,6 +90,8 @@ struct tgt_session {
 	bool final;	/* its initiator does not come back */
 	char initiator[RBLK_NAME_BYTES]; /* zero filled */
 	bool named; /* from its IDENTIFY or AUTHENTICATE */
+	bool has_host_id; /* a protocol whose hosts have one brought it here: */
+	uint8_t host_id[FAB_HOST_ID_BYTES];
 	bool proven; /* its name, by AUTHENTICATE; each of its connections has to prove it */
 	uint8_t secret_id[RBLK_SECRET_FINGERPRINT]; /* by which secret; in the home */
 	uint64_t named_ns; /* the turn in which the last one came */

@@ -39,6 +39,11 @@ static bool read_all(int fd, void *data, size_t bytes)
 	return true;
 }
 
+void nvme_host_read(struct nvme_host *host, void *data, size_t bytes)
+{
+	assert_true(read_all(host->fd, data, bytes));
+}
+
 int nvme_host_ended(int fd)
 {
 	struct nvme_pdu pdu;
@@ -172,6 +177,8 @@ void nvme_host_send(struct nvme_host *host, struct nvme_host_command *command)
 		struct nvme_command command;
 	} header = {.pdu = {.type = NVME_PDU_COMMAND, .header_bytes = sizeof(header)}};
 
+	command->ended = false;
+	command->arrived = 0;
 	command->command.flags |= NVME_FLAGS_SGL;
 	command->command.id = rblk_to_le16(++host->id);
 	command->command.length = rblk_to_le32(command->way ? command->bytes : 0);
@@ -219,30 +226,31 @@ static void take_data(struct nvme_host *host, struct nvme_host_command *command,
 	command->arrived += length;
 }
 
-/* One PDU, which is of one of these. Returns that one if it has ended, with its status. */
-static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_host_command *commands[2],
-					 uint16_t *status)
+/* One PDU, which is of one of these. Returns that one if it has ended, or leaves. */
+static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_host_command *commands, unsigned int count)
 {
-	struct nvme_host_command *command = commands[0];
+	struct nvme_host_command *command = NULL;
 	struct nvme_response response;
 	struct nvme_pdu_data data;
 	__le16 id;
 
-	assert_true(read_all(host->fd, &response, sizeof(response)));
+	nvme_host_read(host, &response, sizeof(response));
 	check_digest(host, NVME_DIGEST_HEADER, &response, sizeof(response));
 	memcpy(&data, &response, sizeof(data));
 	id = response.pdu.type == NVME_PDU_RESPONSE ? response.completion.id : data.command;
-	if (commands[1] && id != command->command.id)
-		command = commands[1];
-	assert_int_equal(id, command->command.id);
+	for (unsigned int i = 0; i < count; i++)
+		if (commands[i].command.id == id && !commands[i].ended)
+			command = &commands[i];
+	assert_non_null(command);
 	switch (response.pdu.type) {
 	case NVME_PDU_RESPONSE:
 		command->result = rblk_le64(response.completion.result);
-		*status = rblk_le16(response.completion.status) >> 1 & ~NO_RETRY_BIT;
+		command->status = rblk_le16(response.completion.status) >> 1 & ~NO_RETRY_BIT;
+		command->ended = true;
 		return command;
 	case NVME_PDU_R2T:
 		answer_r2t(host, command, &data);
-		*status = NVME_OK;
+		command->status = NVME_OK;
 		return command->leaves ? command : NULL;
 	case NVME_PDU_C2H_DATA:
 		take_data(host, command, &data);
@@ -255,29 +263,24 @@ static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_hos
 
 uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *command)
 {
-	struct nvme_host_command *commands[2] = {command, NULL};
-	uint16_t status;
-
-	while (!receive(host, commands, &status))
+	while (!receive(host, command, 1))
 		;
-	return status;
+	return command->status;
+}
+
+void nvme_host_await_all(struct nvme_host *host, struct nvme_host_command *commands, unsigned int count)
+{
+	for (unsigned int ended = 0; ended < count;)
+		ended += receive(host, commands, count) != NULL;
 }
 
 void nvme_host_run_pair(struct nvme_host *host, struct nvme_host_command pair[2], uint16_t statuses[2])
 {
-	struct nvme_host_command *commands[2] = {&pair[0], &pair[1]};
-	uint16_t status;
-
 	nvme_host_send(host, &pair[0]);
 	nvme_host_send(host, &pair[1]);
-	for (int ended = 0; ended < 2;) {
-		const struct nvme_host_command *command = receive(host, commands, &status);
-
-		if (!command)
-			continue;
-		statuses[command - pair] = status;
-		ended++;
-	}
+	nvme_host_await_all(host, pair, 2);
+	statuses[0] = pair[0].status;
+	statuses[1] = pair[1].status;
 }
 
 uint16_t nvme_host_run(struct nvme_host *host, struct nvme_host_command *command)

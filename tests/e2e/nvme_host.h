@@ -43,12 +43,16 @@ struct nvme_host_command {
 	uint32_t bytes;
 	uint64_t result;  /* of its completion */
 	uint32_t arrived; /* bytes of data */
+	uint16_t status;  /* of those that nvme_host_await_all() has seen */
+	bool ended;
 	bool leaves;	  /* nvme_host_await() returns when it has sent what an R2T asks for */
 };
 /* Sends it and waits for its completion: the status, as above. */
 uint16_t nvme_host_run(struct nvme_host *host, struct nvme_host_command *command);
 void nvme_host_send(struct nvme_host *host, struct nvme_host_command *command);
 uint16_t nvme_host_await(struct nvme_host *host, struct nvme_host_command *command);
+/* All of these, in any order: the status of each. */
+void nvme_host_await_all(struct nvme_host *host, struct nvme_host_command *commands, unsigned int count);
 /* Two at a time. */
 void nvme_host_run_pair(struct nvme_host *host, struct nvme_host_command pair[2], uint16_t statuses[2]);
 /* READ, WRITE, FLUSH and the like: word 12 has flags beside the count. */
@@ -60,6 +64,7 @@ void nvme_host_discover(const char *address, char nqn[NVME_NQN_BYTES]);
 
 /* A PDU of this header, whose digests and sums of bytes are added, and of this data. */
 void nvme_host_send_pdu(struct nvme_host *host, struct nvme_pdu *header, const void *data, uint32_t bytes);
+void nvme_host_read(struct nvme_host *host, void *data, size_t bytes);
 void nvme_host_write(int fd, const void *data, size_t bytes);
 /* The target ends the connection, whatever it sends before. Returns the type of the last PDU; -1: there was none. */
 int nvme_host_ended(int fd);

@@ -86,7 +86,8 @@ static void identifies(void **state)
 	assert_int_equal(controller.kind, 1);
 	assert_int_equal(controller.write_cache, 1);
 	assert_int_equal(rblk_le16(controller.optional),
-			 NVME_OPTIONAL_COMPARE | NVME_OPTIONAL_DSM | NVME_OPTIONAL_ZEROES | NVME_OPTIONAL_VERIFY);
+			 NVME_OPTIONAL_COMPARE | NVME_OPTIONAL_DSM | NVME_OPTIONAL_ZEROES | NVME_OPTIONAL_VERIFY |
+				 NVME_OPTIONAL_RESERVATIONS);
 	assert_int_equal(rblk_le16(controller.fused), 1);
 	assert_int_equal((rblk_le16(controller.atomic_compare) + 1) * BLOCK, 4096);
 	assert_int_equal(identify(NVME_CNS_NAMESPACE, 1, &namespace), NVME_OK);

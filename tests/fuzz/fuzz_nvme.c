@@ -94,7 +94,29 @@ static void complete(struct reactor *reactor, uint16_t tag, enum rblk_status sta
 	post(reactor, IBV_WR_SEND, NULL, &completion, sizeof(completion), 0);
 }
 
-static void answer(struct reactor *reactor, const struct rblk_wire_command *command)
+/* Two registrants, of either kind. */
+static const void *reservations(void)
+{
+	struct rblk_wire_reservation_report *report = (void *)(memory + BUFFERS * BUFFER_BYTES);
+	struct rblk_wire_registrant *list = (void *)(report + 1);
+
+	memset(report, 0, sizeof(*report) + 2 * sizeof(*list));
+	report->registrants = report->total = rblk_to_le32(2);
+	strcpy(list[0].initiator, "hostid:01234567-89ab-cdef-0123-456789abcdef:0123456789abcdef");
+	strcpy(list[1].initiator, "b");
+	return report;
+}
+
+/* A right one, but for what depends on the volume. */
+static void reserve(struct reactor *reactor, const struct rblk_wire_command *command, const void *capsule, uint16_t tag)
+{
+	static const enum rblk_status statuses[] = {RBLK_OK, RBLK_E_BUSY, RBLK_E_INVALID, RBLK_E_RESERVED};
+
+	FUZZ_ASSERT(rblk_check_reservation(capsule, rblk_le32(command->segment.length)) == RBLK_WIRE_OK);
+	complete(reactor, tag, statuses[rblk_le32(command->sequence) % 4], 0);
+}
+
+static void answer(struct reactor *reactor, const struct rblk_wire_command *command, const void *capsule)
 {
 	struct rblk_wire_volume *volume = (void *)(memory + BUFFERS * BUFFER_BYTES);
 	uint32_t length = rblk_le32(command->segment.length);
@@ -130,6 +152,14 @@ static void answer(struct reactor *reactor, const struct rblk_wire_command *comm
 		else
 			post(reactor, IBV_WR_RDMA_READ, command, volume, length, tag);
 		break;
+	case RBLK_OP_RESERVE:
+		reserve(reactor, command, capsule, tag);
+		break;
+	case RBLK_OP_RESERVATIONS:
+		FUZZ_ASSERT(length <= DATA_BYTES);
+		post(reactor, IBV_WR_RDMA_WRITE, command, reservations(), length, 0);
+		complete(reactor, tag, tag % 3 ? RBLK_OK : RBLK_E_BUSY, length);
+		break;
 	default:
 		complete(reactor, tag, tag >= reactor->credits || tag % 3 ? RBLK_OK : RBLK_E_RANGE, 0);
 	}
@@ -146,7 +176,7 @@ static void received(struct reactor *reactor, const struct ibv_wc *wc)
 					       RBLK_BATCH_MAX, BUFFER_BYTES, &commands, &count,
 					       &capsule_bytes) == RBLK_WIRE_OK);
 		for (u16 i = 0; i < count; i++)
-			answer(reactor, &commands[i]);
+			answer(reactor, &commands[i], memory + wc->wr_id * BUFFER_BYTES);
 	}
 	buffer_post(wc->wr_id);
 }
@@ -323,6 +353,38 @@ static void setup(void)
 
 /* -- what the host sends ------------------------------------------------------------------------- */
 
+/* Mostly right words: an action and a type; a report of at most 1 KiB. */
+static void fix_reservation(struct nvme_command *command)
+{
+	uint32_t word10 = rblk_le32(command->word[0]);
+
+	if (command->opcode == NVME_RESERVE_REPORT) {
+		command->word[0] = rblk_to_le32(word10 & 0xff);
+		command->word[1] = rblk_to_le32(1);
+	} else if (command->opcode == NVME_RESERVE_REGISTER) {
+		command->word[0] = rblk_to_le32(word10 & 0xc000000b);
+	} else if (command->opcode == NVME_RESERVE_ACQUIRE || command->opcode == NVME_RESERVE_RELEASE) {
+		command->word[0] = rblk_to_le32(word10 & 0x703);
+	}
+}
+
+/* What there has to be room for, or is to be fetched. */
+static uint32_t length_of(const struct nvme_command *command)
+{
+	switch (command->opcode) {
+	case NVME_IDENTIFY:
+		return NVME_IDENTIFY_BYTES;
+	case NVME_RESERVE_REGISTER:
+	case NVME_RESERVE_ACQUIRE:
+	case NVME_RESERVE_RELEASE:
+		return sizeof(struct nvme_reserve);
+	case NVME_RESERVE_REPORT:
+		return (rblk_le32(command->word[0]) + 1) * 4;
+	default:
+		return 512 * (1 + (rblk_le32(command->word[2]) & 3));
+	}
+}
+
 static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t number, uint8_t digests)
 {
 	const uint8_t flags = digests & (payload ? 3 : NVME_DIGEST_HEADER), head = digests & NVME_DIGEST_HEADER ? 4 : 0;
@@ -330,7 +392,8 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 	static const uint8_t opcodes[] = {
 		NVME_FLUSH,    NVME_WRITE,	  NVME_READ,	NVME_WRITE_ZEROES, NVME_DATASET_MANAGEMENT,
 		NVME_IDENTIFY, NVME_GET_FEATURES, NVME_FABRICS, NVME_ASYNC_EVENT,  NVME_KEEP_ALIVE,
-		NVME_COMPARE,  NVME_VERIFY};
+		NVME_COMPARE,  NVME_VERIFY,	  NVME_RESERVE_REGISTER, NVME_RESERVE_REPORT,
+		NVME_RESERVE_ACQUIRE, NVME_RESERVE_RELEASE};
 	struct nvme_pdu *pdu = (void *)header;
 	struct nvme_command *command = (void *)(header + sizeof(*pdu));
 	struct nvme_pdu_data *data = (void *)header;
@@ -346,16 +409,14 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 			command->opcode = opcodes[command->opcode % sizeof(opcodes)];
 			command->flags = NVME_FLAGS_SGL | (command->flags & NVME_FLAGS_FUSE);
 			command->word[2] = rblk_to_le32(rblk_le32(command->word[2]) & 3);
+			fix_reservation(command);
 		}
 		if (control & FIX_NAMESPACE)
 			command->namespace = rblk_to_le32(1);
 		if (control & FIX_SGL) {
 			command->sgl = payload ? NVME_SGL_CAPSULE : NVME_SGL_TRANSPORT;
 			command->address = 0;
-			command->length = rblk_to_le32(payload ? payload
-						       : command->opcode == NVME_IDENTIFY
-							       ? NVME_IDENTIFY_BYTES
-							       : 512 * (1 + (rblk_le32(command->word[2]) & 3)));
+			command->length = rblk_to_le32(payload ? payload : length_of(command));
 		}
 		command->id = rblk_to_le16((uint16_t)number);
 	} else if (control & FIX_DATA) {

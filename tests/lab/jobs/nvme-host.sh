@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: the kernel's own NVMe host attaches a volume over TCP, without any software of ours: nvme-cli finds, connects and
 # describes it, data is right, flush, FUA, discard and zeroes reach the target, a file system on it is whole, and I/O goes on
-# without an error when the daemon was killed under it or has restarted in good order, also with digests; compare and verify
-# are there. Method: the target's disk is read
+# without an error when the daemon was killed under it or has restarted in good order, also with digests; compare, verify and
+# reservations are there. Method: the target's disk is read
 # beside the attached one; flushes are counted at both.
 . "$LAB/guest.sh"
 RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
@@ -13,7 +13,7 @@ modprobe nvme || true
 PORT=4420
 host=(-t tcp -a "$LAB_ADDR" -s $PORT --hostid=00000000-0000-0000-0000-00000000000a
 	--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
-target_start() { lab_rblkd_start --listen "nvme+tcp://$LAB_ADDR:$PORT" disk=/dev/vda; }
+target_start() { mkdir -p /tmp/kept; lab_rblkd_start --reservations-dir /tmp/kept --listen "nvme+tcp://$LAB_ADDR:$PORT" disk=/dev/vda; }
 target_kill() {
 	kill -9 "$LAB_RBLKD"
 	wait "$LAB_RBLKD" 2> /dev/null
@@ -121,6 +121,22 @@ tr '\0-\377' '\1-\377\0' < /tmp/block > /tmp/other
 ! nvme compare "$DISK" -s 0 -c 0 -z "$block" -d /tmp/other > /tmp/out 2>&1 || lab_broken "compare: other bytes are the same"
 grep -qi 'compare' /tmp/out || lab_fail "compare: $(cat /tmp/out)"
 nvme verify "$DISK" -n 1 -s 0 -c 1023 > /tmp/out 2>&1 || lab_fail "verify: $(cat /tmp/out)"
+
+lab_say "reservations"
+resv() { nvme "resv-$1" "$DISK" -n 1 "${@:2}" > /tmp/out 2>&1; }
+resv register -k 0x11 -r 0 -p 3 || lab_fail "register: $(cat /tmp/out)"
+resv acquire -c 0x11 -t 1 -a 0 || lab_fail "acquire: $(cat /tmp/out)"
+nvme resv-report "$DISK" -n 1 -e -o json > /tmp/out 2>&1 || lab_fail "report: $(cat /tmp/out)"
+cat /tmp/out
+jq -e '.rtype == 1 and .regctl == 1' /tmp/out > /dev/null || lab_fail "report: $(cat /tmp/out)"
+"$RBLKCTL" reservations --json | jq -e '[.reservations[].registrants[] | select(.holder)] | length == 1 and
+	(.[0].initiator | startswith("hostid:00000000-0000-0000-0000-00000000000a:"))' > /dev/null ||
+	lab_fail "rblkctl does not know the holder: $("$RBLKCTL" reservations --json)"
+! resv acquire -c 0x12 -t 1 -a 0 || lab_broken "another key reserves"
+grep -qi 'conflict' /tmp/out || lab_fail "acquire with another key: $(cat /tmp/out)"
+dd if=/tmp/block of="$DISK" bs="$block" count=1 oflag=direct status=none || lab_broken "the holder cannot write"
+resv release -c 0x11 -t 1 -a 0 || lab_fail "release: $(cat /tmp/out)"
+resv register -c 0x11 -r 1 || lab_fail "unregister: $(cat /tmp/out)"
 
 lab_say "disconnect"
 nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
