@@ -85,7 +85,7 @@ void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
 	nvme_hand_over(queue);
 }
 
-/* What is done with one that is whole, and refused by nobody yet. */
+/* Begins one that is whole, and refused by nobody yet. */
 static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint16_t status = NVME_OK;

@@ -95,7 +95,7 @@ struct nvme_hello {
 struct nvme_queue;
 struct nvme_tcp;
 
-/* What carries queues. All but `local` may end the connection. */
+/* A transport carries queues. All of its calls but `local` may end the connection. */
 struct nvme_transport {
 	uint8_t kind; /* as the discovery log page has it */
 	bool keyed;   /* the host's data has an address and a key; otherwise the transport asks for it by the command */
@@ -198,7 +198,7 @@ static inline uint32_t nvme_data_length(const struct nvme_queue *queue, const st
 
 /* At the start of the daemon: the most queues that a session may have. */
 void nvme_greet_limits(uint16_t queues);
-/* What Connect says. A status. */
+/* Checks what Connect says. A status. */
 uint16_t nvme_connect_check(struct nvme_hello *hello, const struct nvme_command *command,
 			    const struct nvme_connect *data);
 /* hello->login, of what was checked. */
@@ -209,7 +209,7 @@ void nvme_forget_hello(void *state);
 
 /* -- queue.c ------------------------------------------------------------------------------------- */
 
-/* Of the hello, whose controller it takes over, and of what the reactor has answered; its first step is to follow. */
+/* Takes over the controller of the hello. private_data: the answer of the reactor. Its first step is to follow. */
 struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *private_data, uint8_t bytes,
 				     const struct nvme_transport *transport);
 void nvme_queue_free(struct nvme_queue *queue);
