@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rblk key: makes files with secrets, shows what is in one without showing a secret, and gives one to the
- * kernel module. The library and rblkd read the files.
+ * rblk key: makes files with secrets, shows what is in one without showing a secret, prints one for an NVMe host, and
+ * gives one to the kernel module. The library and rblkd read the files.
  */
 #include "initiator/cmd/attach.h"
 
@@ -16,12 +16,14 @@
 #include "proto/secret/secret.h"
 
 static struct key_values {
-	bool add;
+	bool add, target;
 } values;
 
 static const struct cmd_option options[] = {
 	{ "add", 'a', CMD_OPTION_FLAG, offsetof(struct key_values, add), 0, 0, NULL,
 	  "new: add a secret at the end of a file that exists" },
+	{ "target", 't', CMD_OPTION_FLAG, offsetof(struct key_values, target), 0, 0, NULL,
+	  "nvme: the secret with which the target proves itself to that host" },
 	CMD_OPTION_HELP,
 	CMD_OPTIONS_END,
 };
@@ -67,6 +69,21 @@ static int key_show(const char *path)
 	for (unsigned int i = 0; i < rblk_secrets_count(secrets); i++)
 		printf("%u: %s%s\n", i + 1, key_fingerprint(secrets, i, text),
 		       i ? "" : ", which initiators use");
+	rblk_secrets_put(secrets);
+	return CMD_OK;
+}
+
+/* A secret is printed here alone: nvme-cli takes it as an argument. */
+static int key_nvme(const char *path)
+{
+	char error[RBLK_SECRET_ERROR_BYTES], text[RBLK_NVME_TEXT_BYTES];
+	struct rblk_secrets *secrets = rblk_secrets_read(path, error);
+
+	if (!secrets)
+		return cmd_error("%s: %s", path, error);
+	rblk_nvme_text(secrets, values.target, text);
+	puts(text);
+	explicit_bzero(text, sizeof(text));
 	rblk_secrets_put(secrets);
 	return CMD_OK;
 }
@@ -160,25 +177,31 @@ static int key_run(char **operands, int count)
 		cmd_error("--add: only for rblk key new");
 		return CMD_USAGE;
 	}
+	if (values.target && strcmp(operation, "nvme")) {
+		cmd_error("--target: only for rblk key nvme");
+		return CMD_USAGE;
+	}
 	if (count > 2 && !install) {
-		cmd_error("usage: rblk key %s", "new|show|install|remove FILE|NAME");
+		cmd_error("usage: rblk key %s", "new|show|nvme|install|remove FILE|NAME");
 		return CMD_USAGE;
 	}
 	if (!strcmp(operation, "new"))
 		return key_new(operands[1]);
 	if (!strcmp(operation, "show"))
 		return key_show(operands[1]);
+	if (!strcmp(operation, "nvme"))
+		return key_nvme(operands[1]);
 	if (install)
 		return key_install(operands[1], count > 2 ? operands[2] : NULL);
 	if (!strcmp(operation, "remove"))
 		return key_remove(operands[1]);
-	cmd_error("unknown operation \"%s\"; there are new, show, install and remove", operation);
+	cmd_error("unknown operation \"%s\"; there are new, show, nvme, install and remove", operation);
 	return CMD_USAGE;
 }
 
 const struct cmd_verb cmd_verb_key = {
 	.name = "key",
-	.operands = "new|show|install|remove FILE|NAME [NAME]",
+	.operands = "new|show|nvme|install|remove FILE|NAME [NAME]",
 	.summary = "make a secret that proves an initiator's name, show which a file has, or give one to the kernel",
 	.options = options,
 	.values = &values,

@@ -13,6 +13,7 @@
 #define RBLK_SECRET_BYTES 32
 #define RBLK_SECRETS_MAX 8	     /* valid at a time, of one name */
 #define RBLK_SECRET_PREFIX "rblk1:" /* a secret as text begins with it */
+#define RBLK_NVME_PREFIX "DHHC-1:"   /* or, as NVMe's programs write it, with this */
 #define RBLK_SECRET_TEXT_BYTES 80    /* RBLK_SECRET_PREFIX and 64 hexadecimal digits */
 #define RBLK_SECRET_FINGERPRINT 16   /* bytes of SHA-256 of the secret */
 #define RBLK_SECRET_ERROR_BYTES 256
@@ -46,6 +47,15 @@ void rblk_derive(const struct rblk_secrets *secrets, unsigned int n, const char 
 
 /* Writes a new random secret as a line. 0 or negative errno. */
 int rblk_secret_write_new(FILE *out);
+
+/* -- for NVMe hosts: nvme_text.c ------------------------------------------------------------------ */
+
+#define RBLK_NVME_TEXT_BYTES 64 /* "DHHC-1:01:", base64, ":" and a zero */
+
+/* That with which a target proves itself to an NVMe host that has the n-th secret: derived from it. */
+void rblk_nvme_derive(const struct rblk_secrets *secrets, unsigned int n, u8 out[RBLK_SECRET_BYTES]);
+/* The first secret as NVMe's programs have it, to be transformed with SHA-256; target: the target's. */
+void rblk_nvme_text(const struct rblk_secrets *secrets, bool target, char text[RBLK_NVME_TEXT_BYTES]);
 
 /* -- proofs ------------------------------------------------------------------------------------ */
 

@@ -15,4 +15,7 @@ struct rblk_secrets {
 #define RBLK_SECRETS_BYTES 4096u
 static_assert(sizeof(struct rblk_secrets) <= RBLK_SECRETS_BYTES, "a page holds them");
 
+/* nvme_text.c: a line that begins with RBLK_NVME_PREFIX. NULL, or words for what is wrong with it. */
+const char *rblk_nvme_parse(const char *line, size_t length, u8 secret[RBLK_SECRET_BYTES]);
+
 #endif

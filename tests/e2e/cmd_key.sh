@@ -24,8 +24,21 @@ err_has "none.key: No such file or directory"
 expect 1 "$RBLK" key new --add none.key
 err_has "none.key: No such file or directory"
 expect 2 "$RBLK" key make db1.key
-err_has 'unknown operation "make"; there are new, show, install and remove'
+err_has 'unknown operation "make"; there are new, show, nvme, install and remove'
 expect 2 "$RBLK" key new one.key two.key
+# As NVMe's programs have it, and back; the target's is another one.
+key nvme db1.key
+grep -qxE 'DHHC-1:01:[A-Za-z0-9+/]{48}:' out || fail "NVMe's form"
+(umask 077 && cp out nvme.key)
+key nvme --target db1.key
+grep -qxE 'DHHC-1:01:[A-Za-z0-9+/]{48}:' out || fail "the target's in NVMe's form"
+if cmp -s out nvme.key; then fail "the target has the host's secret"; fi
+key show nvme.key
+cmp out made || fail "NVMe's form is another secret"
+expect 2 "$RBLK" key show --target db1.key
+err_has "--target: only for rblk key nvme"
+expect 1 "$RBLK" key nvme none.key
+err_has "none.key: No such file or directory"
 expect 2 "$RBLK" key install db1.key 'two words'
 err_has 'key "two words": 1 to 63 letters'
 expect 1 "$RBLK" attach --key ./db1.key rblk://127.0.0.1/data
