@@ -25,6 +25,7 @@
 #include "target/base/unserved.h"
 #include "target/control/address.h"
 #include "target/control/resolve.h"
+#include "target/nvme/fabric.h"
 #include "target/serve/calls.h"
 #include "target/serve/lease.h"
 #include "target/serve/login.h"
@@ -80,16 +81,6 @@ struct tgt_listener {
 
 /* -- listening --------------------------------------------------------------------------------- */
 
-/* The secrets that an initiator of that name may prove by TLS; on this thread. */
-static struct rblk_secrets *find_secrets(void *arg, const char *name)
-{
-	struct tgt_rules *rules = tgt_rulebook_get(arg);
-	struct rblk_secrets *secrets = rblk_secrets_ref(tgt_rules_secrets(rules, name));
-
-	tgt_rules_put(rules);
-	return secrets;
-}
-
 static int fab_get(struct tgt_listener *listener, const struct listen_place *place, char *error)
 {
 	/* Nothing is received here: the reactors' fabs have the connections. */
@@ -102,11 +93,13 @@ static int fab_get(struct tgt_listener *listener, const struct listen_place *pla
 	if (kind == FAB_TCP && listener->rules) {
 		/* An attempt before this one may have made it. */
 		if (!listener->tls)
-			listener->tls = rblk_tls_server(find_secrets, listener->rules);
+			listener->tls = rblk_tls_server(tgt_rulebook_secrets, listener->rules);
 		if (!listener->tls)
 			return tgt_error(error, -ENOMEM, "%s: TLS: out of memory", place->name);
 		options.tls = listener->tls;
 	}
+	if (kind == FAB_NVME)
+		tgt_nvme_secrets(tgt_rulebook_secrets, listener->rules);
 	listener->fabs[kind] = fab_open(kind, &options, words);
 	if (!listener->fabs[kind])
 		return tgt_error(error, -errno, "%s: %s", place->name, words);
@@ -475,6 +468,7 @@ static bool listener_request(struct tgt_listener *listener, const struct fab_eve
 	/* Here, because the kernel may take its time to tell this machine's addresses. */
 	tgt_origin_of(fab_request_peer(event->request), &origin);
 	kind = fab_request_kind(event->request);
+	origin.nvme = kind == FAB_NVME;
 	origin.plain = (kind == FAB_TCP || kind == FAB_NVME) && !fab_request_channel(event->request, &channel);
 	/* Too short to name a session: any reactor will refuse it. */
 	if (event->private_bytes < sizeof(login))

@@ -30,6 +30,7 @@ struct nvme_controller {
 	struct rblk_wire_volume volume; /* as it was when it was opened */
 	_Atomic uint64_t operations;	/* F8: numbers used */
 	_Atomic bool enabled;		/* CC.EN */
+	_Atomic bool proven;		/* the host's name, by its secret: each of its queues has to */
 	uint64_t number;		/* older ones have lower numbers */
 	_Atomic bool over;		/* its admin queue has ended: so do the others; */
 	_Atomic bool replaced;		/* and that, because its host has connected again */

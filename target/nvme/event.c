@@ -53,6 +53,7 @@ void nvme_event_next(struct nvme_queue *queue)
 {
 	struct nvme_slot *held = queue->held;
 
+	nvme_auth_next(queue);
 	if (queue->step || !queue->answered)
 		return;
 	if (held) {

@@ -72,6 +72,11 @@ static void nvme_host_id(const struct fab_conn *conn, uint8_t id[FAB_HOST_ID_BYT
 	memcpy(id, hello->identity.host_id, FAB_HOST_ID_BYTES);
 }
 
+void tgt_nvme_secrets(struct rblk_secrets *(*find)(void *arg, const char *name), void *arg)
+{
+	nvme_auth_init(find, arg);
+}
+
 void tgt_nvme_init(uint16_t queues)
 {
 	ops = fab_tcp_ops;

@@ -90,6 +90,10 @@ static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint16_t status = NVME_OK;
 
+	if (nvme_auth_is_command(&slot->command)) {
+		nvme_auth_command(queue, slot);
+		return;
+	}
 	if (slot->gathers && !slot->data) {
 		slot->data = malloc(slot->bytes);
 		if (slot->data)
@@ -111,8 +115,11 @@ bool nvme_slot_begin(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t 
 {
 	*refused = NVME_OK;
 	queue->sq_head = (uint16_t)((queue->sq_head + 1) % queue->hello.entries);
-	if (!queue->answered)
-		*refused = NVME_BAD_SEQUENCE;
+	slot->wire.flags = 0;
+	if (nvme_auth_is_command(&slot->command) && (queue->answered || nvme_auth_bars(queue)))
+		slot->bytes = capsule_bytes;
+	else if (!queue->answered)
+		*refused = nvme_auth_bars(queue) ? NVME_AUTH_REQUIRED : NVME_BAD_SEQUENCE;
 	else if (!nvme_is_admin(queue))
 		*refused = nvme_io_decode(queue, slot, capsule_bytes);
 	if (slot->fuse != NVME_FUSE_SECOND)
@@ -128,7 +135,7 @@ void nvme_slot_run(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t re
 		nvme_fused(queue, slot, refused);
 	else if (refused)
 		nvme_respond(queue, slot, refused, 0);
-	else if (nvme_is_admin(queue))
+	else if (nvme_is_admin(queue) && !nvme_auth_is_command(&slot->command))
 		nvme_admin(queue, slot);
 	else
 		slot_go_on(queue, slot);
@@ -162,49 +169,6 @@ static void slot_hand_over(struct nvme_queue *queue, struct nvme_slot *slot, cha
 	queue->transport->push(queue, wr_id, nvme_slot_place(queue, slot, memory));
 }
 
-/* -- answers ------------------------------------------------------------------------------------- */
-
-static struct nvme_completion completion_of(const struct nvme_queue *queue, uint16_t id, uint16_t status,
-					    uint64_t result)
-{
-	return (struct nvme_completion){
-		.result = rblk_to_le64(result),
-		.sq_head = rblk_to_le16(queue->sq_head),
-		.sq_id = rblk_to_le16(queue->hello.queue),
-		.id = id,
-		.status = rblk_to_le16((uint16_t)(status << 1)),
-	};
-}
-
-void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result)
-{
-	struct nvme_completion completion = completion_of(queue, slot->command.id, status, result);
-
-	queue->transport->respond(queue, slot, &completion, NULL, 0);
-	nvme_slot_put(queue, slot);
-}
-
-void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes)
-{
-	struct nvme_completion completion = completion_of(queue, slot->command.id, NVME_OK, 0);
-
-	slot->bytes = bytes;
-	queue->transport->respond(queue, slot, &completion, data, bytes);
-	nvme_slot_put(queue, slot);
-}
-
-void nvme_respond_connect(struct nvme_queue *queue, uint16_t status)
-{
-	struct nvme_completion completion =
-		completion_of(queue, queue->hello.id, status, status ? 0 : queue->controller->id);
-
-	queue->answered = status == NVME_OK;
-	queue->transport->respond(queue, NULL, &completion, NULL, 0);
-	/* A queue that is refused ends, and with it the host's attempt. */
-	if (status)
-		queue->transport->finish(queue);
-}
-
 /* -- its own commands ---------------------------------------------------------------------------- */
 
 static void step_payload(const struct nvme_queue *queue, char payload[RBLK_CAPSULE_ALIGN])
@@ -213,7 +177,9 @@ static void step_payload(const struct nvme_queue *queue, char payload[RBLK_CAPSU
 	struct rblk_wire_open *open = (void *)payload;
 
 	memset(payload, 0, RBLK_CAPSULE_ALIGN);
-	if (queue->step == NVME_STEP_IDENTIFY) {
+	if (queue->step == NVME_STEP_NONCE || queue->step == NVME_STEP_PROOF) {
+		nvme_auth_payload(queue, (void *)payload);
+	} else if (queue->step == NVME_STEP_IDENTIFY) {
 		memcpy(identify->initiator, queue->hello.name, sizeof(identify->initiator));
 		strcpy(identify->software, "NVMe host");
 	} else {
@@ -231,6 +197,13 @@ void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_
 	queue->asked_for = slot;
 	queue->step_waits = true;
 	switch (step) {
+	case NVME_STEP_NONCE:
+	case NVME_STEP_PROOF:
+		wire->opcode = RBLK_OP_AUTHENTICATE;
+		wire->flags = RBLK_CMD_CAPSULE;
+		wire->segment.rkey = rblk_to_le32(NVME_KEY_REPORT);
+		wire->segment.length = rblk_to_le32(sizeof(struct rblk_wire_authenticate));
+		break;
 	case NVME_STEP_IDENTIFY:
 		wire->opcode = RBLK_OP_IDENTIFY;
 		wire->flags = RBLK_CMD_CAPSULE;
@@ -404,6 +377,10 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 	enum nvme_step step = queue->step;
 	struct nvme_slot *slot = queue->asked_for;
 
+	if (step == NVME_STEP_NONCE || step == NVME_STEP_PROOF) {
+		nvme_auth_proven(queue, status);
+		return;
+	}
 	if (step == NVME_STEP_SEEN || (step == NVME_STEP_OPEN && queue->answered)) {
 		nvme_event_done(queue, step, status);
 		return;
@@ -502,6 +479,7 @@ void nvme_queue_free(struct nvme_queue *queue)
 		free(queue->slots[i].data);
 	if (queue->controller && nvme_is_admin(queue))
 		nvme_controller_end(queue->controller);
+	nvme_auth_free(queue);
 	nvme_controller_put(queue->controller);
 	free(queue->slots);
 	free(queue->free_slots);
@@ -550,6 +528,7 @@ struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *priva
 	queue->hello.is_queue = true;
 	queue->hello.controller = NULL;
 	queue->transport = transport;
+	queue->accept = *accept;
 	queue->credits = rblk_le16(accept->credits);
 	queue->heard_ns = env_now_ns();
 	queue->controller = hello->controller;
@@ -566,7 +545,11 @@ struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *priva
 void nvme_queue_begin(struct nvme_queue *queue)
 {
 	queue->transport->tick(queue, CHECK_MS);
-	nvme_step_begin(queue, nvme_is_admin(queue) ? NVME_STEP_IDENTIFY : NVME_STEP_READY, NULL);
+	if (nvme_auth_begin(queue))
+		nvme_respond_bars(queue);
+	else
+		nvme_step_begin(queue, nvme_is_admin(queue) ? NVME_STEP_IDENTIFY : NVME_STEP_READY, NULL);
+	queue->transport->wake(queue);
 }
 
 void nvme_check_end(struct nvme_queue *queue)
@@ -579,8 +562,9 @@ void nvme_tick(struct nvme_queue *queue)
 {
 	/* The host sends one in half of that; twice as long, because this end may be late. */
 	uint64_t silence_ns = queue->hello.keep_alive_ms * 2 * 1000000ull;
+	uint32_t soon_ms = nvme_auth_timeout(queue);
 
-	queue->transport->tick(queue, CHECK_MS);
+	queue->transport->tick(queue, soon_ms ? soon_ms : CHECK_MS);
 	if (queue->step_later) {
 		queue->step_later = false;
 		nvme_step_begin(queue, NVME_STEP_READY, NULL);

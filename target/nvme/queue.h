@@ -8,9 +8,11 @@
  *   greet.c     what comes before the login: ICReq and Connect
  *   tcp.c, receive.c, send.c: NVMe/TCP
  *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
+ *   answer.c    answers to the host's commands
  *   fused.c     pairs of Compare and Write
  *   io.c        reads and writes: NVMe's commands in rblk's, statuses the other way
  *   reserve.c   reservations
+ *   authenticate.c, prove.c   what a host does whose name has a secret; chap.c, dh.c: its cryptography
  *   admin.c     fabrics and admin commands; identify.c: what hosts read; event.c: what they are told
  *   fabric.c    the tables of the fabrics
  *
@@ -69,6 +71,8 @@ TAILQ_HEAD(nvme_slots, nvme_slot);
 /* A command of the queue's own, beside the host's. */
 enum nvme_step {
 	NVME_STEP_NONE,
+	NVME_STEP_NONCE, /* prove.c: AUTHENTICATE, */
+	NVME_STEP_PROOF, /* and its second message */
 	NVME_STEP_IDENTIFY,
 	NVME_STEP_LIST, /* to find the volume, or for the discovery log page */
 	NVME_STEP_OPEN,
@@ -114,6 +118,8 @@ struct nvme_transport {
 	void (*wake)(struct nvme_queue *queue); /* nvme_hand_over() has something to do */
 	void (*tick)(struct nvme_queue *queue, uint32_t ms); /* nvme_tick(), in so many milliseconds */
 	void (*fail)(struct nvme_queue *queue, int status);
+	const char *(*peer)(const struct nvme_queue *queue); /* where the host is; NULL: that is not known */
+	bool (*has_room)(const struct nvme_queue *queue); /* for an answer at any time; NULL: always */
 	/* Where the host has come in. */
 	void (*local)(const struct nvme_queue *queue, struct sockaddr_storage *address);
 };
@@ -123,7 +129,9 @@ struct nvme_queue {
 	const struct nvme_transport *transport;
 	struct nvme_tcp *tcp; /* of TCP */
 	struct nvme_controller *controller;
-	bool answered; /* Connect */
+	bool answered; /* Connect; and the host has authenticated itself if it has to */
+	struct rblk_wire_accept accept;
+	struct nvme_authentication *authentication; /* NULL: neither was asked for */
 
 	struct nvme_slot *slots; /* `entries` */
 	uint16_t *free_slots, *free_tags;
@@ -143,7 +151,7 @@ struct nvme_queue {
 	bool step_waits, step_later;
 	struct rblk_wire_command step_wire;
 	bool opened;		     /* once: OPEN may follow a second time */
-	uint8_t *report;	     /* NVME_REPORT_BYTES; admin queue */
+	uint8_t *report;	     /* NVME_REPORT_BYTES; admin queue, and one that authenticates */
 	struct nvme_slot *asked_for; /* the host's command that waits for it; NULL: Connect */
 	unsigned int listed, list_total, busy;
 	__u8 (*uuids)[16];	      /* discovery: of `listed` volumes; owned */
@@ -242,11 +250,15 @@ void nvme_hand_over(struct nvme_queue *queue);
 void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion *completion);
 /* Asks rblk, for `slot`. */
 void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_slot *slot);
+/* -- answer.c ------------------------------------------------------------------------------------ */
+
 /* Answers, and the slot is free. There must be room. */
 void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status, uint64_t result);
 /* Likewise with data, which is freed when it has been sent. */
 void nvme_respond_data(struct nvme_queue *queue, struct nvme_slot *slot, void *data, uint32_t bytes);
 void nvme_respond_connect(struct nvme_queue *queue, uint16_t status);
+/* It succeeds, and says that the host has to authenticate itself. */
+void nvme_respond_bars(struct nvme_queue *queue);
 
 /* -- io.c ---------------------------------------------------------------------------------------- */
 
@@ -296,6 +308,28 @@ uint16_t nvme_identify(const struct nvme_queue *queue, const struct nvme_command
 /* The NQN of the subsystem that has the volume of this UUID. */
 void nvme_subsystem_of(const __u8 uuid[16], char nqn[NVME_NQN_BYTES]);
 void nvme_discovery_log(const struct nvme_queue *queue, uint64_t offset, uint32_t bytes, uint8_t *data);
+
+/* -- authenticate.c, prove.c: authentication.h ---------------------------------------------------- */
+
+struct rblk_secrets;
+void nvme_auth_init(struct rblk_secrets *(*find)(void *arg, const char *name), void *arg);
+/* Has the host of this new queue to authenticate itself? Then it has begun, or the connection has failed. */
+bool nvme_auth_begin(struct nvme_queue *queue);
+void nvme_auth_free(struct nvme_queue *queue);
+/* It is under way, and the host may do nothing else. */
+bool nvme_auth_bars(const struct nvme_queue *queue);
+bool nvme_auth_is_command(const struct nvme_command *command);
+/* Authentication Send and Receive, with slot->bytes of data. */
+void nvme_auth_command(struct nvme_queue *queue, struct nvme_slot *slot);
+/* All that stands behind Connect is done, or refused with this status. */
+void nvme_auth_set_up(struct nvme_queue *queue, uint16_t status);
+/* The queue's own commands: what AUTHENTICATE says, and that it was answered. */
+void nvme_auth_payload(const struct nvme_queue *queue, struct rblk_wire_authenticate *message);
+void nvme_auth_proven(struct nvme_queue *queue, enum rblk_status status);
+/* No step is under way: one may be due. */
+void nvme_auth_next(struct nvme_queue *queue);
+/* The queue's timer. When it is needed again; 0: that does not matter. */
+uint32_t nvme_auth_timeout(struct nvme_queue *queue);
 
 /* -- event.c ------------------------------------------------------------------------------------- */
 

@@ -48,6 +48,11 @@ static void tcp_tick(struct nvme_queue *queue, uint32_t ms)
 	tcp_source_set_timer(&tcp_conn_fab(conn)->loop, &conn->source, ms);
 }
 
+static const char *tcp_peer(const struct nvme_queue *queue)
+{
+	return queue->tcp->conn->head.peer;
+}
+
 static void tcp_fail(struct nvme_queue *queue, int status)
 {
 	tcp_conn_fail(queue->tcp->conn, status);
@@ -75,6 +80,8 @@ static const struct nvme_transport transport = {
 	.wake = tcp_wake,
 	.tick = tcp_tick,
 	.fail = tcp_fail,
+	.peer = tcp_peer,
+	.has_room = nvme_send_has_room,
 	.local = tcp_local,
 };
 

@@ -116,6 +116,8 @@ enum nvme_fabrics_type {
 	NVME_PROPERTY_SET = 0x00,
 	NVME_CONNECT = 0x01,
 	NVME_PROPERTY_GET = 0x04,
+	NVME_AUTH_SEND = 0x05,
+	NVME_AUTH_RECEIVE = 0x06,
 };
 
 #define NVME_EVENT_NAMESPACE 0x100u /* of OAES and the feature: its attributes have changed */
@@ -239,6 +241,7 @@ enum nvme_status {
 	NVME_CONNECT_BUSY = 0x181,
 	NVME_CONNECT_INVALID = 0x182,
 	NVME_CONNECT_HOST = 0x184,
+	NVME_AUTH_REQUIRED = 0x191,
 	NVME_MEDIUM_WRITE = 0x280,
 	NVME_MEDIUM_READ = 0x281,
 	NVME_DIFFERS = 0x285, /* what was compared */
@@ -259,6 +262,7 @@ RBLK_ASSERT_SIZE(struct nvme_connect, 1024);
 RBLK_ASSERT_OFFSET(struct nvme_connect, subsystem, 256);
 
 #define NVME_CONTROLLER_ANY 0xffffu
+#define NVME_CONNECT_AUTHENTICATE (1u << 17) /* in the result, beside the controller's id */
 
 /* -- properties ---------------------------------------------------------------------------------- */
 

@@ -352,7 +352,8 @@ bool tgt_rules_let_in(const struct tgt_rules *rules, const struct tgt_origin *or
 
 bool tgt_rules_let_prove(const struct tgt_rules *rules, const struct tgt_origin *origin, uint32_t *why)
 {
-	if (!rules || !origin->plain || origin->local || rules->tls == TGT_TLS_NEVER)
+	if (!rules || !origin->plain || origin->local || rules->tls == TGT_TLS_NEVER ||
+	    (origin->nvme && rules->tls == TGT_TLS_AUTO))
 		return true;
 	*why = RBLK_DENIED_TLS;
 	return false;
@@ -371,6 +372,15 @@ struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char
 		if (strcmp(rules->initiators[i].name, name) == 0)
 			return rules->initiators[i].secrets;
 	return NULL;
+}
+
+struct rblk_secrets *tgt_rulebook_secrets(void *book, const char *name)
+{
+	struct tgt_rules *rules = tgt_rulebook_get(book);
+	struct rblk_secrets *secrets = rblk_secrets_ref(tgt_rules_secrets(rules, name));
+
+	tgt_rules_put(rules);
+	return secrets;
 }
 
 struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const char *volume)

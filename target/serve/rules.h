@@ -23,6 +23,7 @@ struct tgt_origin {
 	struct tgt_host_key key;
 	bool local; /* from this machine, by whichever of its addresses */
 	bool plain; /* over TCP, without TLS */
+	bool nvme;  /* of an NVMe host: there is no TLS for it to use */
 };
 
 void tgt_origin_of(const struct sockaddr *address, struct tgt_origin *origin);
@@ -39,6 +40,8 @@ void tgt_rulebook_replace(struct tgt_rulebook *book, struct tgt_rules *rules);
 /* Those in force, with a reference. */
 struct tgt_rules *tgt_rulebook_get(struct tgt_rulebook *book);
 void tgt_rules_put(struct tgt_rules *rules);
+/* The secrets of the name by the rules in force, with a reference; NULL: it has none. For tables of callbacks. */
+struct rblk_secrets *tgt_rulebook_secrets(void *book, const char *name);
 
 /* -- deciding; `rules` NULL: everything is allowed ----------------------------------------------- */
 

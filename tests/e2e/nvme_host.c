@@ -120,6 +120,7 @@ uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const ch
 	command.command.word[0] = rblk_to_le32((uint32_t)queue << 16);
 	command.command.word[1] = rblk_to_le32(entries - 1u);
 	status = nvme_host_run(host, &command);
+	host->authenticates = !status && command.result & NVME_CONNECT_AUTHENTICATE;
 	if (!status && !queue)
 		host->controller = (uint16_t)command.result;
 	if (status)

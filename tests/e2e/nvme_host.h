@@ -11,6 +11,7 @@
 struct nvme_host {
 	int fd;
 	uint16_t controller; /* as Connect has answered */
+	bool authenticates;  /* Connect has said that it has to */
 	uint16_t id;	     /* of the last command */
 	uint32_t r2ts;	     /* that have come */
 	uint8_t digests;     /* to ask for: NVME_DIGEST_...; the target has to agree, and its own are checked */

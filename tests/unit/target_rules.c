@@ -139,6 +139,10 @@ static unsigned int plainly(const char *address, enum tgt_tls tls)
 	may = (unsigned int)tgt_rules_let_in(rules, &origin, &why);
 	may |= (unsigned int)tgt_rules_let_prove(rules, &origin, &why) << 1;
 	assert_int_equal(why, RBLK_DENIED_TLS);
+	/* An NVMe host has none. */
+	origin.nvme = true;
+	assert_int_equal(tgt_rules_let_in(rules, &origin, &why), may & 1);
+	assert_int_equal(tgt_rules_let_prove(rules, &origin, &why), tls == TGT_TLS_AUTO || may & 2);
 	tgt_rules_put(rules);
 	return may;
 }

@@ -2,7 +2,7 @@
 # Goal: the kernel's own NVMe host attaches a volume over TCP, without any software of ours: nvme-cli finds, connects and
 # describes it, data is right, flush, FUA, discard and zeroes reach the target, a file system on it is whole, and I/O goes on
 # without an error when the daemon was killed under it or has restarted in good order, also with digests; compare, verify and
-# reservations are there. Method: the target's disk is read
+# reservations are there; where the kernel can, it proves its name by DH-HMAC-CHAP, also again. Method: the target's disk is read
 # beside the attached one; flushes are counted at both.
 . "$LAB/guest.sh"
 RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
@@ -142,4 +142,46 @@ lab_say "disconnect"
 nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
 [ "$("$RBLKCTL" sessions --json | jq '.sessions | length')" -le 1 ] || lab_fail "sessions stay"
 lab_rblkd_stop
+
+if grep -q dhchap_ctrl_secret /dev/nvme-fabrics; then
+	lab_say "authentication"
+	lab_let_go /dev/vda
+	for name in host other; do "$RBLK" key new /tmp/$name.key > /tmp/out || lab_fail "rblk key"; done
+	secret() { "$RBLK" key nvme "$@" 2>&1; }
+	connect() { nvme connect "${host[@]}" -n "$nqn" "$@" > /tmp/out 2>&1; }
+	printf '[volume disk]\npath = /dev/vda\n[initiator uuid:00000000-0000-0000-0000-00000000000a]\n%s\nwrite = disk\n' \
+		"secret = /tmp/host.key" > /tmp/auth.conf
+	lab_rblkd_start --listen "nvme+tcp://$LAB_ADDR:$PORT" --config /tmp/auth.conf
+	! connect || lab_broken "a host without its secret is let in"
+	! connect --dhchap-secret="$(secret /tmp/other.key)" || lab_broken "a host with another secret is let in"
+	! connect --dhchap-secret="$(secret /tmp/host.key)" --dhchap-ctrl-secret="$(secret --target /tmp/other.key)" ||
+		lab_broken "the host has taken another target for its own"
+	grep -q 'authentication as .* denied' "$LAB_RBLKD_LOG" || lab_fail "a wrong secret is not in the log"
+	for both in "" 1; do
+		connect --dhchap-secret="$(secret /tmp/host.key)" ${both:+--dhchap-ctrl-secret="$(secret --target /tmp/host.key)"} ||
+			lab_fail "connect with a secret: $(cat /tmp/out)"
+		lab_wait 20 disk || lab_fail "no disk"
+		"${FIO[@]}" --filename="$DISK" || { cat /tmp/fio.txt; lab_broken "fio"; }
+		cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+		[ -n "$both" ] || nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
+	done
+	lab_say "another secret, under I/O"
+	cat /tmp/other.key >> /tmp/host.key
+	kill -HUP "$LAB_RBLKD"
+	lab_wait 20 grep -q 'reload: ' "$LAB_RBLKD_LOG" || lab_fail "no reload"
+	proofs() { grep -c 'has proven its name' "$LAB_RBLKD_LOG"; }
+	proven() { [ "$(proofs)" -gt "$before" ]; }
+	"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
+	load=$!
+	flows
+	before=$(proofs)
+	secret /tmp/other.key > "/sys/class/nvme/$(basename "${DISK%n*}")/dhchap_secret" || lab_fail "the host takes no other secret"
+	lab_wait 60 proven || lab_fail "the host does not authenticate again"
+	flows
+	kill $load
+	wait $load
+	grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes"; }
+	nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
+	lab_rblkd_stop
+fi
 lab_say "done"

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The thread for Diffie-Hellman, and what waits for it. */
+#include "target/nvme/dh.h"
+
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <time.h>
+#include "proto/core/env.h"
+#include "target/base/affinity.h"
+
+enum job_state {
+	JOB_IDLE,  /* its owner's */
+	JOB_WAITS, /* in the list */
+	JOB_RUNS,  /* the thread's */
+	JOB_LEFT,  /* likewise, and has no owner any more */
+	JOB_DONE,  /* its owner's, who has not been told */
+};
+
+struct nvme_dh_job {
+	TAILQ_ENTRY(nvme_dh_job) link;
+	enum job_state state; /* the lock's */
+	uint8_t group;
+	bool agrees, well;
+	char peer[NVME_DH_PEER_BYTES]; /* an address, without a port */
+	struct nvme_dh *own;
+	uint8_t public[NVME_DH_MAX], value[NVME_DH_MAX], shared[NVME_DH_MAX];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+static TAILQ_HEAD(, nvme_dh_job) waiting = TAILQ_HEAD_INITIALIZER(waiting);
+static unsigned int waiting_count;
+static const struct nvme_dh_job *running;
+static bool started;
+
+/* -- the thread ---------------------------------------------------------------------------------- */
+
+static void job_destroy(struct nvme_dh_job *job)
+{
+	nvme_dh_free(job->own);
+	OPENSSL_cleanse(job->shared, sizeof(job->shared));
+	free(job);
+}
+
+static struct nvme_dh_job *job_take(void)
+{
+	struct nvme_dh_job *job;
+
+	pthread_mutex_lock(&lock);
+	while (TAILQ_EMPTY(&waiting))
+		pthread_cond_wait(&wake, &lock);
+	job = TAILQ_FIRST(&waiting);
+	TAILQ_REMOVE(&waiting, job, link);
+	waiting_count--;
+	job->state = JOB_RUNS;
+	running = job;
+	pthread_mutex_unlock(&lock);
+	return job;
+}
+
+static void job_run(struct nvme_dh_job *job)
+{
+	if (job->agrees) {
+		job->well = nvme_dh_agree(job->own, job->value, job->shared);
+		return;
+	}
+	job->own = nvme_dh_create(job->group, job->public);
+	job->well = job->own;
+}
+
+static void job_give(struct nvme_dh_job *job)
+{
+	bool left;
+
+	pthread_mutex_lock(&lock);
+	left = job->state == JOB_LEFT;
+	job->state = JOB_DONE;
+	running = NULL;
+	pthread_mutex_unlock(&lock);
+	if (left)
+		job_destroy(job);
+}
+
+static void *dh_thread(void *arg)
+{
+	(void)arg;
+	tgt_affinity_roam();
+	for (;;) {
+		struct nvme_dh_job *job = job_take();
+		uint64_t began_ns = env_now_ns(), took_ns;
+		struct timespec rest;
+
+		job_run(job);
+		job_give(job);
+		took_ns = env_now_ns() - began_ns;
+		rest.tv_sec = (time_t)(took_ns / 1000000000u);
+		rest.tv_nsec = (long)(took_ns % 1000000000u);
+		nanosleep(&rest, NULL);
+	}
+	return NULL;
+}
+
+/* For the life of the process, from the first host on. With the lock. */
+static bool thread_start(void)
+{
+	pthread_t thread;
+
+	if (started)
+		return true;
+	if (pthread_create(&thread, NULL, dh_thread, NULL))
+		return false;
+	pthread_setname_np(thread, "nvme-dh");
+	pthread_detach(thread);
+	started = true;
+	return true;
+}
+
+/* -- its owner ----------------------------------------------------------------------------------- */
+
+struct nvme_dh_job *nvme_dh_job_create(uint8_t group, const char *peer)
+{
+	struct nvme_dh_job *job = calloc(1, sizeof(*job));
+	const char *port = strrchr(peer, ':');
+	size_t length = port ? (size_t)(port - peer) : strlen(peer);
+
+	if (!job)
+		return NULL;
+	job->group = group;
+	memcpy(job->peer, peer, length < sizeof(job->peer) ? length : sizeof(job->peer) - 1);
+	return job;
+}
+
+/* With the lock. */
+static bool peer_has_one(const struct nvme_dh_job *job)
+{
+	const struct nvme_dh_job *other;
+
+	if (running && strcmp(running->peer, job->peer) == 0)
+		return true;
+	TAILQ_FOREACH(other, &waiting, link)
+		if (strcmp(other->peer, job->peer) == 0)
+			return true;
+	return false;
+}
+
+bool nvme_dh_job_start(struct nvme_dh_job *job)
+{
+	bool may;
+
+	pthread_mutex_lock(&lock);
+	may = waiting_count < NVME_DH_JOBS_MAX && !peer_has_one(job) && thread_start();
+	if (may) {
+		job->state = JOB_WAITS;
+		TAILQ_INSERT_TAIL(&waiting, job, link);
+		waiting_count++;
+		pthread_cond_signal(&wake);
+	}
+	pthread_mutex_unlock(&lock);
+	return may;
+}
+
+bool nvme_dh_job_done(struct nvme_dh_job *job, bool *well)
+{
+	bool done;
+
+	pthread_mutex_lock(&lock);
+	done = job->state == JOB_DONE;
+	if (done)
+		job->state = JOB_IDLE;
+	pthread_mutex_unlock(&lock);
+	*well = done && job->well;
+	return done;
+}
+
+const uint8_t *nvme_dh_job_public(const struct nvme_dh_job *job)
+{
+	return job->public;
+}
+
+void nvme_dh_job_peer(struct nvme_dh_job *job, const uint8_t *value)
+{
+	memcpy(job->value, value, nvme_dh_bytes(job->group));
+	job->agrees = true;
+}
+
+const uint8_t *nvme_dh_job_shared(const struct nvme_dh_job *job)
+{
+	return job->shared;
+}
+
+void nvme_dh_job_free(struct nvme_dh_job *job)
+{
+	bool runs;
+
+	if (!job)
+		return;
+	pthread_mutex_lock(&lock);
+	runs = job->state == JOB_RUNS;
+	if (runs) {
+		job->state = JOB_LEFT;
+	} else if (job->state == JOB_WAITS) {
+		TAILQ_REMOVE(&waiting, job, link);
+		waiting_count--;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!runs)
+		job_destroy(job);
+}
