@@ -3,8 +3,8 @@
  * Goal: no byte of an NVMe host makes the target's side of NVMe/TCP misbehave, and whatever it sends, what the reactor
  * gets of it are right messages of rblk's. Method: the input is played as a hostile host over loopback against a small
  * reactor, which checks each message and answers it, with data where there is some. The input begins with a byte that
- * says which queue it is (the admin queue of a new controller, or one of I/O), which digests there are and whether it
- * begins right; then come records:
+ * says which queue it is (the admin queue of a new controller, or one of I/O), which digests there are, whether it
+ * begins right and whether its host has a secret; then come records:
  *
  *   control byte, header (72 bytes), count byte, `count` bytes of payload
  *
@@ -14,11 +14,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/digest/digest.h"
 #include "proto/fabric/fabric.h"
+#include "proto/secret/secret.h"
 #include "proto/wire/wire_check.h"
 #include "target/nvme/fabric.h"
 #include "target/nvme/wire.h"
@@ -249,7 +252,7 @@ static void put_pdu(int fd, const void *header, uint32_t head, const void *data,
 		put_digest(fd, data, bytes, wrong);
 }
 
-static void send_connect(int fd, uint16_t queue, const char *nqn, uint8_t digests)
+static void send_connect(int fd, uint16_t queue, const char *nqn, uint8_t digests, bool secret)
 {
 	const uint32_t header_digest = digests & NVME_DIGEST_HEADER ? 4 : 0,
 		       data_digest = digests & NVME_DIGEST_DATA ? 4 : 0;
@@ -276,7 +279,7 @@ static void send_connect(int fd, uint16_t queue, const char *nqn, uint8_t digest
 	};
 
 	strcpy(connect.data.subsystem, nqn);
-	strcpy(connect.data.host, NVME_UUID_PREFIX "a");
+	strcpy(connect.data.host, secret ? NVME_UUID_PREFIX "b" : NVME_UUID_PREFIX "a");
 	put(fd, &ic, sizeof(ic));
 	put_pdu(fd, &connect, 72, &connect.data, sizeof(connect.data), digests, false);
 }
@@ -304,6 +307,27 @@ static bool accept_one(struct reactor *reactor, int fd)
 	return true;
 }
 
+/* The name "uuid:b" has one. */
+static struct rblk_secrets *find_secrets(void *secrets, const char *name)
+{
+	return strcmp(name, "uuid:b") == 0 ? rblk_secrets_ref(secrets) : NULL;
+}
+
+static struct rblk_secrets *secrets_make(void)
+{
+	static const char text[] = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:\n";
+	int fd = memfd_create("secrets", MFD_CLOEXEC);
+	char error[RBLK_SECRET_ERROR_BYTES], path[32];
+	struct rblk_secrets *secrets;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	FUZZ_ASSERT(fd >= 0 && !fchmod(fd, 0600) && write(fd, text, sizeof(text) - 1) == sizeof(text) - 1);
+	secrets = rblk_secrets_read(path, error);
+	FUZZ_ASSERT(secrets);
+	close(fd);
+	return secrets;
+}
+
 static void setup(void)
 {
 	const struct fab_options options = {.cq_depth = 256, .recv_sge = 1, .srq_depth = BUFFERS};
@@ -323,13 +347,14 @@ static void setup(void)
 	if (fab)
 		return;
 	tgt_nvme_init(8);
+	tgt_nvme_secrets(find_secrets, secrets_make());
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	fab = fab_open(FAB_NVME, &options, error);
 	FUZZ_ASSERT(fab && fab_listen(fab, (struct sockaddr *)&in, 8, &listener) == 0);
 	FUZZ_ASSERT(fab_listener_address(listener, &addr) == 0);
 	FUZZ_ASSERT(fab_mr_register(fab, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE, &mr) == 0);
 	admin_fd = dial();
-	send_connect(admin_fd, 0, subsystem, 0);
+	send_connect(admin_fd, 0, subsystem, 0, false);
 	FUZZ_ASSERT(accept_one(&reactor, admin_fd));
 	for (uint64_t i = 0; i < BUFFERS; i++)
 		buffer_post(i);
@@ -418,6 +443,11 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 			command->address = 0;
 			command->length = rblk_to_le32(payload ? payload : length_of(command));
 		}
+		if (command->opcode == NVME_FABRICS && control & FIX_TRANSFER) {
+			command->namespace = rblk_to_le32(payload ? NVME_AUTH_SEND : NVME_AUTH_RECEIVE);
+			command->word[0] = rblk_to_le32(0xe9010100);
+			command->word[1] = command->length;
+		}
 		command->id = rblk_to_le16((uint16_t)number);
 	} else if (control & FIX_DATA) {
 		data->pdu = (struct nvme_pdu){.type = NVME_PDU_H2C_DATA,
@@ -460,7 +490,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		close(fd);
 		return 0;
 	}
-	send_connect(fd, first & 2 ? 1 : 0, first & 4 ? NVME_DISCOVERY_NQN : subsystem, digests);
+	send_connect(fd, first & 2 ? 1 : 0, first & 4 ? NVME_DISCOVERY_NQN : subsystem, digests,
+		     first & 32);
 	if (!accept_one(&reactor, fd)) {
 		close(fd);
 		return 0;
