@@ -151,19 +151,19 @@ if grep -q dhchap_ctrl_secret /dev/nvme-fabrics; then
 	connect() { nvme connect "${host[@]}" -n "$nqn" "$@" > /tmp/out 2>&1; }
 	printf '[volume disk]\npath = /dev/vda\n[initiator uuid:00000000-0000-0000-0000-00000000000a]\n%s\nwrite = disk\n' \
 		"secret = /tmp/host.key" > /tmp/auth.conf
-	lab_rblkd_start --listen "nvme+tcp://$LAB_ADDR:$PORT" --config /tmp/auth.conf
+	lab_rblkd_start --reservations-dir /tmp/kept --listen "nvme+tcp://$LAB_ADDR:$PORT" --config /tmp/auth.conf
 	! connect || lab_broken "a host without its secret is let in"
 	! connect --dhchap-secret="$(secret /tmp/other.key)" || lab_broken "a host with another secret is let in"
 	! connect --dhchap-secret="$(secret /tmp/host.key)" --dhchap-ctrl-secret="$(secret --target /tmp/other.key)" ||
 		lab_broken "the host has taken another target for its own"
 	grep -q 'authentication as .* denied' "$LAB_RBLKD_LOG" || lab_fail "a wrong secret is not in the log"
-	for both in "" 1; do
+	for both in 1 ""; do
 		connect --dhchap-secret="$(secret /tmp/host.key)" ${both:+--dhchap-ctrl-secret="$(secret --target /tmp/host.key)"} ||
 			lab_fail "connect with a secret: $(cat /tmp/out)"
 		lab_wait 20 disk || lab_fail "no disk"
 		"${FIO[@]}" --filename="$DISK" || { cat /tmp/fio.txt; lab_broken "fio"; }
 		cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
-		[ -n "$both" ] || nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
+		[ -z "$both" ] || nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
 	done
 	lab_say "another secret, under I/O"
 	cat /tmp/other.key >> /tmp/host.key
