@@ -364,8 +364,8 @@ void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot)
 	case NVME_KEEP_ALIVE:
 		nvme_respond(queue, slot, NVME_OK, 0);
 		break;
-	case NVME_ABORT: /* it runs on */
-		nvme_respond(queue, slot, NVME_OK, 1);
+	case NVME_ABORT:
+		nvme_abort(queue, slot);
 		break;
 	case NVME_ASYNC_EVENT:
 		if (queue->event_count == NVME_EVENTS_MAX) {

@@ -5,11 +5,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/nvme/wake.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nvme_controller *controllers[NVME_CONTROLLERS_MAX]; /* by id - 1 */
 static uint64_t last_number;
-static _Atomic unsigned int ends;
+static _Atomic unsigned int news;
 static unsigned int next_slot; /* ids are used again late: a host may ask for one that is gone */
 
 struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const __u8 session_id[16],
@@ -78,7 +79,7 @@ void nvme_controller_put(struct nvme_controller *controller)
 void nvme_controller_end(struct nvme_controller *controller)
 {
 	controller->over = true;
-	ends++;
+	news++;
 }
 
 bool nvme_controller_replace(const struct nvme_controller *by)
@@ -101,7 +102,74 @@ bool nvme_controller_replace(const struct nvme_controller *by)
 	return found;
 }
 
-unsigned int nvme_controller_ends(void)
+unsigned int nvme_controller_news(void)
 {
-	return ends;
+	return news;
+}
+
+/* -- aborts -------------------------------------------------------------------------------------- */
+
+static void tell(void)
+{
+	news++;
+	nvme_wake_all();
+}
+
+int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue, uint16_t id)
+{
+	int index = -1;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < NVME_ABORTS_MAX && index < 0; i++)
+		if (controller->aborts[i].state == NVME_ABORT_FREE)
+			index = (int)i;
+	if (index >= 0) {
+		controller->aborts[index] = (struct nvme_abort){.state = NVME_ABORT_ASKED, .queue = queue, .id = id};
+		controller->aborts_open++;
+	}
+	pthread_mutex_unlock(&lock);
+	if (index >= 0)
+		tell();
+	return index;
+}
+
+void nvme_controller_abort_answer(struct nvme_controller *controller, unsigned int index, bool dropped)
+{
+	pthread_mutex_lock(&lock);
+	controller->aborts[index].state = NVME_ABORT_ANSWERED;
+	controller->aborts[index].dropped = dropped;
+	pthread_mutex_unlock(&lock);
+	tell();
+}
+
+int nvme_controller_abort_take(struct nvme_controller *controller, uint16_t queue, uint16_t *id)
+{
+	int index = -1;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < NVME_ABORTS_MAX && index < 0; i++)
+		if (controller->aborts[i].state == NVME_ABORT_ASKED && controller->aborts[i].queue == queue)
+			index = (int)i;
+	if (index >= 0) {
+		controller->aborts[index].state = NVME_ABORT_TAKEN;
+		*id = controller->aborts[index].id;
+	}
+	pthread_mutex_unlock(&lock);
+	return index;
+}
+
+bool nvme_controller_abort_hear(struct nvme_controller *controller, unsigned int index, bool gives_up, bool *dropped)
+{
+	struct nvme_abort *abort = &controller->aborts[index];
+	bool over;
+
+	pthread_mutex_lock(&lock);
+	over = abort->state == NVME_ABORT_ANSWERED || (gives_up && abort->state == NVME_ABORT_ASKED);
+	if (over) {
+		*dropped = abort->state == NVME_ABORT_ANSWERED && abort->dropped;
+		abort->state = NVME_ABORT_FREE;
+		controller->aborts_open--;
+	}
+	pthread_mutex_unlock(&lock);
+	return over;
 }

@@ -14,6 +14,22 @@
 /* So many at a time; sessions are bounded before (--sessions, and each host's share). */
 #define NVME_CONTROLLERS_MAX 4096u
 
+/* Aborts that are not answered: ACL. */
+#define NVME_ABORTS_MAX 4u
+
+enum nvme_abort_state {
+	NVME_ABORT_FREE,     /* nobody's */
+	NVME_ABORT_ASKED,    /* the thread of its queue is to find it */
+	NVME_ABORT_TAKEN,    /* that queue's */
+	NVME_ABORT_ANSWERED, /* the admin queue is to find it */
+};
+
+struct nvme_abort {
+	enum nvme_abort_state state;
+	uint16_t queue, id; /* of the command */
+	bool dropped;	    /* ANSWERED */
+};
+
 /* The host, and the subsystem that it wants, as Connect names them. */
 struct nvme_identity {
 	__u8 host_id[16];
@@ -32,6 +48,9 @@ struct nvme_controller {
 	_Atomic bool enabled;		/* CC.EN */
 	_Atomic bool proven;		/* the host's name, by its secret: each of its queues has to */
 	uint64_t number;		/* older ones have lower numbers */
+	_Atomic bool connected[RBLK_QUEUES_MAX]; /* its queues */
+	_Atomic unsigned int aborts_open;	 /* not FREE */
+	struct nvme_abort aborts[NVME_ABORTS_MAX]; /* under the table's lock */
 	_Atomic bool over;		/* its admin queue has ended: so do the others; */
 	_Atomic bool replaced;		/* and that, because its host has connected again */
 };
@@ -46,7 +65,15 @@ void nvme_controller_put(struct nvme_controller *controller);
 void nvme_controller_end(struct nvme_controller *controller);
 /* The older ones of the same host and subsystem end. False: there is none. */
 bool nvme_controller_replace(const struct nvme_controller *by);
-/* Changes whenever one has to end. */
-unsigned int nvme_controller_ends(void);
+/* Changes whenever a queue of one has to end, or an abort has come or is answered. */
+unsigned int nvme_controller_news(void);
+
+/* Of these, each tells other threads that there is news. The index of the abort; -1: there are too many. */
+int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue, uint16_t id);
+void nvme_controller_abort_answer(struct nvme_controller *controller, unsigned int index, bool dropped);
+/* One for that queue, and the command's id. -1: there is none. */
+int nvme_controller_abort_take(struct nvme_controller *controller, uint16_t queue, uint16_t *id);
+/* True: it is over, answered or, if nobody has taken it, given up. */
+bool nvme_controller_abort_hear(struct nvme_controller *controller, unsigned int index, bool gives_up, bool *dropped);
 
 #endif

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include "target/nvme/tcp.h"
+#include "target/nvme/wake.h"
 
 static const struct tcp_framing framing = {
 	.greet = nvme_greet,
@@ -37,21 +38,29 @@ static struct fab *nvme_open(const struct fab_options *options, char *error)
 	tcp_fab_of(fab)->device.limits.immediate = false;
 	tcp_fab_of(fab)->device.limits.invalidate = false;
 	tcp_fab_of(fab)->device.limits.final = true;
+	nvme_wake_add(tcp_fab_of(fab)->loop.wake.fd);
 	return fab;
+}
+
+static void nvme_close(struct fab *fab)
+{
+	nvme_wake_remove(tcp_fab_of(fab)->loop.wake.fd);
+	fab_tcp_ops.close(fab);
 }
 
 /*
  * Before it sleeps, and when an OPEN asks all threads which connections have ended (F5): then those of controllers that
- * were replaced end first. Commands cost nothing for it.
+ * were replaced end first. Commands cost nothing for it. Aborts of other threads are found likewise, if they sleep; queues'
+ * timers find them, too.
  */
 static int nvme_arm(struct fab *fab)
 {
-	unsigned int ends = nvme_controller_ends();
+	unsigned int news = nvme_controller_news();
 	struct tcp_fab *tcp = tcp_fab_of(fab);
 	struct tcp_conn *conn;
 
-	if (ends != tcp->seen_by_framing) {
-		tcp->seen_by_framing = ends;
+	if (news != tcp->seen_by_framing) {
+		tcp->seen_by_framing = news;
 		TAILQ_FOREACH(conn, &tcp->all, link)
 			nvme_check_conn(conn);
 	}
@@ -82,6 +91,7 @@ void tgt_nvme_init(uint16_t queues)
 	ops = fab_tcp_ops;
 	ops.kind = FAB_NVME;
 	ops.open = nvme_open;
+	ops.close = nvme_close;
 	ops.arm = nvme_arm;
 	ops.connect = nvme_connect;
 	ops.conn_host_id = nvme_host_id;

@@ -49,7 +49,7 @@ void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot)
 	slot_free_data(slot);
 	queue->reports -= slot->reports;
 	slot->used = slot->tagged = slot->fetches = slot->damaged = slot->differs = false;
-	slot->gathers = slot->reserves = slot->reports = false;
+	slot->gathers = slot->reserves = slot->reports = slot->aborting = false;
 	queue->free_slots[queue->free_slot_count++] = slot->number;
 }
 
@@ -60,8 +60,7 @@ bool nvme_may_begin(const struct nvme_queue *queue)
 	return TAILQ_EMPTY(&queue->waiting) && queue->free_tag_count;
 }
 
-/* A message of one command: the data, `bytes` of it, is in place already. How long it is. */
-static uint32_t message_place(struct nvme_queue *queue, char *memory, uint32_t bytes, struct rblk_wire_command *wire)
+uint32_t nvme_message_place(struct nvme_queue *queue, char *memory, uint32_t bytes, struct rblk_wire_command *wire)
 {
 	wire->sequence = rblk_to_le32(queue->sequence++);
 	memcpy(memory + bytes, wire, sizeof(*wire));
@@ -76,7 +75,7 @@ uint32_t nvme_slot_place(struct nvme_queue *queue, struct nvme_slot *slot, char 
 		queue->by_tag[slot->tag] = slot;
 	}
 	slot->wire.tag = rblk_to_le16(slot->tag);
-	return message_place(queue, memory, slot->wire.flags & RBLK_CMD_CAPSULE ? slot->bytes : 0, &slot->wire);
+	return nvme_message_place(queue, memory, slot->wire.flags & RBLK_CMD_CAPSULE ? slot->bytes : 0, &slot->wire);
 }
 
 void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
@@ -256,7 +255,7 @@ static bool step_hand_over(struct nvme_queue *queue)
 	queue->step_waits = false;
 	if (bytes)
 		step_payload(queue, memory);
-	queue->transport->push(queue, wr_id, message_place(queue, memory, bytes, &queue->step_wire));
+	queue->transport->push(queue, wr_id, nvme_message_place(queue, memory, bytes, &queue->step_wire));
 	return true;
 }
 
@@ -267,6 +266,8 @@ void nvme_hand_over(struct nvme_queue *queue)
 	char *memory;
 
 	if (queue->step_waits && !step_hand_over(queue))
+		return;
+	if (queue->abort_waits && !nvme_abort_hand_over(queue))
 		return;
 	while ((slot = TAILQ_FIRST(&queue->waiting)) && (slot->tagged || queue->free_tag_count)) {
 		memory = queue->transport->take(queue, NVME_CAPSULE_BYTES + sizeof(slot->wire), &wr_id);
@@ -445,6 +446,11 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 		nvme_event_next(queue);
 		return;
 	}
+	if (tag == queue->credits + 1) {
+		nvme_abort_done(queue, rblk_le64(completion->result));
+		nvme_abort_news(queue, false);
+		return;
+	}
 	/* The host has no word for it: it loses the connection, and sends what was not begun on the next one. */
 	if (!slot || status == RBLK_E_DRAINING) {
 		queue->transport->fail(queue, -ESHUTDOWN);
@@ -459,7 +465,8 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 		return;
 	}
 	if (status)
-		refused = nvme_status_of(status, slot->command.opcode);
+		refused = status == RBLK_E_ABORTED && slot->aborting ? NVME_ABORTED
+								     : nvme_status_of(status, slot->command.opcode);
 	else if (slot->differs)
 		refused = NVME_DIFFERS | NVME_NO_RETRY;
 	if (!slot->partner)
@@ -477,6 +484,10 @@ void nvme_queue_free(struct nvme_queue *queue)
 {
 	for (uint32_t i = 0; queue->slots && i < queue->hello.entries; i++)
 		free(queue->slots[i].data);
+	if (queue->controller) {
+		queue->controller->connected[queue->hello.queue] = false;
+		nvme_abort_end(queue);
+	}
 	if (queue->controller && nvme_is_admin(queue))
 		nvme_controller_end(queue->controller);
 	nvme_auth_free(queue);
@@ -524,6 +535,7 @@ struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *priva
 		return NULL;
 	TAILQ_INIT(&queue->waiting);
 	TAILQ_INIT(&queue->later);
+	queue->abort = -1;
 	queue->hello = *hello;
 	queue->hello.is_queue = true;
 	queue->hello.controller = NULL;
@@ -545,6 +557,7 @@ struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *priva
 void nvme_queue_begin(struct nvme_queue *queue)
 {
 	queue->transport->tick(queue, CHECK_MS);
+	queue->controller->connected[queue->hello.queue] = true;
 	if (nvme_auth_begin(queue))
 		nvme_respond_bars(queue);
 	else
@@ -556,6 +569,7 @@ void nvme_check_end(struct nvme_queue *queue)
 {
 	if (queue->controller->over)
 		queue->transport->fail(queue, queue->controller->replaced ? -ESTALE : 0);
+	nvme_abort_news(queue, false);
 }
 
 void nvme_tick(struct nvme_queue *queue)
@@ -578,6 +592,7 @@ void nvme_tick(struct nvme_queue *queue)
 	if (!TAILQ_EMPTY(&queue->later))
 		nvme_reserve_again(queue);
 	nvme_check_end(queue);
+	nvme_abort_news(queue, true);
 	if (nvme_is_admin(queue) && silence_ns && queue->answered && env_now_ns() - queue->heard_ns > silence_ns)
 		queue->transport->fail(queue, -ETIMEDOUT);
 }

@@ -12,6 +12,7 @@
  *   fused.c     pairs of Compare and Write
  *   io.c        reads and writes: NVMe's commands in rblk's, statuses the other way
  *   reserve.c   reservations
+ *   abort.c     aborts
  *   authenticate.c, prove.c   what a host does whose name has a secret; chap.c, dh.c: its cryptography
  *   admin.c     fabrics and admin commands; identify.c: what hosts read; event.c: what they are told
  *   fabric.c    the tables of the fabrics
@@ -54,6 +55,7 @@ struct nvme_slot {
 	bool damaged;		       /* it does not match its digests */
 	bool differs;		       /* a Compare: so far */
 	bool gathers;		       /* the host's data comes to `data`, before the command is handed over */
+	bool aborting;		       /* the host has asked for it */
 	bool reserves, reports;	       /* of reservations: a command; a report is asked for */
 	uint8_t fuse;		       /* enum nvme_fuse */
 	uint16_t tag;
@@ -64,7 +66,7 @@ struct nvme_slot {
 	struct nvme_slot *partner; /* of a fused pair; NULL: none yet */
 	uint32_t range; /* of a DSM, the next */
 	uint32_t ranges;
-	unsigned int tries; /* of a reservation's command: answered BUSY */
+	unsigned int tries; /* of a reservation's command: answered BUSY; of an abort: ticks */
 };
 TAILQ_HEAD(nvme_slots, nvme_slot);
 
@@ -141,6 +143,9 @@ struct nvme_queue {
 	struct nvme_slots waiting;
 	struct nvme_slots later; /* that the timer puts there again */
 	unsigned int reports;	 /* NVME_REPORTS_MAX */
+	int abort;		 /* of the controller's, that is under way for a command here, with the second reserved tag */
+	bool abort_waits;	 /* to be handed over */
+	struct rblk_wire_command abort_wire;
 	struct nvme_slot *first; /* of a fused pair: the next command is its second */
 	bool first_failed;	 /* or the first has been answered */
 	uint32_t sequence;	 /* of rblk's next command */
@@ -161,6 +166,7 @@ struct nvme_queue {
 	uint32_t configuration, status, event_configuration;
 	struct nvme_slot *events[NVME_EVENTS_MAX]; /* requests that wait for one */
 	unsigned int event_count;
+	struct nvme_slot *aborts[NVME_ABORTS_MAX]; /* that wait for another queue */
 	uint32_t heard_event; /* its number, until it is confirmed; 0: none */
 	bool reopens, reopen_later; /* the volume has changed: OPEN tells how */
 	bool changed, told; /* the host has not read that the namespace has; it has been told to */
@@ -223,7 +229,7 @@ struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *priva
 void nvme_queue_free(struct nvme_queue *queue);
 /* The setup behind Connect. */
 void nvme_queue_begin(struct nvme_queue *queue);
-/* It ends if its controller does. */
+/* Its controller may have news: it ends if that does. */
 void nvme_check_end(struct nvme_queue *queue);
 /* Its timer. */
 void nvme_tick(struct nvme_queue *queue);
@@ -244,12 +250,15 @@ void nvme_slot_run(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t re
 void nvme_fetch(struct nvme_queue *queue, struct nvme_slot *slot);
 /* It has come. */
 void nvme_fetched(struct nvme_queue *queue, struct nvme_slot *slot);
+/* A message of one command; its data, `bytes` of it, is in place already. How many bytes it has. */
+uint32_t nvme_message_place(struct nvme_queue *queue, char *memory, uint32_t bytes, struct rblk_wire_command *wire);
 /* All that waits and can be handed over. */
 void nvme_hand_over(struct nvme_queue *queue);
 /* A completion of rblk's. */
 void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion *completion);
 /* Asks rblk, for `slot`. */
 void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_slot *slot);
+
 /* -- answer.c ------------------------------------------------------------------------------------ */
 
 /* Answers, and the slot is free. There must be room. */
@@ -281,6 +290,19 @@ void nvme_fused_missing(struct nvme_queue *queue);
 void nvme_fused_arrived(struct nvme_queue *queue, struct nvme_slot *slot);
 /* Answers both; slot: the first. */
 void nvme_fused_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t first, uint16_t second);
+
+/* -- abort.c ------------------------------------------------------------------------------------- */
+
+/* The command, on the admin queue. */
+void nvme_abort(struct nvme_queue *queue, struct nvme_slot *slot);
+/* There may be an abort for this queue, or an answer. tick: its timer. */
+void nvme_abort_news(struct nvme_queue *queue, bool tick);
+/* abort_waits. False: there is no receive now. */
+bool nvme_abort_hand_over(struct nvme_queue *queue);
+/* rblk has answered. */
+void nvme_abort_done(struct nvme_queue *queue, uint64_t result);
+/* The queue ends. */
+void nvme_abort_end(struct nvme_queue *queue);
 
 /* -- reserve.c ----------------------------------------------------------------------------------- */
 

@@ -418,7 +418,7 @@ static void fix(uint8_t header[72], uint8_t control, uint32_t payload, uint32_t 
 		NVME_FLUSH,    NVME_WRITE,	  NVME_READ,	NVME_WRITE_ZEROES, NVME_DATASET_MANAGEMENT,
 		NVME_IDENTIFY, NVME_GET_FEATURES, NVME_FABRICS, NVME_ASYNC_EVENT,  NVME_KEEP_ALIVE,
 		NVME_COMPARE,  NVME_VERIFY,	  NVME_RESERVE_REGISTER, NVME_RESERVE_REPORT,
-		NVME_RESERVE_ACQUIRE, NVME_RESERVE_RELEASE};
+		NVME_RESERVE_ACQUIRE, NVME_RESERVE_RELEASE, NVME_ABORT, NVME_GET_LOG_PAGE};
 	struct nvme_pdu *pdu = (void *)header;
 	struct nvme_command *command = (void *)(header + sizeof(*pdu));
 	struct nvme_pdu_data *data = (void *)header;

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Abort: an admin command that names a command of another queue, which may be another thread's. It is put into the
+ * controller's list; the thread of that queue finds it there, asks rblk's ABORT of the command's sequence, and puts the
+ * answer into the list, where the admin queue finds it. A command that has begun to write is not aborted, as ever.
+ */
+#include "target/nvme/queue.h"
+
+#define TICKS_MOST 3u /* of the admin queue, that an abort waits for a queue which has ended meanwhile */
+
+static void answer(struct nvme_queue *queue, struct nvme_slot *slot, bool dropped)
+{
+	nvme_respond(queue, slot, NVME_OK, dropped ? 0 : 1);
+}
+
+/* -- the admin queue ----------------------------------------------------------------------------- */
+
+/* Event requests alone wait there. */
+static bool event_drop(struct nvme_queue *queue, __le16 id)
+{
+	for (unsigned int i = 0; i < queue->event_count; i++) {
+		struct nvme_slot *event = queue->events[i];
+
+		if (event->command.id != id)
+			continue;
+		queue->events[i] = queue->events[--queue->event_count];
+		nvme_respond(queue, event, NVME_ABORTED, 0);
+		return true;
+	}
+	return false;
+}
+
+void nvme_abort(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	uint32_t word10 = rblk_le32(slot->command.word[0]);
+	uint16_t of = word10 & 0xffff, id = (uint16_t)(word10 >> 16);
+	int index;
+
+	if (!of) {
+		answer(queue, slot, event_drop(queue, rblk_to_le16(id)));
+		return;
+	}
+	if (of >= queue->controller->queues || !queue->controller->connected[of]) {
+		answer(queue, slot, false);
+		return;
+	}
+	index = nvme_controller_abort_ask(queue->controller, of, id);
+	if (index < 0)
+		nvme_respond(queue, slot, NVME_ABORT_LIMIT | NVME_NO_RETRY, 0);
+	else
+		queue->aborts[index] = slot;
+}
+
+static void aborts_hear(struct nvme_queue *queue, bool tick)
+{
+	for (unsigned int i = 0; i < NVME_ABORTS_MAX; i++) {
+		struct nvme_slot *slot = queue->aborts[i];
+		bool dropped = false;
+
+		if (!slot)
+			continue;
+		slot->tries += tick;
+		if (!nvme_controller_abort_hear(queue->controller, i, slot->tries > TICKS_MOST, &dropped))
+			continue;
+		queue->aborts[i] = NULL;
+		answer(queue, slot, dropped);
+		queue->transport->wake(queue);
+	}
+}
+
+/* -- the queue whose command it is --------------------------------------------------------------- */
+
+static struct nvme_slot *slot_find(struct nvme_queue *queue, uint16_t id)
+{
+	for (uint32_t i = 0; i < queue->hello.entries; i++)
+		if (queue->slots[i].used && queue->slots[i].command.id == rblk_to_le16(id))
+			return &queue->slots[i];
+	return NULL;
+}
+
+/* One at a time: it has a reserved tag. */
+static void abort_take(struct nvme_queue *queue)
+{
+	struct rblk_wire_command *wire = &queue->abort_wire;
+	struct nvme_slot *slot;
+	uint16_t id;
+
+	while (queue->abort < 0) {
+		queue->abort = nvme_controller_abort_take(queue->controller, queue->hello.queue, &id);
+		if (queue->abort < 0)
+			return;
+		slot = slot_find(queue, id);
+		if (slot && slot->fuse == NVME_FUSE_SECOND)
+			slot = slot->partner;
+		/* The reactor has it, at the moment. */
+		if (slot && slot->tagged) {
+			slot->aborting = true;
+			*wire = (struct rblk_wire_command){.opcode = RBLK_OP_ABORT};
+			wire->tag = rblk_to_le16((uint16_t)(queue->credits + 1));
+			wire->lba = rblk_to_le64(rblk_le32(slot->wire.sequence));
+			queue->abort_waits = true;
+			queue->transport->wake(queue);
+			return;
+		}
+		nvme_abort_done(queue, RBLK_ABORT_UNKNOWN);
+	}
+}
+
+bool nvme_abort_hand_over(struct nvme_queue *queue)
+{
+	uint64_t wr_id;
+	char *memory = queue->transport->take(queue, sizeof(queue->abort_wire), &wr_id);
+
+	if (!memory)
+		return false;
+	queue->abort_waits = false;
+	queue->transport->push(queue, wr_id, nvme_message_place(queue, memory, 0, &queue->abort_wire));
+	return true;
+}
+
+void nvme_abort_done(struct nvme_queue *queue, uint64_t result)
+{
+	int index = queue->abort;
+
+	queue->abort = -1;
+	nvme_controller_abort_answer(queue->controller, (unsigned int)index, result == RBLK_ABORT_DROPPED);
+}
+
+void nvme_abort_news(struct nvme_queue *queue, bool tick)
+{
+	if (!queue->answered || !queue->controller->aborts_open)
+		return;
+	if (nvme_is_admin(queue))
+		aborts_hear(queue, tick);
+	else
+		abort_take(queue);
+}
+
+void nvme_abort_end(struct nvme_queue *queue)
+{
+	if (queue->abort >= 0)
+		nvme_abort_done(queue, RBLK_ABORT_RUNS);
+}
