@@ -273,7 +273,7 @@ static struct log_range log_range(const struct nvme_slot *slot)
 	};
 }
 
-/* No error, a healthy medium, one slot of firmware; which namespaces have changed. */
+/* No error, a healthy medium, one slot of firmware, no notice of reservations; which namespaces have changed; log.c. */
 static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uint8_t *data, uint64_t bytes)
 {
 	uint8_t page = word(slot, 10) & 0xff;
@@ -285,6 +285,10 @@ static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uin
 		data[4] = 10;
 	} else if (page == NVME_LOG_FIRMWARE && bytes) {
 		data[0] = 1;
+	} else if (page == NVME_LOG_PAGES) {
+		nvme_log_pages(data, bytes);
+	} else if (page == NVME_LOG_EFFECTS) {
+		nvme_log_effects(queue, data, bytes);
 	}
 }
 
@@ -316,9 +320,7 @@ static void get_log_page(struct nvme_queue *queue, struct nvme_slot *slot)
 	uint8_t page = word(slot, 10) & 0xff;
 	bool discovery = queue->controller->discovery;
 
-	if (discovery ? page != NVME_LOG_DISCOVERY
-		      : page != NVME_LOG_ERRORS && page != NVME_LOG_HEALTH && page != NVME_LOG_FIRMWARE &&
-				page != NVME_LOG_CHANGED && page != NVME_LOG_RESERVATIONS) {
+	if (!nvme_log_has(queue, page)) {
 		refuse(queue, slot, NVME_BAD_LOG_PAGE);
 		return;
 	}

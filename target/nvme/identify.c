@@ -51,6 +51,7 @@ static void identify_volume(const struct nvme_queue *queue, struct nvme_identify
 	snprintf(model, sizeof(model), "rblk %s", volume->name);
 	text_fill(data->model, sizeof(data->model), model);
 	data->kind = 1;
+	data->log_attributes = 2; /* there is that of commands and their effects */
 	data->events = rblk_to_le32(NVME_EVENT_NAMESPACE);
 	data->transfer = pages_shift(rblk_le32(volume->max_io_bytes));
 	data->namespaces = rblk_to_le32(1);

@@ -14,7 +14,7 @@
  *   reserve.c   reservations
  *   abort.c     aborts
  *   authenticate.c, prove.c   what a host does whose name has a secret; chap.c, dh.c: its cryptography
- *   admin.c     fabrics and admin commands; identify.c: what hosts read; event.c: what they are told
+ *   admin.c     fabrics and admin commands; identify.c, log.c: what hosts read; event.c: what they are told
  *   fabric.c    the tables of the fabrics
  *
  * The fab's thread, but for greet.c: requests are the listener's until they are accepted.
@@ -352,6 +352,13 @@ void nvme_auth_proven(struct nvme_queue *queue, enum rblk_status status);
 void nvme_auth_next(struct nvme_queue *queue);
 /* The queue's timer. When it is needed again; 0: that does not matter. */
 uint32_t nvme_auth_timeout(struct nvme_queue *queue);
+
+/* -- log.c --------------------------------------------------------------------------------------- */
+
+bool nvme_log_has(const struct nvme_queue *queue, uint8_t page);
+/* Both fill as much as there is room for; data is zeroed. */
+void nvme_log_pages(uint8_t *data, uint64_t bytes);
+void nvme_log_effects(const struct nvme_queue *queue, uint8_t *data, uint64_t bytes);
 
 /* -- event.c ------------------------------------------------------------------------------------- */
 

@@ -302,10 +302,12 @@ enum nvme_feature {
 };
 
 enum nvme_log_page {
+	NVME_LOG_PAGES = 0x00, /* which there are */
 	NVME_LOG_ERRORS = 0x01,
 	NVME_LOG_HEALTH = 0x02,
 	NVME_LOG_FIRMWARE = 0x03,
 	NVME_LOG_CHANGED = 0x04,
+	NVME_LOG_EFFECTS = 0x05, /* of commands, and which there are */
 	NVME_LOG_DISCOVERY = 0x70,
 	NVME_LOG_RESERVATIONS = 0x80,
 };

@@ -122,6 +122,9 @@ tr '\0-\377' '\1-\377\0' < /tmp/block > /tmp/other
 grep -qi 'compare' /tmp/out || lab_fail "compare: $(cat /tmp/out)"
 nvme verify "$DISK" -n 1 -s 0 -c 1023 > /tmp/out 2>&1 || lab_fail "verify: $(cat /tmp/out)"
 
+nvme effects-log "$DISK" > /tmp/out 2>&1 || lab_fail "effects-log: $(cat /tmp/out)"
+nvme get-log "$DISK" -i 0 -l 1024 > /tmp/out 2>&1 || lab_fail "supported log pages: $(cat /tmp/out)"
+
 lab_say "reservations"
 resv() { nvme "resv-$1" "$DISK" -n 1 "${@:2}" > /tmp/out 2>&1; }
 resv register -k 0x11 -r 0 -p 3 || lab_fail "register: $(cat /tmp/out)"
