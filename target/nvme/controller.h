@@ -68,7 +68,7 @@ bool nvme_controller_replace(const struct nvme_controller *by);
 /* Changes whenever a queue of one has to end, or an abort has come or is answered. */
 unsigned int nvme_controller_news(void);
 
-/* Of these, each tells other threads that there is news. The index of the abort; -1: there are too many. */
+/* Each tells other threads that there is news. The index of the abort; -1: there are too many. */
 int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue, uint16_t id);
 void nvme_controller_abort_answer(struct nvme_controller *controller, unsigned int index, bool dropped);
 /* One for that queue, and the command's id. -1: there is none. */

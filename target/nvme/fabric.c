@@ -50,8 +50,8 @@ static void nvme_close(struct fab *fab)
 
 /*
  * Before it sleeps, and when an OPEN asks all threads which connections have ended (F5): then those of controllers that
- * were replaced end first. Commands cost nothing for it. Aborts of other threads are found likewise, if they sleep; queues'
- * timers find them, too.
+ * were replaced end first. Commands cost nothing for it. A thread that sleeps finds aborts likewise; queues' timers find
+ * them, too.
  */
 static int nvme_arm(struct fab *fab)
 {

@@ -9,7 +9,7 @@
 
 /* From now on fab_open() knows FAB_NVME. queues: the most that a session may have. Before any thread opens one. */
 void tgt_nvme_init(uint16_t queues);
-/* Hosts whose names have secrets authenticate themselves: who finds them, with a reference (NULL: there is none), on any
+/* Hosts whose names have secrets prove them: who finds those, with a reference (NULL: there is none), on any
  * thread. Before any host can connect. */
 struct rblk_secrets;
 void tgt_nvme_secrets(struct rblk_secrets *(*find)(void *arg, const char *name), void *arg);

@@ -84,7 +84,7 @@ void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
 	nvme_hand_over(queue);
 }
 
-/* Begins one that is whole, and refused by nobody yet. */
+/* One is whole, and nobody has refused it yet. */
 static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint16_t status = NVME_OK;

@@ -62,7 +62,7 @@ struct nvme_slot {
 	uint32_t bytes; /* of the host's data */
 	uint32_t moved; /* of them, arrived by H2C data */
 	uint32_t digest; /* of those, as the host says */
-	uint8_t *data;	 /* owned: in-capsule data that waits, ranges, what is compared, reservations; NULL: none */
+	uint8_t *data;	 /* owned: in-capsule data that waits, ranges, what is compared, keys; NULL: none */
 	struct nvme_slot *partner; /* of a fused pair; NULL: none yet */
 	uint32_t range; /* of a DSM, the next */
 	uint32_t ranges;
@@ -101,7 +101,7 @@ struct nvme_hello {
 struct nvme_queue;
 struct nvme_tcp;
 
-/* A transport carries queues. All of its calls but `local` may end the connection. */
+/* A transport carries queues. All but `local` may end the connection. */
 struct nvme_transport {
 	uint8_t kind; /* as the discovery log page has it */
 	bool keyed;   /* the host's data has an address and a key; otherwise the transport asks for it by the command */
@@ -143,7 +143,7 @@ struct nvme_queue {
 	struct nvme_slots waiting;
 	struct nvme_slots later; /* that the timer puts there again */
 	unsigned int reports;	 /* NVME_REPORTS_MAX */
-	int abort;		 /* of the controller's, that is under way for a command here, with the second reserved tag */
+	int abort;		 /* of the controller's, under way here, with the second reserved tag; -1 */
 	bool abort_waits;	 /* to be handed over */
 	struct rblk_wire_command abort_wire;
 	struct nvme_slot *first; /* of a fused pair: the next command is its second */
@@ -223,7 +223,7 @@ void nvme_forget_hello(void *state);
 
 /* -- queue.c ------------------------------------------------------------------------------------- */
 
-/* Takes over the controller of the hello. private_data: the answer of the reactor. Its first step is to follow. */
+/* Takes over the controller of the hello. private_data: what the reactor has answered. Its first step is to follow. */
 struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *private_data, uint8_t bytes,
 				     const struct nvme_transport *transport);
 void nvme_queue_free(struct nvme_queue *queue);

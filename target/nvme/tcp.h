@@ -66,7 +66,7 @@ struct nvme_tcp {
 	struct nvme_send send;
 };
 
-/* One that has been accepted has a queue. */
+/* The connection has been accepted. */
 static inline struct nvme_queue *nvme_queue_of(const struct tcp_conn *conn)
 {
 	return conn->state_of_framing;
