@@ -574,11 +574,11 @@ static int daemon_main(int argc, char **argv)
 		}
 		status = tgt_log_start();
 		if (status < 0) {
-			tgt_log(TGT_LOG_ERROR, "log: cannot create a thread: %s",
-				strerror(-status));
+			tgt_log(TGT_LOG_ERROR, "log: cannot create a thread: %s", strerror(-status));
 			status = EXIT_FAILURE;
 		} else {
 			status = daemon_run(&daemon);
+			tgt_nvme_end();
 		}
 		tgt_log_stop();
 		close(daemon.signals);

@@ -123,6 +123,9 @@ void nvme_abort_done(struct nvme_queue *queue, uint64_t result)
 	int index = queue->abort;
 
 	queue->abort = -1;
+	/* It came too late: whatever ends the command now is something else. */
+	for (uint32_t i = 0; result != RBLK_ABORT_DROPPED && i < queue->hello.entries; i++)
+		queue->slots[i].aborting = false;
 	nvme_controller_abort_answer(queue->controller, (unsigned int)index, result == RBLK_ABORT_DROPPED);
 }
 

@@ -34,7 +34,8 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static TAILQ_HEAD(, nvme_dh_job) waiting = TAILQ_HEAD_INITIALIZER(waiting);
 static unsigned int waiting_count;
 static const struct nvme_dh_job *running;
-static bool started;
+static pthread_t thread;
+static bool started, stopping;
 
 /* -- the thread ---------------------------------------------------------------------------------- */
 
@@ -45,18 +46,21 @@ static void job_destroy(struct nvme_dh_job *job)
 	free(job);
 }
 
+/* NULL: the end. */
 static struct nvme_dh_job *job_take(void)
 {
 	struct nvme_dh_job *job;
 
 	pthread_mutex_lock(&lock);
-	while (TAILQ_EMPTY(&waiting))
+	while (TAILQ_EMPTY(&waiting) && !stopping)
 		pthread_cond_wait(&wake, &lock);
-	job = TAILQ_FIRST(&waiting);
-	TAILQ_REMOVE(&waiting, job, link);
-	waiting_count--;
-	job->state = JOB_RUNS;
-	running = job;
+	job = stopping ? NULL : TAILQ_FIRST(&waiting);
+	if (job) {
+		TAILQ_REMOVE(&waiting, job, link);
+		waiting_count--;
+		job->state = JOB_RUNS;
+		running = job;
+	}
 	pthread_mutex_unlock(&lock);
 	return job;
 }
@@ -86,10 +90,11 @@ static void job_give(struct nvme_dh_job *job)
 
 static void *dh_thread(void *arg)
 {
+	struct nvme_dh_job *job;
+
 	(void)arg;
 	tgt_affinity_roam();
-	for (;;) {
-		struct nvme_dh_job *job = job_take();
+	while ((job = job_take())) {
 		uint64_t began_ns = env_now_ns(), took_ns;
 		struct timespec rest;
 
@@ -103,19 +108,29 @@ static void *dh_thread(void *arg)
 	return NULL;
 }
 
-/* For the life of the process, from the first host on. With the lock. */
+/* From the first host on. With the lock. */
 static bool thread_start(void)
 {
-	pthread_t thread;
-
 	if (started)
 		return true;
 	if (pthread_create(&thread, NULL, dh_thread, NULL))
 		return false;
 	pthread_setname_np(thread, "nvme-dh");
-	pthread_detach(thread);
 	started = true;
 	return true;
+}
+
+void nvme_dh_stop(void)
+{
+	bool joins;
+
+	pthread_mutex_lock(&lock);
+	stopping = true;
+	joins = started;
+	pthread_cond_signal(&wake);
+	pthread_mutex_unlock(&lock);
+	if (joins)
+		pthread_join(thread, NULL);
 }
 
 /* -- its owner ----------------------------------------------------------------------------------- */
@@ -151,10 +166,18 @@ bool nvme_dh_job_start(struct nvme_dh_job *job)
 	bool may;
 
 	pthread_mutex_lock(&lock);
-	may = waiting_count < NVME_DH_JOBS_MAX && !peer_has_one(job) && thread_start();
+	may = (job->agrees || waiting_count < NVME_DH_JOBS_MAX) && !stopping && !peer_has_one(job) && thread_start();
 	if (may) {
+		struct nvme_dh_job *before = job->agrees ? TAILQ_FIRST(&waiting) : NULL;
+
 		job->state = JOB_WAITS;
-		TAILQ_INSERT_TAIL(&waiting, job, link);
+		/* Those that have a key pair end first, however many others begin. */
+		while (before && before->agrees)
+			before = TAILQ_NEXT(before, link);
+		if (before)
+			TAILQ_INSERT_BEFORE(before, job, link);
+		else
+			TAILQ_INSERT_TAIL(&waiting, job, link);
 		waiting_count++;
 		pthread_cond_signal(&wake);
 	}

@@ -9,7 +9,7 @@
 
 #include "target/nvme/chap.h"
 
-#define NVME_DH_JOBS_MAX 64u /* computations that wait */
+#define NVME_DH_JOBS_MAX 64u /* key pairs that wait to be made; agreements are no more than those that were */
 #define NVME_DH_PEER_BYTES 80u
 
 /*
@@ -29,5 +29,7 @@ const uint8_t *nvme_dh_job_public(const struct nvme_dh_job *job);
 void nvme_dh_job_peer(struct nvme_dh_job *job, const uint8_t *value);
 const uint8_t *nvme_dh_job_shared(const struct nvme_dh_job *job);
 void nvme_dh_job_free(struct nvme_dh_job *job); /* NULL: no effect */
+/* The thread ends; nothing is computed any more. Once, before the process ends: libcrypto's memory goes then. */
+void nvme_dh_stop(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include "target/nvme/dh.h"
 #include "target/nvme/tcp.h"
 #include "target/nvme/wake.h"
 
@@ -97,4 +98,9 @@ void tgt_nvme_init(uint16_t queues)
 	ops.conn_host_id = nvme_host_id;
 	fab_nvme_ops = &ops;
 	nvme_greet_limits(queues);
+}
+
+void tgt_nvme_end(void)
+{
+	nvme_dh_stop();
 }

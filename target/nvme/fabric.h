@@ -9,6 +9,8 @@
 
 /* From now on fab_open() knows FAB_NVME. queues: the most that a session may have. Before any thread opens one. */
 void tgt_nvme_init(uint16_t queues);
+/* The end of that, when no fab is open any more. */
+void tgt_nvme_end(void);
 /* Hosts whose names have secrets prove them: who finds those, with a reference (NULL: there is none), on any
  * thread. Before any host can connect. */
 struct rblk_secrets;

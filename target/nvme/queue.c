@@ -28,7 +28,7 @@ struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_comm
 	slot = &queue->slots[queue->free_slots[--queue->free_slot_count]];
 	slot->used = true;
 	slot->command = *command;
-	slot->bytes = slot->moved = slot->range = slot->ranges = slot->tries = 0;
+	slot->bytes = slot->moved = slot->range = slot->ranges = slot->tries = slot->overtaken = 0;
 	slot->fuse = NVME_FUSE_NONE;
 	slot->partner = NULL;
 	return slot;
@@ -273,6 +273,7 @@ void nvme_hand_over(struct nvme_queue *queue)
 		memory = queue->transport->take(queue, NVME_CAPSULE_BYTES + sizeof(slot->wire), &wr_id);
 		if (!memory)
 			return;
+		nvme_reserve_number(queue, slot);
 		slot_hand_over(queue, slot, memory, wr_id);
 	}
 }
@@ -460,8 +461,9 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 		nvme_reserve_done(queue, slot, status);
 		return;
 	}
+	/* In front, because it has a tag, and one that has none may wait for that. */
 	if (!status && nvme_io_next_range(queue, slot, &refused)) {
-		TAILQ_INSERT_TAIL(&queue->waiting, slot, link);
+		TAILQ_INSERT_HEAD(&queue->waiting, slot, link);
 		return;
 	}
 	if (status)

@@ -67,6 +67,7 @@ struct nvme_slot {
 	uint32_t range; /* of a DSM, the next */
 	uint32_t ranges;
 	unsigned int tries; /* of a reservation's command: answered BUSY; of an abort: ticks */
+	unsigned int overtaken; /* of a reservation's command: answered INVALID, as one whose number is too low is */
 };
 TAILQ_HEAD(nvme_slots, nvme_slot);
 
@@ -310,6 +311,8 @@ void nvme_abort_end(struct nvme_queue *queue);
 uint16_t nvme_reserve_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
 /* All of its data is here. Also of an admin command without data, which asks for the report: nvme_admin_persists(). */
 void nvme_reserve_begin(struct nvme_queue *queue, struct nvme_slot *slot);
+/* It is handed over now: a change gets its number. */
+void nvme_reserve_number(const struct nvme_queue *queue, struct nvme_slot *slot);
 /* A part of rblk's report. False: it is beyond its memory. */
 bool nvme_reserve_reported(struct nvme_slot *slot, uint64_t offset, const void *data, uint32_t bytes);
 void nvme_reserve_done(struct nvme_queue *queue, struct nvme_slot *slot, enum rblk_status status);

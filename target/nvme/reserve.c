@@ -12,6 +12,7 @@
 #define DATA_MOST 512u /* of a command's data; hosts send more than its fields */
 #define AGAIN_MS 20u
 #define AGAIN_MOST 500u
+#define OVERTAKEN_MOST 8u
 #define HOST_ID_PREFIX "hostid:" /* of the registrants that are NVMe hosts: serve/rights.c */
 
 static uint32_t word(const struct nvme_slot *slot, unsigned int number)
@@ -119,10 +120,11 @@ static void fill_release(uint32_t word10, const struct nvme_reserve *from, struc
 	to->key = from->key;
 }
 
-/* F8: nobody sends it again by this number. */
-static void number_take(struct nvme_queue *queue, struct nvme_slot *slot)
+/* F8: nobody sends it again by this number. Those of one queue come in the order of their numbers. */
+void nvme_reserve_number(const struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	slot->wire.argument = rblk_to_le64(atomic_fetch_add(&queue->controller->operations, 1) + 1);
+	if (slot->reserves && !slot->reports)
+		slot->wire.argument = rblk_to_le64(atomic_fetch_add(&queue->controller->operations, 1) + 1);
 }
 
 static uint16_t change_begin(struct nvme_queue *queue, struct nvme_slot *slot)
@@ -154,7 +156,6 @@ static uint16_t change_begin(struct nvme_queue *queue, struct nvme_slot *slot)
 	slot->wire.opcode = RBLK_OP_RESERVE;
 	slot->wire.flags = RBLK_CMD_CAPSULE | flags;
 	slot->wire.segment.length = rblk_to_le32(slot->bytes);
-	number_take(queue, slot);
 	return NVME_OK;
 }
 
@@ -269,21 +270,20 @@ static void report_answer(struct nvme_queue *queue, struct nvme_slot *slot)
 /* Asks rblk again, in a while; the same change, so it does not matter whether the host has gone meanwhile. */
 static bool again_later(struct nvme_queue *queue, struct nvme_slot *slot, enum rblk_status status)
 {
-	/* INVALID may mean its number, which another queue's later ones have overtaken: once it gets a new one. */
-	if (status != RBLK_E_BUSY && (status != RBLK_E_INVALID || slot->tries))
+	/* INVALID may mean its number, which another queue's later ones have overtaken: it gets a new one. */
+	if (status == RBLK_E_INVALID ? slot->overtaken++ == OVERTAKEN_MOST :
+				       status != RBLK_E_BUSY || slot->tries++ == AGAIN_MOST)
 		return false;
-	if (slot->tries++ == AGAIN_MOST)
-		return false;
-	if (!slot->reports)
-		number_take(queue, slot);
 	TAILQ_INSERT_TAIL(&queue->later, slot, link);
 	queue->transport->tick(queue, AGAIN_MS);
 	return true;
 }
 
-static uint16_t change_status(enum rblk_status status)
+static uint16_t change_status(const struct nvme_slot *slot, enum rblk_status status)
 {
 	switch (status) {
+	case RBLK_E_ABORTED:
+		return slot->aborting ? NVME_ABORTED : nvme_status_of(status, NVME_RESERVE_REGISTER);
 	case RBLK_E_UNSUPPORTED: /* the volume's reservations cannot persist */
 		return NVME_BAD_FIELD | NVME_NO_RETRY;
 	case RBLK_E_NO_RESOURCES: /* places of registrants */
@@ -298,7 +298,7 @@ void nvme_reserve_done(struct nvme_queue *queue, struct nvme_slot *slot, enum rb
 	if (status && again_later(queue, slot, status))
 		return;
 	if (status)
-		nvme_respond(queue, slot, change_status(status), 0);
+		nvme_respond(queue, slot, change_status(slot, status), 0);
 	else if (slot->reports)
 		report_answer(queue, slot);
 	else
@@ -307,6 +307,8 @@ void nvme_reserve_done(struct nvme_queue *queue, struct nvme_slot *slot, enum rb
 
 void nvme_reserve_again(struct nvme_queue *queue)
 {
+	/* In front: they have tags, for which others may wait. */
+	TAILQ_CONCAT(&queue->later, &queue->waiting, link);
 	TAILQ_CONCAT(&queue->waiting, &queue->later, link);
 	nvme_hand_over(queue);
 }

@@ -15,8 +15,8 @@
 
 #define CALLS_PER_TURN 4 /* then it is the turn of others */
 /* A SEND of 64 completions, each of which may be that of a pair, needs so many segments, reports among them two each,
- * and its own end one more. */
-#define ROOM (2 * RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 28) + 2 * NVME_REPORTS_MAX + 2)
+ * that of an authentication two, and its own end one more. */
+#define ROOM (2 * RBLK_REPLY_BATCH_MAX / (NVME_SEGMENT_BYTES / 28) + 2 * NVME_REPORTS_MAX + 4)
 
 static struct nvme_segment *segment_of(struct nvme_send *send, uint32_t index)
 {

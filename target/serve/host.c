@@ -27,8 +27,8 @@ void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *out)
 	*out = key;
 }
 
-/* For a key it is the name by which reactors, each with its own record of the host, call it. */
-uint64_t tgt_host_number(const void *data, size_t size)
+/* FNV-1a. For a key it is the name by which reactors, each with its own record of the host, call it. */
+static uint64_t number_of(const void *data, size_t size)
 {
 	const uint8_t *bytes = data;
 	uint64_t number = 0xcbf29ce484222325ull;
@@ -54,7 +54,7 @@ static struct tgt_host *host_get(struct tgt_reactor *reactor, const struct tgt_h
 		return NULL;
 	host->key = *key;
 	memcpy(host->name, name, RBLK_NAME_BYTES);
-	host->share.number = tgt_host_number(key, sizeof(*key));
+	host->share.number = number_of(key, sizeof(*key));
 	host->users = 1;
 	TAILQ_INSERT_TAIL(&reactor->hosts, host, link);
 	return host;
@@ -75,7 +75,7 @@ struct tgt_host *tgt_host_get_named(struct tgt_reactor *reactor, const char name
 	uint64_t digest;
 
 	/* The rest of the key is what two names differ in, almost always; the list compares the names. */
-	digest = tgt_host_number(name, RBLK_NAME_BYTES);
+	digest = number_of(name, RBLK_NAME_BYTES);
 	memcpy(key.address, &digest, sizeof(digest));
 	return host_get(reactor, &key, name);
 }

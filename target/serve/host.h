@@ -30,8 +30,6 @@ struct tgt_host {
 	struct tgt_host_share share; /* of the reactor's memory, by all its sessions */
 };
 
-/* FNV-1a, the same in every process. */
-uint64_t tgt_host_number(const void *data, size_t size);
 void tgt_host_key_of(const struct sockaddr *address, struct tgt_host_key *key);
 /* The host at that address, with one user more. NULL: no memory. */
 struct tgt_host *tgt_host_get(struct tgt_reactor *reactor, const struct sockaddr *address);

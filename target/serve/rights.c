@@ -4,12 +4,13 @@
  */
 #include "target/serve/rights.h"
 
+#include <endian.h>
 #include <inttypes.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 #include <uuid/uuid.h>
 #include "target/io/request.h"
-#include "target/serve/host.h"
 #include "target/serve/limits.h"
 #include "target/serve/queue.h"
 
@@ -17,7 +18,9 @@
 
 bool tgt_rights_registrant(const struct tgt_session *session, char registrant[RBLK_NAME_BYTES])
 {
+	uint8_t hash[SHA256_DIGEST_LENGTH];
 	char id[UUID_STR_LEN];
+	uint64_t digest;
 
 	memset(registrant, 0, RBLK_NAME_BYTES);
 	if (!session->named)
@@ -25,8 +28,9 @@ bool tgt_rights_registrant(const struct tgt_session *session, char registrant[RB
 	if (session->has_host_id) {
 		/* Both, because an access rule, or a proof, binds the name, and the identifier is only claimed. */
 		uuid_unparse_lower(session->host_id, id);
-		snprintf(registrant, RBLK_NAME_BYTES, HOST_ID_PREFIX "%s:%016" PRIx64, id,
-			 tgt_host_number(session->initiator, RBLK_NAME_BYTES));
+		SHA256((const uint8_t *)session->initiator, RBLK_NAME_BYTES, hash);
+		memcpy(&digest, hash, sizeof(digest));
+		snprintf(registrant, RBLK_NAME_BYTES, HOST_ID_PREFIX "%s:%016" PRIx64, id, be64toh(digest));
 		return true;
 	}
 	memcpy(registrant, session->initiator, RBLK_NAME_BYTES);
