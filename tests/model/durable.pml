@@ -266,7 +266,7 @@ proctype Initiator() IN_STEP {
 	   the disk is, too (F5). Without a session it begins a new epoch and opens the volume again; the cache epoch says
 	   what became of it (F7). */
 	:: atomic {
-		!up && drained && opened == 0 && lingers == 0 ->
+		!up && drained && opened == 0 && (lingers == 0 || command != FETCHED) ->
 		if
 		:: command == FETCHED -> lingers = generation_here
 		:: else
