@@ -13,7 +13,7 @@
 #include "proto/core/env.h"
 #include "target/base/text.h"
 
-#define WINDOW_NS 1000000000u
+#define PRICE_NS (1000000000u / TGT_LOG_RATE)
 
 static _Atomic int log_level = TGT_LOG_INFO;
 
@@ -119,15 +119,13 @@ void tgt_log_limited(struct tgt_log_limit *limit, enum tgt_log_level level, cons
 
 	if (!level_shown(level))
 		return;
-	if (!limit->window_ns || now - limit->window_ns >= WINDOW_NS) {
-		limit->window_ns = now;
-		limit->used = 0;
-	}
-	if (limit->used >= TGT_LOG_BURST) {
+	if (limit->paid_ns < now)
+		limit->paid_ns = now;
+	if (limit->paid_ns - now > (TGT_LOG_BURST - 1) * (uint64_t)PRICE_NS) {
 		limit->dropped++;
 		return;
 	}
-	limit->used++;
+	limit->paid_ns += PRICE_NS;
 	dropped = limit->dropped;
 	limit->dropped = 0;
 	va_start(args, format);

@@ -23,11 +23,12 @@ bool tgt_log_is_journal(void);
 void tgt_log(enum tgt_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* At most TGT_LOG_BURST lines a second through one limit; the next line counts the others. */
-#define TGT_LOG_BURST 10
+/* Through one limit: TGT_LOG_BURST lines at once, TGT_LOG_RATE a second in the long run; the next line counts the others. */
+#define TGT_LOG_BURST 100
+#define TGT_LOG_RATE 10
 struct tgt_log_limit {
-	uint64_t window_ns;
-	unsigned int used, dropped;
+	uint64_t paid_ns; /* each line adds its price */
+	unsigned int dropped;
 };
 void tgt_log_limited(struct tgt_log_limit *limit, enum tgt_log_level level, const char *format,
 		     ...) __attribute__((format(printf, 3, 4)));

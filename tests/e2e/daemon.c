@@ -110,10 +110,15 @@ static void logs_keep(const char *path)
 	strcpy(logs[log_count++ % LOGS_MAX], path);
 }
 
+static void give_up_on(const char *what, const char *words)
+{
+	fprintf(stderr, "%s%s\n", what, words);
+	abort();
+}
+
 static void give_up(const char *what)
 {
-	fprintf(stderr, "%s\n", what);
-	abort();
+	give_up_on(what, "");
 }
 
 /* -- what daemons remember ---------------------------------------------------------------------- */
@@ -189,13 +194,21 @@ static bool find_address(struct e2e_daemon *daemon)
 	return at != NULL;
 }
 
+/* False, too, if it is not known any more: it was waited for. */
+static bool has_ended(const struct e2e_daemon *daemon)
+{
+	siginfo_t info = {0};
+
+	return daemon->pid && !waitid(P_PID, (id_t)daemon->pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
 void e2e_daemon_await(struct e2e_daemon *daemon)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
 	time_t until = time(NULL) + START_S;
 
 	while (!find_address(daemon)) {
-		if (waitpid(daemon->pid, NULL, WNOHANG) == daemon->pid)
+		if (has_ended(daemon))
 			give_up("rblkd ended instead of serving");
 		if (time(NULL) > until)
 			give_up("rblkd does not log that it serves");
@@ -371,12 +384,18 @@ unsigned int e2e_daemon_log_wait(const struct e2e_daemon *daemon, const char *wo
 	time_t until = time(NULL) + LOG_S;
 	unsigned int count;
 
-	while ((count = e2e_daemon_log_count(daemon, words)) < least) {
+	for (;;) {
+		bool ended = has_ended(daemon);
+
+		count = e2e_daemon_log_count(daemon, words);
+		if (count >= least)
+			return count;
+		if (ended)
+			give_up_on("rblkd ended without logging: ", words);
 		if (time(NULL) > until)
-			give_up(words);
+			give_up_on("rblkd does not log: ", words);
 		nanosleep(&pause, NULL);
 	}
-	return count;
 }
 
 const char *e2e_daemon_uri(const struct e2e_daemon *daemon, const char *volume)
