@@ -205,8 +205,8 @@ static void failures_are_logged_with_a_limit(void **state)
 	struct tgt_channel *channel;
 
 	refuse = 1;
-	log_limit = (struct tgt_log_limit){.used = 0};
-	/* More than a burst in each of the seconds that this may take. */
+	log_limit = (struct tgt_log_limit){0};
+	/* Until the burst is used up, however long that takes. */
 	do
 		for (unsigned int i = 0; i < 10 * TGT_LOG_BURST; i++)
 			assert_int_equal(tgt_channel_open(tgt_volume_ref(volume), NULL, fabrics, 1,

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "proto/core/env.h"
 #include "target/base/log.h"
 #include "target/base/log_writer.h"
 
@@ -210,6 +211,32 @@ static void the_end_does_not_wait_for_all_of_a_slow_reader(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* A limit that is used up for an hour, and one that is not. Before any log thread, lines are written at once. */
+static void a_limit_drops_lines_and_counts_them(void **state)
+{
+	struct tgt_log_limit limit = {.paid_ns = env_now_ns() + 3600000000000ull};
+	char line[256];
+
+	reader = fdopen(pipes[0], "r");
+	assert_non_null(reader);
+	tgt_log_limited(&limit, TGT_LOG_INFO, "one");
+	tgt_log_limited(&limit, TGT_LOG_INFO, "two");
+	assert_int_equal(limit.dropped, 2);
+	limit.paid_ns = 0;
+	tgt_log_limited(&limit, TGT_LOG_INFO, "three");
+	assert_non_null(fgets(line, sizeof(line), reader));
+	assert_string_equal(line, "rblkd: three (2 similar lines suppressed)\n");
+	assert_int_equal(limit.dropped, 0);
+	assert_true(limit.paid_ns > 0);
+	/* A burst at once, whatever time it takes. */
+	limit.paid_ns = 0;
+	for (unsigned int i = 0; i < TGT_LOG_BURST; i++) {
+		tgt_log_limited(&limit, TGT_LOG_INFO, "%u", i);
+		assert_non_null(fgets(line, sizeof(line), reader));
+	}
+	assert_int_equal(limit.dropped, 0);
+}
+
 static void the_end_waits_for_no_reader(void **state)
 {
 	assert_int_equal(tgt_log_start(), 0);
@@ -221,6 +248,7 @@ static void the_end_waits_for_no_reader(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_limit_drops_lines_and_counts_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(lines_wait_for_a_late_reader, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_file_may_hang, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_end_does_not_wait_for_all_of_a_slow_reader,
