@@ -18,6 +18,8 @@ void nvme_respond(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t sta
 {
 	struct nvme_completion completion = completion_of(queue, slot->command.id, status, result);
 
+	if (status)
+		nvme_errors_keep(queue, slot, status);
 	queue->transport->respond(queue, slot, &completion, NULL, 0);
 	nvme_slot_put(queue, slot);
 }

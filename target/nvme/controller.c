@@ -21,6 +21,7 @@ struct nvme_controller *nvme_controller_create(const struct nvme_identity *ident
 
 	if (!controller)
 		return NULL;
+	nvme_errors_init(&controller->errors);
 	controller->references = 1;
 	controller->queues = queues;
 	controller->identity = *identity;
@@ -41,6 +42,7 @@ struct nvme_controller *nvme_controller_create(const struct nvme_identity *ident
 	pthread_mutex_unlock(&lock);
 	if (controller->id)
 		return controller;
+	nvme_errors_free(&controller->errors);
 	free(controller);
 	return NULL;
 }
@@ -72,8 +74,10 @@ void nvme_controller_put(struct nvme_controller *controller)
 	if (last)
 		controllers[controller->id - 1] = NULL;
 	pthread_mutex_unlock(&lock);
-	if (last)
+	if (last) {
+		nvme_errors_free(&controller->errors);
 		free(controller);
+	}
 }
 
 void nvme_controller_end(struct nvme_controller *controller)

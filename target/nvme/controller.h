@@ -7,6 +7,7 @@
 #ifndef RBLK_TARGET_NVME_CONTROLLER_H
 #define RBLK_TARGET_NVME_CONTROLLER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include "proto/wire/wire.h"
 #include "target/nvme/wire.h"
@@ -30,6 +31,15 @@ struct nvme_abort {
 	bool dropped;	    /* ANSWERED */
 };
 
+/* Errors that the log keeps: ELPE. */
+#define NVME_ERRORS_MAX 16u
+
+struct nvme_errors {
+	pthread_mutex_t lock;
+	uint64_t count; /* in all */
+	struct nvme_error last[NVME_ERRORS_MAX]; /* a ring */
+};
+
 /* The host, and the subsystem that it wants, as Connect names them. */
 struct nvme_identity {
 	__u8 host_id[16];
@@ -51,9 +61,19 @@ struct nvme_controller {
 	_Atomic bool connected[RBLK_QUEUES_MAX]; /* its queues */
 	_Atomic unsigned int aborts_open;	 /* not FREE */
 	struct nvme_abort aborts[NVME_ABORTS_MAX]; /* under the table's lock */
+	struct nvme_errors errors;
 	_Atomic bool over;		/* its admin queue has ended: so do the others; */
 	_Atomic bool replaced;		/* and that, because its host has connected again */
 };
+
+/* -- errors.c ------------------------------------------------------------------------------------ */
+
+void nvme_errors_init(struct nvme_errors *errors);
+void nvme_errors_free(struct nvme_errors *errors);
+/* Fills data (zeroed) with the newest first, as many as there is room for. How many there were in all. Any thread. */
+uint64_t nvme_errors_read(struct nvme_errors *errors, uint8_t *data, uint64_t bytes);
+
+/* -- controller.c -------------------------------------------------------------------------------- */
 
 /* NULL: no memory, or too many. It has one reference. */
 struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const __u8 session_id[16],

@@ -91,6 +91,7 @@ static void identify_controller(const struct nvme_queue *queue, struct nvme_iden
 	data->id = rblk_to_le16(controller->id);
 	data->version = rblk_to_le32(NVME_VERSION);
 	data->aborts = NVME_ABORTS_MAX - 1;
+	data->errors = NVME_ERRORS_MAX - 1;
 	data->async_events = NVME_EVENTS_MAX - 1;
 	data->firmware_updates = 3; /* one slot, which nobody writes */
 	data->keep_alive = rblk_to_le16(10);

@@ -14,7 +14,7 @@
  *   reserve.c   reservations
  *   abort.c     aborts
  *   authenticate.c, prove.c   what a host does whose name has a secret; chap.c, dh.c: its cryptography
- *   admin.c     fabrics and admin commands; identify.c, log.c: what hosts read; event.c: what they are told
+ *   admin.c     fabrics and admin commands; identify.c, log.c, errors.c: what hosts read; event.c: what they are told
  *   fabric.c    the tables of the fabrics
  *
  * The fab's thread, but for greet.c: requests are the listener's until they are accepted.
@@ -362,6 +362,9 @@ bool nvme_log_has(const struct nvme_queue *queue, uint8_t page);
 /* Both fill as much as there is room for; data is zeroed. */
 void nvme_log_pages(uint8_t *data, uint64_t bytes);
 void nvme_log_effects(const struct nvme_queue *queue, uint8_t *data, uint64_t bytes);
+
+/* errors.c: a command fails with this status. */
+void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *slot, uint16_t status);
 
 /* -- event.c ------------------------------------------------------------------------------------- */
 

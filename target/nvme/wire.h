@@ -312,6 +312,7 @@ enum nvme_log_page {
 	NVME_LOG_RESERVATIONS = 0x80,
 };
 
+#define NVME_HEALTH_ERRORS 176u /* in the page of health: how many entries the error log has had */
 #define NVME_IDENTIFY_BYTES 4096u
 
 struct nvme_identify_controller {
@@ -401,6 +402,20 @@ struct nvme_identify_set {
 	__u8 reserved[4080];
 };
 RBLK_ASSERT_SIZE(struct nvme_identify_set, NVME_IDENTIFY_BYTES);
+
+/* An entry of the error log. */
+struct nvme_error {
+	__le64 number; /* of all errors, from 1 */
+	__le16 queue, id;
+	__le16 status;	 /* as in the completion */
+	__le16 location; /* of the parameter; 0xffff: none is said */
+	__le64 block;
+	__le32 namespace;
+	__u8 vendor;
+	__u8 transport; /* as in the discovery log page */
+	__u8 reserved[34];
+};
+RBLK_ASSERT_SIZE(struct nvme_error, 64);
 
 /* The header of the discovery log page, and its entries. */
 struct nvme_discovery {

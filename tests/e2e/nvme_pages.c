@@ -87,11 +87,40 @@ static void commands_are_those_it_tells_of(void **state)
 	assert_int_equal(rblk_le32(effects[0x80]), 0);
 }
 
+/* The newest first, those of all queues; the page of health counts them. */
+static void errors_are_kept(void **state)
+{
+	struct nvme_error errors[2];
+	uint8_t health[512];
+	uint64_t before;
+	uint16_t status;
+
+	(void)state;
+	assert_int_equal(log_page(NVME_LOG_ERRORS, errors, sizeof(errors)), NVME_OK);
+	before = rblk_le64(errors[0].number);
+	status = nvme_host_io(&io, NVME_READ, NVME_HOST_NONE, 1u << 30, 7, NULL, 0);
+	assert_true(status);
+	assert_int_equal(log_page(0xee, health, sizeof(health)), NVME_BAD_LOG_PAGE);
+	assert_int_equal(log_page(NVME_LOG_ERRORS, errors, sizeof(errors)), NVME_OK);
+	assert_int_equal(rblk_le64(errors[0].number), before + 2);
+	assert_int_equal(rblk_le16(errors[0].queue), 0);
+	assert_int_equal(rblk_le16(errors[0].status) >> 1 & 0x7ff, NVME_BAD_LOG_PAGE);
+	assert_int_equal(rblk_le64(errors[1].number), before + 1);
+	assert_int_equal(rblk_le16(errors[1].queue), 1);
+	assert_int_equal(rblk_le16(errors[1].status) >> 1 & 0x7ff, status);
+	assert_int_equal(rblk_le64(errors[1].block), 1u << 30);
+	assert_int_equal(rblk_le32(errors[1].namespace), 1);
+	assert_int_equal(errors[1].transport, 3);
+	assert_int_equal(log_page(NVME_LOG_HEALTH, health, sizeof(health)), NVME_OK);
+	assert_int_equal(health[176] | health[177] << 8, before + 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(log_pages_are_those_it_tells_of),
 		cmocka_unit_test(commands_are_those_it_tells_of),
+		cmocka_unit_test(errors_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
