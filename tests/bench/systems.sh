@@ -12,7 +12,7 @@ BENCH_TARGET=10.9.0.1
 # disk NUMBER: sets DISK. Every page is written once, so that no measurement includes the allocation.
 disk() {
 	DISK=/dev/ram$1
-	[ -b /dev/ram0 ] || modprobe brd rd_nr=6 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
+	[ -b /dev/ram0 ] || modprobe brd rd_nr=7 rd_size=$((BENCH_MB * 1024)) || lab_fail "brd does not load"
 	dd if=/dev/zero of="$DISK" bs=1M count=$BENCH_MB oflag=direct status=none || lab_fail "$DISK: cannot be filled"
 	[ "$(blockdev --getsize64 "$DISK")" = $((BENCH_MB << 20)) ] || lab_fail "$DISK: wrong size"
 }
@@ -24,6 +24,7 @@ systems_serve() {
 		case $system in
 		rblk*@*) system="rblk ${system#*@}" ;;
 		rblk_ublk_tcp) system=rblk_tcp ;;
+		rblk_nvme_*) system=rblk_nvme ;;
 		rblk*) system=rblk ;;
 		nvme_*) system=nvme ;;
 		iser | srp) system=scsi ;;
@@ -50,33 +51,49 @@ serve_local() { disk 0 && LOCAL=$DISK; }
 connect_local() { FIO=(--ioengine=io_uring "--filename=$LOCAL"); }
 disconnect_local() { :; }
 
-# The kernel's own pair over RDMA, as it is by default; and with capsules of 16 KiB, so that larger writes need no
-# RDMA READ.
+# The kernel's own pair over RDMA and TCP, as it is by default; and with capsules of 16 KiB over RDMA, so that larger writes
+# need no RDMA READ.
 serve_nvme() {
 	local port
 	disk 1
-	lab_nvmet_make bench "$DISK" "$BENCH_TARGET" "$BENCH_TARGET"
+	lab_nvmet_make bench "$DISK" "$BENCH_TARGET" "$BENCH_TARGET" "$BENCH_TARGET"
 	echo 4421 > $lab_nvmet/ports/2/addr_trsvcid
 	echo 16384 > $lab_nvmet/ports/2/param_inline_data_size
-	for port in 1 2; do lab_nvmet_listen bench $port; done
+	modprobe nvmet-tcp || lab_fail "nvmet-tcp: does not load"
+	echo tcp > $lab_nvmet/ports/3/addr_trtype
+	echo 4422 > $lab_nvmet/ports/3/addr_trsvcid
+	for port in 1 2 3; do lab_nvmet_listen bench $port; done
 	# nvmet makes it smaller where the device has too few SGEs, and says so in its log only.
 	[ "$(cat $lab_nvmet/ports/2/param_inline_data_size)" = 16384 ] || lab_fail "nvmet: no capsules of 16 KiB"
 }
-nvme_connect() { # PORT
-	modprobe nvme-rdma || lab_fail "nvme-rdma: does not load"
-	lab_nvme_connect bench "$BENCH_TARGET" -s "$1"
+nvme_connect() { # TRANSPORT PORT [SUBSYSTEM]
+	modprobe "nvme-$1" || lab_fail "nvme-$1: does not load"
+	lab_nvme_connect "${3:-bench}" "$BENCH_TARGET" -t "$1" -s "$2"
 	lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
 	FIO=(--ioengine=io_uring "--filename=$(lab_nvme_disk)")
 }
 nvme_gone() { ! lab_nvme_disk; }
 nvme_disconnect() {
-	nvme disconnect -n bench > /dev/null
+	nvme disconnect-all
 	lab_wait 20 nvme_gone || lab_fail "nvme: the disk stays"
 }
-connect_nvme_rdma() { nvme_connect 4420; }
-connect_nvme_rdma_16k() { nvme_connect 4421; }
+connect_nvme_rdma() { nvme_connect rdma 4420; }
+connect_nvme_rdma_16k() { nvme_connect rdma 4421; }
+connect_nvme_tcp() { nvme_connect tcp 4422; }
 disconnect_nvme_rdma() { nvme_disconnect; }
 disconnect_nvme_rdma_16k() { nvme_disconnect; }
+disconnect_nvme_tcp() { nvme_disconnect; }
+
+# The same initiators with rblkd.
+serve_rblk_nvme() {
+	disk 6
+	lab_rblkd_start --open --listen "nvme+tcp://$BENCH_TARGET:4433" --control-socket none --state-dir /run/rblkd-4433 "disk=$DISK"
+}
+rblk_subsystem() { # TRANSPORT PORT
+	nvme discover -t "$1" -a "$BENCH_TARGET" -s "$2" | awk '$1 == "subnqn:" { print $2; exit }'
+}
+connect_rblk_nvme_tcp() { modprobe nvme-tcp && nvme_connect tcp 4433 "$(rblk_subsystem tcp 4433)"; }
+disconnect_rblk_nvme_tcp() { nvme_disconnect; }
 
 # RNBD over RTRS, both ends, as they are by default. They are no modules of Debian's kernel: run builds them.
 RNBD_DISK=/dev/rnbd0

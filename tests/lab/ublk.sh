@@ -3,7 +3,9 @@
 # RBLK_LAB_WAY says ublk, over RDMA, or ublk-tcp, or nothing, for the module.
 LAB_DISK=/dev/rblk LAB_SCHEME=rblk
 lab_attached() { "$RBLK" list --attached --json | jq -r ".attached | $1"; }
-[ -n "${RBLK_LAB_WAY:-}" ] || return 0
+# lab_losses DISK: how often it has lost a connection.
+lab_losses() { lab_attached ".[] | select(.device == \"$1\").losses"; }
+case ${RBLK_LAB_WAY:-} in ublk*) ;; *) return 0 ;; esac
 LAB_DISK=/dev/ublkb
 [ "$RBLK_LAB_WAY" = ublk ] || LAB_SCHEME=rblk+tcp
 

@@ -4,7 +4,8 @@
 # journal on each; the file systems are mounted anew before they are compared, so that the disk says what it
 # holds, and in the end once more from the target's own disks; promise.sh has the rest.
 #   faults-kmod.sh [ROUNDS [FAULT...]]    default: 1 of all
-# With RBLK_LAB_WAY the disks are ublk's, and server and upgrade are faults, too: servers are killed, and taken over.
+# With RBLK_LAB_WAY=ublk the disks are ublk's, and server and upgrade are faults, too: servers are killed, and taken over. With
+# nvme-tcp they are the kernel's NVMe host's, of one path each: path, device and link are no faults that it survives.
 # cut: kill_connection, of one queue and of all; the others are promise.sh's. The raw disk has one path, the others two.
 # Wants three disks, the last of 320M (xfs).
 . "$LAB/guest.sh"
@@ -12,6 +13,7 @@
 . "$LAB/jobs/kmod.sh"
 . "$LAB/jobs/kmod-once.sh"
 . "$LAB/ublk.sh"
+. "$LAB/nvme.sh"
 rounds=${1:-1}
 shift $(($# > 0 ? 1 : 0))
 [ $# -gt 0 ] || set -- kill restart pause cut disk slow silence path loss reorder late device link memory cgroup
@@ -23,7 +25,7 @@ places=('' /dev/rblk/raw /tmp/ext4 /tmp/xfs)
 address=('' 10.8.1.2 10.8.1.2,10.8.2.2 10.8.1.2,10.8.2.2)
 
 writer_start() { promise_start "$1" --blocks 2048 --max-blocks 8 "${places[$1]}"; }
-losses() { lab_attached ".[] | select(.device == \"$LAB_DISK$(($1 - 1))\").losses"; }
+losses() { lab_losses "$LAB_DISK$(($1 - 1))"; }
 target_start() {
 	lab_rblkd_start --keepalive ${alive}s --fault-socket /tmp/faults --listen "$LAB_SCHEME://10.8.1.2" \
 		--listen "$LAB_SCHEME://10.8.2.2" raw=/dev/mapper/raw ext4=/dev/mapper/ext4 xfs=/dev/mapper/xfs
