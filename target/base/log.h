@@ -23,7 +23,7 @@ bool tgt_log_is_journal(void);
 void tgt_log(enum tgt_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Through one limit: TGT_LOG_BURST lines at once, TGT_LOG_RATE a second in the long run; the next line counts the others. */
+/* Through one limit: TGT_LOG_BURST lines at once, TGT_LOG_RATE a second in the long run; the next counts the others. */
 #define TGT_LOG_BURST 100
 #define TGT_LOG_RATE 10
 struct tgt_log_limit {
