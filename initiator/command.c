@@ -32,20 +32,15 @@ static bool message_room(const struct ini_queue *queue)
 	return queue->messages_sent - queue->messages_done < queue->send_depth;
 }
 
-/* Pieces of memory that its in-capsule data lies in; ignored where there is none. */
-static u16 slot_segments(const struct ini_slot *slot)
-{
-	return slot->gather ? slot->gather->count : 1;
-}
-
-/* Move pending commands into `batch`, their descriptors into the ring, their data into `sge`. */
-static void message_pack(struct ini_queue *queue, struct core_batch *batch, struct ibv_sge *sge)
+/* Move pending commands before `hold` into `batch`, their descriptors into the ring, their data into `sge`. */
+static void message_pack(struct ini_queue *queue, const struct ini_slot *hold, struct core_batch *batch,
+			 struct ibv_sge *sge)
 {
 	struct rblk_wire_command *descriptor = &queue->ring[queue->ring_head % queue->ring_size];
 	struct ini_slot *slot;
 
-	while ((slot = queue->pending.head) &&
-	       core_batch_fits(batch, slot->capsule_bytes, slot_segments(slot))) {
+	while ((slot = queue->pending.head) && slot != hold &&
+	       core_batch_fits(batch, slot->capsule_bytes, ini_slot_segments(slot))) {
 		struct ibv_sge *data = &sge[batch->segments - 1];
 
 		ini_list_pop(&queue->pending);
@@ -60,7 +55,7 @@ static void message_pack(struct ini_queue *queue, struct core_batch *batch, stru
 			};
 		*descriptor = slot->command;
 		descriptor->sequence = rblk_to_le32(core_tags_send(&queue->tags, slot->tag));
-		core_batch_add(batch, descriptor, slot->capsule_bytes, slot_segments(slot));
+		core_batch_add(batch, descriptor, slot->capsule_bytes, ini_slot_segments(slot));
 		descriptor++;
 		slot->message = queue->messages_sent;
 		slot->sent_ns = queue->session->now_ns;
@@ -73,9 +68,9 @@ static void message_pack(struct ini_queue *queue, struct core_batch *batch, stru
 }
 
 /*
- * Signalled is a SEND that reads the user's memory (F4: its completion says when that ends), and
- * every so often one that does not, so that the ring and the send queue never fill up with SENDs
- * without a completion: a quarter of either at most.
+ * Signalled is a SEND that reads the user's memory (F4: its completion says when that ends), one beside commands that were
+ * sent before (those that come next wait for it, core_clock), and every so often another, so that the ring and the send
+ * queue never fill up with SENDs without a completion: a quarter of either at most.
  */
 static unsigned int message_flags(struct ini_queue *queue, const struct core_batch *batch)
 {
@@ -84,7 +79,7 @@ static unsigned int message_flags(struct ini_queue *queue, const struct core_bat
 		last ? queue->message_end[(last - 1) % queue->send_depth] : queue->ring_tail;
 	unsigned int flags = 0;
 
-	if (batch->capsule_bytes || queue->messages_sent - last >= queue->send_depth / 4 ||
+	if (batch->capsule_bytes || queue->tags.sent > batch->commands || queue->messages_sent - last >= queue->send_depth / 4 ||
 	    queue->ring_head - signalled_end >= queue->ring_size / 4)
 		flags |= IBV_SEND_SIGNALED;
 	/* A single command: spares the device a read of its descriptor. */
@@ -94,7 +89,7 @@ static unsigned int message_flags(struct ini_queue *queue, const struct core_bat
 }
 
 /* The next message as the n-th work request of the doorbell; false: nothing to send, or no room. */
-static bool message_build(struct ini_queue *queue, unsigned int n)
+static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, unsigned int n)
 {
 	struct rblk_session *session = queue->session;
 	struct core_batch_limits limits = queue->limits;
@@ -103,7 +98,7 @@ static bool message_build(struct ini_queue *queue, unsigned int n)
 	struct core_batch batch;
 	u32 first, room;
 
-	if (!queue->pending_count || !message_room(queue))
+	if (!queue->pending_count || queue->pending.head == hold || !message_room(queue))
 		return false;
 	room = ring_room(queue);
 	if (!room)
@@ -112,7 +107,7 @@ static bool message_build(struct ini_queue *queue, unsigned int n)
 		limits.commands = (u16)room;
 	core_batch_init(&batch, &limits);
 	first = queue->ring_head;
-	message_pack(queue, &batch, sge);
+	message_pack(queue, hold, &batch, sge);
 	queue->ring_head += batch.commands;
 	sge[batch.segments - 1] = (struct ibv_sge){
 		.addr = (uintptr_t)&queue->ring[first % queue->ring_size],
@@ -135,17 +130,23 @@ static bool message_build(struct ini_queue *queue, unsigned int n)
 
 int ini_queue_doorbell(struct ini_queue *queue)
 {
+	const struct ini_slot *hold = core_clock_waits(&queue->clock) ? queue->filling : NULL;
 	struct rblk_session *session = queue->session;
 	struct ibv_send_wr *bad;
 	unsigned int count;
+	u16 signalled;
 	int err;
 
 	while (queue->pending_count && queue->state == INI_QUEUE_LIVE) {
-		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, count); count++)
+		signalled = 0;
+		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, hold, count); count++) {
 			if (count)
 				session->doorbell.wr[count - 1].next = &session->doorbell.wr[count];
+			signalled += session->doorbell.wr[count].send_flags & IBV_SEND_SIGNALED ? 1 : 0;
+		}
+		core_clock_sent(&queue->clock, signalled, !queue->pending_count);
 		if (!count)
-			return 0; /* a SEND's completion makes room and rings again */
+			return 0; /* the turn that sees a SEND's completion rings again: there is room, or nothing to wait for */
 		queue->last_send_ns = session->now_ns;
 		err = fab_post_send(queue->conn, session->doorbell.wr, &bad);
 		if (err) {
@@ -168,6 +169,7 @@ void ini_queue_sent(struct ini_queue *queue, u32 message)
 	struct ini_list held = queue->held;
 	struct ini_slot *slot;
 
+	core_clock_completed(&queue->clock);
 	queue->messages_done = message + 1;
 	queue->ring_tail = queue->message_end[message % queue->send_depth];
 	queue->held = (struct ini_list){ NULL, NULL };

@@ -139,6 +139,8 @@ struct ini_queue {
 	u32 slot_count;         /* wanted credits + RBLK_RESERVED_TAGS; granted may be fewer */
 	struct ini_list pending, retry, held;
 	u32 pending_count;
+	struct core_clock clock;  /* when they are sent */
+	struct ini_slot *filling; /* the first of them that is in the clock's last message */
 
 	/* The registered block: receive buffers, then the ring of descriptors. */
 	u8 *block;
@@ -175,6 +177,12 @@ static inline u64 ini_wr_id(enum ini_wr_kind kind, u16 queue, u32 number)
 }
 
 /* -- slot.c ------------------------------------------------------------------------------------ */
+
+/* Pieces of memory that its in-capsule data lies in; ignored where there is none. */
+static inline u16 ini_slot_segments(const struct ini_slot *slot)
+{
+	return slot->gather ? slot->gather->count : 1;
+}
 
 u32 ini_queue_send_depth(u16 credits);
 int ini_queue_init(struct ini_queue *queue, struct rblk_session *session, u16 index);

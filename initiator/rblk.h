@@ -578,7 +578,8 @@ RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t o
 			  void *arg);
 
 /*
- * Ring the doorbell: all commands started since go out in as few messages as they fit in. 0, or
+ * Ring the doorbell: all commands started since go out in as few messages as they fit in. While the device still has a
+ * message of a queue that others follow, the last one, if it is not full, waits: rblk_poll() sends it. 0, or
  * -ENOTCONN: the session has FAILED. Other errors end the session, and rblk_poll() tells of them.
  */
 RBLK_API int rblk_submit(struct rblk_session *session);

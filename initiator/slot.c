@@ -189,6 +189,8 @@ void ini_slot_start(struct ini_slot *slot)
 
 	ini_list_append(&queue->pending, slot, INI_PLACE_PENDING);
 	queue->pending_count++;
+	if (core_clock_add(&queue->clock, slot->capsule_bytes, ini_slot_segments(slot)))
+		queue->filling = slot;
 }
 
 void ini_slot_finish(struct ini_slot *slot)
