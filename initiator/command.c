@@ -68,9 +68,9 @@ static void message_pack(struct ini_queue *queue, const struct ini_slot *hold, s
 }
 
 /*
- * Signalled is a SEND that reads the user's memory (F4: its completion says when that ends), one beside commands that were
- * sent before (those that come next wait for it, core_clock), and every so often another, so that the ring and the send
- * queue never fill up with SENDs without a completion: a quarter of either at most.
+ * Signalled is a SEND that reads the user's memory (F4: its completion says when that ends), one beside commands that
+ * were sent before (those that come next wait for it, core_clock), and every so often another, so that the ring and the
+ * send queue never fill up with SENDs without a completion: a quarter of either at most.
  */
 static unsigned int message_flags(struct ini_queue *queue, const struct core_batch *batch)
 {
@@ -79,7 +79,8 @@ static unsigned int message_flags(struct ini_queue *queue, const struct core_bat
 		last ? queue->message_end[(last - 1) % queue->send_depth] : queue->ring_tail;
 	unsigned int flags = 0;
 
-	if (batch->capsule_bytes || queue->tags.sent > batch->commands || queue->messages_sent - last >= queue->send_depth / 4 ||
+	if (batch->capsule_bytes || queue->tags.sent > batch->commands ||
+	    queue->messages_sent - last >= queue->send_depth / 4 ||
 	    queue->ring_head - signalled_end >= queue->ring_size / 4)
 		flags |= IBV_SEND_SIGNALED;
 	/* A single command: spares the device a read of its descriptor. */
@@ -146,7 +147,7 @@ int ini_queue_doorbell(struct ini_queue *queue)
 		}
 		core_clock_sent(&queue->clock, signalled, !queue->pending_count);
 		if (!count)
-			return 0; /* the turn that sees a SEND's completion rings again: there is room, or nothing to wait for */
+			return 0; /* the turn that sees a SEND's completion rings again */
 		queue->last_send_ns = session->now_ns;
 		err = fab_post_send(queue->conn, session->doorbell.wr, &bad);
 		if (err) {

@@ -46,9 +46,9 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 }
 
 /*
- * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes shares the next
- * one: batches become larger with the load, and there is no timer. A message that has no room for another command like its
- * last one has nothing to wait for. Only signalled SENDs are counted.
+ * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes shares the
+ * next one: batches become larger with the load, and there is no timer. A message that has no room for another command
+ * like its last one has nothing to wait for. Only signalled SENDs are counted.
  */
 struct core_clock {
 	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */
