@@ -11,7 +11,7 @@
 #define BYTES_MAX (1ull << 30)
 
 /* That one bucket leaves to the others; so that sums of them are numbers, too. */
-#define DEBT_NS_MAX (3600 * NS_PER_S)
+#define DEBT_NS_MAX (3600 * (int64_t)NS_PER_S)
 
 struct tgt_limit {
 	_Atomic unsigned int refs;
@@ -65,8 +65,8 @@ void tgt_limit_put(struct tgt_limit *limit)
 		free(limit);
 }
 
-/* As much of `want_ns` as there is. */
-static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns,
+/* As much of `want_ns` as there is before end_ns, which is now; or ever, for a debt that a bucket leaves. */
+static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns, uint64_t end_ns,
 			   uint64_t want_ns)
 {
 	uint64_t oldest_ns = now_ns > limit->burst_ns ? now_ns - limit->burst_ns : 0;
@@ -75,28 +75,12 @@ static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, ui
 
 	do {
 		from_ns = until_ns > oldest_ns ? until_ns : oldest_ns;
-		if (from_ns >= now_ns)
+		if (from_ns >= end_ns)
 			return 0;
-		take_ns = now_ns - from_ns < want_ns ? now_ns - from_ns : want_ns;
+		take_ns = end_ns - from_ns < want_ns ? end_ns - from_ns : want_ns;
 	} while (!atomic_compare_exchange_weak_explicit(sold, &until_ns, from_ns + take_ns,
 							memory_order_relaxed, memory_order_relaxed));
 	return take_ns;
-}
-
-/* Sells what nobody has asked for: a debt that its bucket leaves. */
-static void limit_charge(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns,
-			 uint64_t debt_ns)
-{
-	uint64_t oldest_ns = now_ns > limit->burst_ns ? now_ns - limit->burst_ns : 0;
-	_Atomic uint64_t *sold = &limit->sold[kind].until_ns;
-	uint64_t until_ns = atomic_load_explicit(sold, memory_order_relaxed), from_ns;
-
-	if (debt_ns > DEBT_NS_MAX)
-		debt_ns = DEBT_NS_MAX;
-	do {
-		from_ns = until_ns > oldest_ns ? until_ns : oldest_ns;
-	} while (!atomic_compare_exchange_weak_explicit(sold, &until_ns, from_ns + debt_ns,
-							memory_order_relaxed, memory_order_relaxed));
 }
 
 /* -- buckets ----------------------------------------------------------------------------------- */
@@ -111,10 +95,13 @@ void tgt_token_bucket_init(struct tgt_token_bucket *bucket, struct tgt_limit *li
 
 void tgt_token_bucket_fini(struct tgt_token_bucket *bucket, uint64_t now_ns)
 {
-	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++)
-		if (bucket->kinds[i].credit_ns < 0)
-			limit_charge(bucket->limit, (enum tgt_limit_kind)i, now_ns,
-				     (uint64_t)-bucket->kinds[i].credit_ns);
+	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++) {
+		int64_t credit_ns = bucket->kinds[i].credit_ns;
+
+		if (credit_ns < 0)
+			limit_sell(bucket->limit, (enum tgt_limit_kind)i, now_ns, UINT64_MAX,
+				   credit_ns < -DEBT_NS_MAX ? (uint64_t)DEBT_NS_MAX : (uint64_t)-credit_ns);
+	}
 	tgt_limit_put(bucket->limit);
 }
 
@@ -146,7 +133,7 @@ static void bucket_buy(struct tgt_token_bucket *bucket, uint64_t now_ns)
 		if (!bucket->limit->per_s[i])
 			continue;
 		kind->credit_ns += (int64_t)limit_sell(bucket->limit, (enum tgt_limit_kind)i, now_ns,
-						       kind_wants(kind));
+						       now_ns, kind_wants(kind));
 		kind->used_ns = 0;
 		if (kind->credit_ns <= 0 && (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS > debt_ns)
 			debt_ns = (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS;
