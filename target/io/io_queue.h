@@ -177,7 +177,6 @@ struct tgt_io_queue {
 	struct tgt_request_list fetching; /* RDMA READs to post */
 	struct tgt_request_list done;	  /* to be replied */
 	struct tgt_request_list chained;  /* F2: replies behind READs into the store's memory */
-	unsigned int done_count;
 	bool event_due; /* ops->event has something to say in the next reply */
 
 	/* Send queue: entries [sent_tail, sent_head) are outstanding. */

@@ -26,17 +26,18 @@ static bool reply_may_be_immediate(const struct tgt_request *request)
 	       request->flags & RBLK_CMD_IMMEDIATE;
 }
 
-static bool reply_all_immediate(const struct tgt_io_queue *io_queue)
+/* How many are done, if all of them may be completed so; else 0. */
+static unsigned int reply_immediates(const struct tgt_io_queue *io_queue)
 {
 	const struct tgt_request *request;
+	unsigned int count = 0;
 
-	if (!io_queue->done_count || io_queue->done_count > TGT_REPLY_IMMEDIATES ||
-	    tgt_io_queue_event_due(io_queue))
-		return false;
+	if (tgt_io_queue_event_due(io_queue))
+		return 0;
 	TAILQ_FOREACH(request, &io_queue->done, link)
-		if (!reply_may_be_immediate(request))
-			return false;
-	return true;
+		if (++count > TGT_REPLY_IMMEDIATES || !reply_may_be_immediate(request))
+			return 0;
+	return count;
 }
 
 /*
@@ -45,7 +46,7 @@ static bool reply_all_immediate(const struct tgt_io_queue *io_queue)
  */
 static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 {
-	for (unsigned int left = io_queue->done_count; left; left--) {
+	for (unsigned int left = reply_immediates(io_queue); left; left--) {
 		struct tgt_request *request = TAILQ_FIRST(&io_queue->done);
 		struct ibv_send_wr *wr;
 
@@ -57,7 +58,6 @@ static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 			htonl(rblk_immediate(request->tag, rblk_time_encode(request->queued_us),
 					     rblk_time_encode(request->stored_us)));
 		TAILQ_REMOVE(&io_queue->done, request, link);
-		io_queue->done_count--;
 		tgt_request_finish(request);
 	}
 	return true;
@@ -137,8 +137,8 @@ static void message_send(struct tgt_io_queue *io_queue, struct reply_message *me
 	io_queue->reply_head += message->count;
 }
 
-/* One message of what is done. False: no room, nothing was added. */
-static bool reply_add_message(struct tgt_io_queue *io_queue)
+/* One message of what is in the list. fence: of replies that stay behind READs. False: no room, nothing was added. */
+static bool reply_add_message(struct tgt_io_queue *io_queue, struct tgt_request_list *list, bool fence)
 {
 	struct reply_message message;
 	struct tgt_request *request;
@@ -146,9 +146,9 @@ static bool reply_add_message(struct tgt_io_queue *io_queue)
 	message_begin(io_queue, &message);
 	if (!message.room || !tgt_chain_room(io_queue, 1))
 		return false;
-	if (tgt_io_queue_event_due(io_queue))
+	if (!fence && tgt_io_queue_event_due(io_queue))
 		io_queue->ops->event(io_queue, &message.first[message.count++]);
-	while ((request = TAILQ_FIRST(&io_queue->done)) && message.count < message.room) {
+	while ((request = TAILQ_FIRST(list)) && message.count < message.room) {
 		if (request->state == TGT_REQUEST_DATA_OUT) {
 			/* F1: first its data, then the completion behind it; one place for the
 			 * SEND. */
@@ -157,43 +157,27 @@ static bool reply_add_message(struct tgt_io_queue *io_queue)
 			tgt_chain_write(request);
 		}
 		message_append(&message, request);
-		TAILQ_REMOVE(&io_queue->done, request, link);
-		io_queue->done_count--;
+		TAILQ_REMOVE(list, request, link);
 		tgt_request_finish(request);
 	}
 	if (!message.count)
 		return false;
-	message_send(io_queue, &message, false);
+	message_send(io_queue, &message, fence);
 	return true;
 }
 
-bool tgt_reply_add(struct tgt_io_queue *io_queue)
+void tgt_reply_add(struct tgt_io_queue *io_queue)
 {
-	if (reply_all_immediate(io_queue) && !reply_add_immediates(io_queue))
-		return false;
+	if (!reply_add_immediates(io_queue))
+		return;
 	while (!TAILQ_EMPTY(&io_queue->done) || tgt_io_queue_event_due(io_queue))
-		if (!reply_add_message(io_queue))
-			return false;
-	return true;
+		if (!reply_add_message(io_queue, &io_queue->done, false))
+			return;
 }
 
-bool tgt_reply_add_chained(struct tgt_io_queue *io_queue)
+/* Where there is no room: the READs are posted anyway, and the replies' FENCE holds in a later chain, too. */
+void tgt_reply_add_chained(struct tgt_io_queue *io_queue)
 {
-	struct tgt_request *request;
-
-	while (!TAILQ_EMPTY(&io_queue->chained)) {
-		struct reply_message message;
-
-		message_begin(io_queue, &message);
-		/* The READs are posted anyway: the replies' FENCE holds in a later chain, too. */
-		if (!message.room || !tgt_chain_room(io_queue, 1))
-			return false;
-		while ((request = TAILQ_FIRST(&io_queue->chained)) && message.count < message.room) {
-			message_append(&message, request);
-			TAILQ_REMOVE(&io_queue->chained, request, link);
-			tgt_request_finish(request);
-		}
-		message_send(io_queue, &message, true);
-	}
-	return true;
+	while (!TAILQ_EMPTY(&io_queue->chained) && reply_add_message(io_queue, &io_queue->chained, true))
+		;
 }

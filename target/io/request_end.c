@@ -50,7 +50,6 @@ void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status st
 static bool reply_leave(struct tgt_request *request)
 {
 	TAILQ_REMOVE(&request->io_queue->done, request, link);
-	request->io_queue->done_count--;
 	return true;
 }
 
@@ -68,7 +67,6 @@ static bool request_queue_reply(struct tgt_request *request, enum tgt_request_st
 		return false;
 	TAILQ_INSERT_TAIL(&io_queue->done, request, link);
 	request->leave = reply_leave;
-	io_queue->done_count++;
 	tgt_io_queue_mark_dirty(io_queue);
 	return true;
 }

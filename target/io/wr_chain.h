@@ -34,9 +34,9 @@ struct ibv_send_wr *tgt_chain_write(struct tgt_request *request);
 
 /* -- reply.c ----------------------------------------------------------------------------------- */
 
-/* Add what io_queue->done allows to the chain. False: the send queue is full, continue later. */
-bool tgt_reply_add(struct tgt_io_queue *io_queue);
+/* Add to the chain what io_queue->done and the room on the send queue allow; what is left is added later. */
+void tgt_reply_add(struct tgt_io_queue *io_queue);
 /* Likewise io_queue->chained: replies that must stay behind the READs before them (F2). */
-bool tgt_reply_add_chained(struct tgt_io_queue *io_queue);
+void tgt_reply_add_chained(struct tgt_io_queue *io_queue);
 
 #endif

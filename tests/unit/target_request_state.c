@@ -50,8 +50,6 @@ static struct tgt_request_list *listed;
 static bool leave(struct tgt_request *request)
 {
 	TAILQ_REMOVE(listed, request, link);
-	if (listed == &request->io_queue->done)
-		request->io_queue->done_count--;
 	return true;
 }
 
@@ -91,10 +89,8 @@ static struct queue_rig *rig_create(enum tgt_request_state state)
 		request->leave = leave_nothing;
 	if (state == TGT_REQUEST_DATA_IN)
 		list(request, &io_queue->fetching);
-	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING) {
+	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING)
 		list(request, &io_queue->done);
-		io_queue->done_count++;
-	}
 	return rig;
 }
 
@@ -126,7 +122,6 @@ static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_req
 	assert_true(TAILQ_EMPTY(&waiting));
 	assert_true(TAILQ_EMPTY(&io_queue->fetching));
 	assert_true(TAILQ_EMPTY(&io_queue->done));
-	assert_int_equal(io_queue->done_count, 0);
 	if (ends_with_its_queue(from)) {
 		assert_int_equal(rig->io_queue.requests[0].state, TGT_REQUEST_FREE);
 		assert_int_equal(io_queue->active, 0);
@@ -160,7 +155,7 @@ static void a_second_answer_is_refused(void **state)
 	assert_non_null(log);
 	rig->io_queue.session_number = 7;
 	tgt_request_complete(&rig->io_queue.requests[0], RBLK_E_IO);
-	assert_int_equal(rig->io_queue.done_count, 1);
+	assert_ptr_equal(TAILQ_FIRST(&rig->io_queue.done), &rig->io_queue.requests[0]);
 	dup2(fileno(log), STDERR_FILENO);
 	tgt_request_complete(&rig->io_queue.requests[0], RBLK_OK);
 	dup2(saved, STDERR_FILENO);

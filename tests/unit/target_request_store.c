@@ -185,6 +185,16 @@ static uint64_t bytes_done(uint8_t opcode)
 	return bytes;
 }
 
+static unsigned int done_count(const struct tgt_io_queue *io_queue)
+{
+	const struct tgt_request *request;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH(request, &io_queue->done, link)
+		count++;
+	return count;
+}
+
 /* A message of `count` commands; then turns until all are done. Returns how many turns. */
 static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 {
@@ -228,7 +238,7 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 		tgt_request_begin(&requests[tag], &command, NULL, 0, 0);
 	}
 	assert_int_equal(bytes_done(opcode), TGT_DIRECT_BYTES);
-	for (; io_queue.done_count < COMMANDS; turns++) {
+	for (; done_count(&io_queue) < COMMANDS; turns++) {
 		uint64_t before = bytes_done(opcode);
 
 		assert_true(turns < 100 * COMMANDS);

@@ -66,7 +66,6 @@ static void all_done(struct tgt_io_queue *io_queue)
 		request->opcode = RBLK_OP_PING;
 		request->state = TGT_REQUEST_REPLYING;
 		TAILQ_INSERT_TAIL(&io_queue->done, request, link);
-		io_queue->done_count++;
 		io_queue->active++;
 	}
 }
