@@ -161,37 +161,30 @@ static const struct admin_command {
 
 static void admin_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
-	const struct admin_command *command = request->opcode < RBLK_OP_MAX ? &commands[request->opcode] : NULL;
+	static const struct admin_command none;
+	const struct admin_command *command = request->opcode < RBLK_OP_MAX ? &commands[request->opcode] : &none;
 	enum rblk_status status = RBLK_E_UNSUPPORTED;
 
-	if (command && command->queue_0 && request->io_queue->index != 0)
+	if (!tgt_queue_of(request->io_queue)->proven && !command->unproven) {
+		request->result = RBLK_DENIED_UNPROVEN;
+		status = RBLK_E_DENIED;
+	} else if (command->queue_0 && request->io_queue->index != 0) {
 		status = RBLK_E_INVALID;
-	else if (command && command->begin)
+	} else if (command->begin) {
 		status = command->begin(request, arguments);
-	tgt_command_answer(request, status);
-}
-
-static void unproven_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
-{
-	if (request->opcode < RBLK_OP_MAX && commands[request->opcode].unproven) {
-		admin_begin(request, arguments);
-		return;
 	}
-	request->result = RBLK_DENIED_UNPROVEN;
-	tgt_request_complete(request, RBLK_E_DENIED);
+	tgt_command_answer(request, status);
 }
 
 static struct tgt_access *admin_find(struct tgt_io_queue *io_queue, uint32_t id, enum rblk_status *status)
 {
-	struct tgt_handle *handle = tgt_handle_use(tgt_queue_of(io_queue)->session, id, status);
+	const struct tgt_queue *queue = tgt_queue_of(io_queue);
+	struct tgt_handle *handle = NULL;
 
-	return handle ? &handle->access : NULL;
-}
-
-static struct tgt_access *unproven_find(struct tgt_io_queue *io_queue, uint32_t id, enum rblk_status *status)
-{
 	*status = RBLK_E_DENIED;
-	return NULL;
+	if (queue->proven)
+		handle = tgt_handle_use(queue->session, id, status);
+	return handle ? &handle->access : NULL;
 }
 
 static void admin_event(struct tgt_io_queue *io_queue, struct rblk_wire_completion *event)
@@ -203,14 +196,6 @@ const struct tgt_io_queue_ops tgt_admin_io_ops = {
 	.begin = admin_begin,
 	.find = admin_find,
 	.event = admin_event,
-	.close = tgt_queue_io_close,
-	.over = tgt_queue_io_over,
-};
-
-const struct tgt_io_queue_ops tgt_unproven_io_ops = {
-	.begin = unproven_begin,
-	.find = unproven_find,
-	.event = NULL, /* none is due: event.c */
 	.close = tgt_queue_io_close,
 	.over = tgt_queue_io_over,
 };

@@ -8,7 +8,6 @@
 
 #include "target/io/io_queue.h"
 
-/* Two tables, so that a proven queue's commands are not asked. */
-extern const struct tgt_io_queue_ops tgt_admin_io_ops, tgt_unproven_io_ops;
+extern const struct tgt_io_queue_ops tgt_admin_io_ops;
 
 #endif

@@ -13,7 +13,6 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "target/base/log.h"
-#include "target/serve/admin.h"
 #include "target/serve/authorize.h"
 #include "target/serve/event.h"
 #include "target/serve/remote_queue.h"
@@ -176,7 +175,6 @@ static enum rblk_status auth_second(struct tgt_request *request, const struct rb
 			   : RBLK_E_NO_RESOURCES;
 	core_proof_message(report, 2, exchange->target_nonce, own, exchange->name);
 	queue->proven = true;
-	queue->io_queue.ops = &tgt_admin_io_ops;
 	if (queue->io_queue.index == 0)
 		tgt_event_kick(queue->session);
 	tgt_log_limited(&request->io_queue->loop->chat_limit, queue->io_queue.index ? TGT_LOG_DEBUG : TGT_LOG_INFO,

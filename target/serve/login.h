@@ -6,26 +6,8 @@
 #ifndef RBLK_TARGET_LOGIN_H
 #define RBLK_TARGET_LOGIN_H
 
-#include "target/serve/host.h"
 #include "target/serve/lease.h"
-#include "target/serve/reactor_impl.h"
-#include "target/serve/rules.h"
-
-/* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
-struct tgt_login {
-	TAILQ_ENTRY(tgt_login) link; /* reactor->logins */
-	struct fab_request *request;
-	struct tgt_lease *lease;
-	struct tgt_host *host;
-	struct rblk_wire_login wire;
-	struct tgt_origin origin; /* at the session's home */
-	uint64_t begun_ns;
-	char peer[80];
-	/* Where it has come in, from when it is tried; and what its verdict grants. */
-	struct tgt_fabric *fabric;
-	struct tgt_device *device;
-	uint32_t features;
-};
+#include "target/serve/queue.h"
 
 /* Decide about a login; carried out now, or when the older incarnation or epoch has ended. Takes
  * over request and lease. */

@@ -169,9 +169,8 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 	return false;
 }
 
-/* The terms of a queue. Credits 0: there are none. */
-static void login_terms(struct tgt_reactor *reactor, const struct tgt_session *session,
-			const struct tgt_login *login, struct tgt_queue_terms *terms)
+/* The credits of a queue. 0: there are none. */
+static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_session *session, const struct tgt_login *login)
 {
 	const struct tgt_receives *receives = &login->device->receives;
 	struct core_login_room room = {
@@ -181,35 +180,28 @@ static void login_terms(struct tgt_reactor *reactor, const struct tgt_session *s
 		.places = reactor->queue_quota.most - reactor->queue_count,
 		.most = reactor->config.credits,
 	};
-	uint16_t wanted = rblk_le16(login->wire.credits);
+	uint16_t wanted = rblk_le16(login->wire.credits), credits;
 
 	/* C5: this queue's own place, or the one that it leaves to a queue 0. */
 	if (login_leaves_room(reactor, login))
 		room.kept = RBLK_CREDITS_MIN + RBLK_RESERVED_TAGS;
-	terms->ops = session->proven ? &tgt_unproven_io_ops : &tgt_admin_io_ops;
-	terms->io_queue.command_bytes = TGT_COMMAND_BYTES;
-	terms->io_queue.credits = core_login_credits(wanted, &room);
-	if (!terms->io_queue.credits)
-		return;
+	credits = core_login_credits(wanted, &room);
+	if (!credits)
+		return 0;
 	/* Memory may be short of what the limit allows. */
-	room.free = tgt_device_remaining(reactor, login->fabric, login->device,
-					 terms->io_queue.credits + RBLK_RESERVED_TAGS + room.kept);
-	if (room.free < terms->io_queue.credits + RBLK_RESERVED_TAGS + room.kept)
-		terms->io_queue.credits = core_login_credits(wanted, &room);
-	terms->io_queue.credits =
-		tgt_io_queue_ring_credits(reactor->reserve, terms->io_queue.credits, room.places - 1);
+	room.free = tgt_device_remaining(reactor, login->fabric, login->device, credits + RBLK_RESERVED_TAGS + room.kept);
+	if (room.free < credits + RBLK_RESERVED_TAGS + room.kept)
+		credits = core_login_credits(wanted, &room);
+	return tgt_io_queue_ring_credits(reactor->reserve, credits, room.places - 1);
 }
 
 /* The queue exists: answer the request. */
 static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 {
 	struct tgt_session *session = queue->session;
-	struct rblk_wire_accept accept;
 
-	login_accept_fill(queue, &accept);
-	queue->login = login->wire;
-	queue->accept = accept;
-	if (fab_conn_establish(queue->io_queue.conn, &accept, sizeof(accept))) {
+	login_accept_fill(queue, &queue->accept);
+	if (fab_conn_establish(queue->io_queue.conn, &queue->accept, sizeof(queue->accept))) {
 		tgt_login_failed(queue, fab_error(queue->fabric->fab));
 		return;
 	}
@@ -226,31 +218,25 @@ static void login_establish(struct tgt_login *login, struct tgt_queue *queue)
 void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool begins)
 {
 	struct tgt_reactor *reactor = session->reactor;
-	struct tgt_queue_slot *slot = &session->slots[rblk_le16(login->wire.queue_index)];
-	struct tgt_queue_terms terms = {
-		.io_queue.index = rblk_le16(login->wire.queue_index),
-		.io_queue.features = login->features,
-		.io_queue.reply_bytes = rblk_le32(login->wire.reply_bytes),
-		.incarnation = rblk_le32(login->wire.incarnation),
-	};
-	struct tgt_queue *queue = NULL;
-	unsigned int used;
+	uint16_t index = rblk_le16(login->wire.queue_index), credits;
+	struct tgt_queue_slot *slot = &session->slots[index];
+	unsigned int used = reactor->queue_count + login_leaves_room(reactor, login);
+	struct tgt_queue *queue;
 	int err;
 
-	used = reactor->queue_count + login_leaves_room(reactor, login);
 	/* A queue 0 that connects again takes the place that was kept for it; while older ones linger it takes one more. */
 	if (used >= reactor->queue_quota.most ||
-	    ((begins || terms.io_queue.index || !TAILQ_EMPTY(&slot->lingering)) &&
+	    ((begins || index || !TAILQ_EMPTY(&slot->lingering)) &&
 	     !tgt_quota_allows(&reactor->queue_quota, used, session->host->queues))) {
 		login_reject_full(login, reactor, used, &reactor->queue_quota, "connections");
 		return;
 	}
-	login_terms(reactor, session, login, &terms);
-	if (!terms.io_queue.credits) {
+	credits = login_credits(reactor, session, login);
+	if (!credits) {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;
 	}
-	err = tgt_queue_create(session, login->fabric, login->device, login->request, &terms, &queue);
+	err = tgt_queue_create(session, login, &tgt_admin_io_ops, credits, &queue);
 	if (!err) {
 		slot->origin = login->origin;
 		login_establish(login, queue);

@@ -16,20 +16,28 @@
 
 /* -- creating ---------------------------------------------------------------------------------- */
 
-static int queue_init(struct tgt_queue *queue, struct tgt_session *session, struct tgt_fabric *fabric,
-		      struct tgt_device *device, const struct tgt_queue_terms *terms, void *ring)
+static int queue_init(struct tgt_queue *queue, struct tgt_session *session, const struct tgt_login *login,
+		      const struct tgt_io_queue_ops *ops, uint16_t credits, void *ring)
 {
+	const struct tgt_io_queue_terms terms = {
+		.index = rblk_le16(login->wire.queue_index),
+		.credits = credits,
+		.features = login->features,
+		.command_bytes = TGT_COMMAND_BYTES,
+		.reply_bytes = rblk_le32(login->wire.reply_bytes),
+	};
+
 	queue->session = session;
-	queue->fabric = fabric;
-	queue->device = device;
-	queue->incarnation = terms->incarnation;
+	queue->fabric = login->fabric;
+	queue->device = login->device;
+	queue->login = login->wire;
+	queue->incarnation = rblk_le32(login->wire.incarnation);
 	queue->proven = !session->proven;
-	queue->io_queue.fabric = fabric->index;
+	queue->io_queue.fabric = login->fabric->index;
 	queue->io_queue.session_number = session->number;
 	queue->io_queue.owner = tgt_inflight_owner(session->number, session->weight);
 	queue->io_queue.answers = session->home ? &session->home->answers : &session->answers;
-	return tgt_io_queue_init(&queue->io_queue, &session->reactor->loop, &session->share, terms->ops,
-				 &terms->io_queue, ring);
+	return tgt_io_queue_init(&queue->io_queue, &session->reactor->loop, &session->share, ops, &terms, ring);
 }
 
 static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
@@ -99,27 +107,25 @@ static void queue_free(struct tgt_queue *queue)
 	free(queue);
 }
 
-int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
-		     struct tgt_device *device, struct fab_request *request,
-		     const struct tgt_queue_terms *terms, struct tgt_queue **out)
+int tgt_queue_create(struct tgt_session *session, const struct tgt_login *login, const struct tgt_io_queue_ops *ops,
+		     uint16_t credits, struct tgt_queue **out)
 {
-	void *ring = tgt_pool_alloc(session->reactor->reserve,
-				    tgt_io_queue_ring_bytes(terms->io_queue.credits));
+	void *ring = tgt_pool_alloc(session->reactor->reserve, tgt_io_queue_ring_bytes(credits));
 	struct tgt_queue *queue = calloc(1, sizeof(*queue));
 	int err = -ENOMEM;
 
 	*out = NULL;
 	if (!queue || !ring)
 		goto err_free;
-	err = queue_init(queue, session, fabric, device, terms, ring);
+	err = queue_init(queue, session, login, ops, credits, ring);
 	if (err)
 		goto err_free;
-	err = queue_accept(queue, request);
+	err = queue_accept(queue, login->request);
 	if (err)
 		goto err_fini;
-	queue->io_queue.receives = &device->receives;
+	queue->io_queue.receives = &queue->device->receives;
 	queue_promise(queue, queue->io_queue.tags);
-	queue->io_queue.lkey = fab_mr_lkey(fabric->mr, fab_conn_device(queue->io_queue.conn));
+	queue->io_queue.lkey = fab_mr_lkey(queue->fabric->mr, fab_conn_device(queue->io_queue.conn));
 	queue_join(queue);
 	*out = queue;
 	return 0;
@@ -129,8 +135,7 @@ err_fini:
 err_free:
 	free(queue);
 	if (ring)
-		tgt_pool_free(session->reactor->reserve, ring,
-			      tgt_io_queue_ring_bytes(terms->io_queue.credits));
+		tgt_pool_free(session->reactor->reserve, ring, tgt_io_queue_ring_bytes(credits));
 	return err;
 }
 

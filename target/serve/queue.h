@@ -18,6 +18,22 @@ struct tgt_exchange {
 	char name[RBLK_NAME_BYTES];
 };
 
+/* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
+struct tgt_login {
+	TAILQ_ENTRY(tgt_login) link; /* reactor->logins */
+	struct fab_request *request;
+	struct tgt_lease *lease;
+	struct tgt_host *host;
+	struct rblk_wire_login wire;
+	struct tgt_origin origin; /* at the session's home */
+	uint64_t begun_ns;
+	char peer[80];
+	/* Where it has come in, from when it is tried; and what its verdict grants. */
+	struct tgt_fabric *fabric;
+	struct tgt_device *device;
+	uint32_t features;
+};
+
 struct tgt_queue {
 	struct tgt_io_queue io_queue; /* first, so that an I/O queue leads back here */
 	/* Fixed after creation. */
@@ -41,13 +57,6 @@ struct tgt_queue {
 	TAILQ_ENTRY(tgt_queue) ended_link;
 };
 
-/* The terms that a login has agreed. */
-struct tgt_queue_terms {
-	struct tgt_io_queue_terms io_queue;
-	uint32_t incarnation;
-	const struct tgt_io_queue_ops *ops;
-};
-
 static inline struct tgt_queue *tgt_queue_of(struct tgt_io_queue *io_queue)
 {
 	return (struct tgt_queue *)io_queue;
@@ -59,13 +68,12 @@ static inline struct tgt_session *tgt_session_of(const struct tgt_request *reque
 }
 
 /*
- * Accept the request with these terms: slots, accounts, connection, receives. Does not answer yet
+ * Accept the login's request with so many credits: slots, accounts, connection, receives. Does not answer yet
  * (fab_conn_establish). Negative errno with *queue NULL: the request is still the caller's; with
  * *queue set: the connection is there, to be refused and closed.
  */
-int tgt_queue_create(struct tgt_session *session, struct tgt_fabric *fabric,
-		     struct tgt_device *device, struct fab_request *request,
-		     const struct tgt_queue_terms *terms, struct tgt_queue **queue);
+int tgt_queue_create(struct tgt_session *session, const struct tgt_login *login, const struct tgt_io_queue_ops *ops,
+		     uint16_t credits, struct tgt_queue **queue);
 
 /* Begin to close it, with one log line unless reason is NULL. Idempotent. */
 void tgt_queue_close(struct tgt_queue *queue, const char *reason);
