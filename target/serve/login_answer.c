@@ -20,16 +20,6 @@
 
 /* -- answers ----------------------------------------------------------------------------------- */
 
-static void reject_fill(struct rblk_wire_reject *reject, enum rblk_reject_reason reason,
-			uint32_t detail)
-{
-	memset(reject, 0, sizeof(*reject));
-	reject->magic = rblk_to_le32(RBLK_MAGIC);
-	reject->version = rblk_to_le16(RBLK_PROTOCOL_VERSION);
-	reject->reason = rblk_to_le16((uint16_t)reason);
-	reject->detail = rblk_to_le32(detail);
-}
-
 /* Each reason as it is counted, and its word in the log. */
 static const struct {
 	enum tgt_login_result result;
@@ -55,14 +45,10 @@ static bool login_is_routine(enum tgt_login_result result)
 	return result == TGT_LOGIN_RETURNED || result == TGT_LOGIN_DRAINING || result == TGT_LOGIN_STALE;
 }
 
-/* Said in the log and to the initiator. */
-static void login_refuse(struct fab_request *request, struct tgt_log_limit *limit, enum rblk_reject_reason reason,
-			 uint32_t detail, const char *why)
+/* Says it in the log; what the initiator is told is in `reject`. */
+static void reject_fill(struct rblk_wire_reject *reject, const char *peer, struct tgt_log_limit *limit,
+			enum rblk_reject_reason reason, uint32_t detail, const char *why)
 {
-	struct rblk_wire_reject reject;
-	char peer[80];
-
-	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
 	if (!why)
 		why = rblk_reject_text((uint16_t)reason);
 	if (login_is_routine(rejects[reason].result))
@@ -73,7 +59,22 @@ static void login_refuse(struct fab_request *request, struct tgt_log_limit *limi
 										TGT_DAEMON_EVENT_REFUSED,
 								  .address = peer},
 				 limit, TGT_LOG_WARNING, "login from %s: %s: %s", peer, rejects[reason].word, why);
-	reject_fill(&reject, reason, detail);
+	*reject = (struct rblk_wire_reject){
+		.magic = rblk_to_le32(RBLK_MAGIC),
+		.version = rblk_to_le16(RBLK_PROTOCOL_VERSION),
+		.reason = rblk_to_le16((uint16_t)reason),
+		.detail = rblk_to_le32(detail),
+	};
+}
+
+static void login_refuse(struct fab_request *request, struct tgt_log_limit *limit, enum rblk_reject_reason reason,
+			 uint32_t detail, const char *why)
+{
+	struct rblk_wire_reject reject;
+	char peer[80];
+
+	fab_format_address(fab_request_peer(request), peer, sizeof(peer));
+	reject_fill(&reject, peer, limit, reason, detail, why);
 	fab_reject(request, &reject, sizeof(reject));
 }
 
@@ -82,12 +83,18 @@ void tgt_login_reject_early(struct fab_request *request, struct tgt_log_limit *l
 	login_refuse(request, limit, RBLK_REJECT_NO_RESOURCES, 0, "out of memory");
 }
 
+static void login_count(struct tgt_reactor *reactor, enum rblk_reject_reason reason)
+{
+	reactor->loop.logins[rejects[reason].result]++;
+	/* Connections of hosts that are gone may hold what is missing. */
+	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
+		tgt_keepalive_press(reactor);
+}
+
 void tgt_login_reject(struct tgt_reactor *reactor, struct fab_request *request,
 		      enum rblk_reject_reason reason, uint32_t detail, const char *why)
 {
-	reactor->loop.logins[rejects[reason].result]++;
-	if (reason == RBLK_REJECT_NO_CREDITS || reason == RBLK_REJECT_NO_RESOURCES)
-		tgt_keepalive_press(reactor);
+	login_count(reactor, reason);
 	login_refuse(request, &reactor->loop.log_limit, reason, detail, why);
 }
 
@@ -136,17 +143,12 @@ static void login_accept_fill(const struct tgt_queue *queue, struct rblk_wire_ac
 
 void tgt_login_failed(struct tgt_queue *queue, const char *why)
 {
+	struct tgt_reactor *reactor = queue->session->reactor;
 	struct rblk_wire_reject reject;
 
-	struct tgt_reactor *reactor = queue->session->reactor;
-	const char *peer = fab_conn_peer(queue->io_queue.conn);
-
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_FULL, .address = peer},
-			 &reactor->loop.log_limit, TGT_LOG_WARNING, "login from %s: full: %s", peer, why);
-	reactor->loop.logins[TGT_LOGIN_FULL]++;
-	/* Connections of hosts that are gone may hold what is missing. */
-	tgt_keepalive_press(reactor);
-	reject_fill(&reject, RBLK_REJECT_NO_RESOURCES, 0);
+	login_count(reactor, RBLK_REJECT_NO_RESOURCES);
+	reject_fill(&reject, fab_conn_peer(queue->io_queue.conn), &reactor->loop.log_limit, RBLK_REJECT_NO_RESOURCES, 0,
+		    why);
 	fab_conn_refuse(queue->io_queue.conn, &reject, sizeof(reject));
 	tgt_queue_lost(queue, TGT_END_LOST, NULL);
 }
@@ -170,7 +172,8 @@ static bool login_leaves_room(const struct tgt_reactor *reactor, const struct tg
 }
 
 /* The credits of a queue. 0: there are none. */
-static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_session *session, const struct tgt_login *login)
+static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_session *session,
+			      const struct tgt_login *login)
 {
 	const struct tgt_receives *receives = &login->device->receives;
 	struct core_login_room room = {
@@ -181,6 +184,7 @@ static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_sess
 		.most = reactor->config.credits,
 	};
 	uint16_t wanted = rblk_le16(login->wire.credits), credits;
+	uint32_t whole; /* with what goes with them */
 
 	/* C5: this queue's own place, or the one that it leaves to a queue 0. */
 	if (login_leaves_room(reactor, login))
@@ -189,8 +193,9 @@ static uint16_t login_credits(struct tgt_reactor *reactor, const struct tgt_sess
 	if (!credits)
 		return 0;
 	/* Memory may be short of what the limit allows. */
-	room.free = tgt_device_remaining(reactor, login->fabric, login->device, credits + RBLK_RESERVED_TAGS + room.kept);
-	if (room.free < credits + RBLK_RESERVED_TAGS + room.kept)
+	whole = credits + RBLK_RESERVED_TAGS + room.kept;
+	room.free = tgt_device_remaining(reactor, login->fabric, login->device, whole);
+	if (room.free < whole)
 		credits = core_login_credits(wanted, &room);
 	return tgt_io_queue_ring_credits(reactor->reserve, credits, room.places - 1);
 }

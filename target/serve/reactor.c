@@ -57,6 +57,8 @@ static void reactor_received(struct tgt_fabric *fabric, const struct ibv_wc *wc,
 
 static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 {
+	char why[160];
+
 	/* A closing queue waits: all that is posted is given back when it has drained. */
 	if (!queue || !queue->io_queue.open)
 		return;
@@ -66,23 +68,12 @@ static void reactor_sent(const struct ibv_wc *wc, struct tgt_queue *queue)
 		tgt_transfer_completed(&queue->io_queue, wc->wr_id);
 		return;
 	}
-	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
-		tgt_queue_lost(queue, TGT_END_LOST, fab_lost_text(fab_conn_lost(queue->io_queue.conn)));
-		return;
-	}
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_CONNECTION_LOST,
-							  .initiator = queue->session->initiator,
-							  .address = fab_conn_peer(queue->io_queue.conn)},
-			 &queue->io_queue.loop->log_limit, TGT_LOG_WARNING,
-			 "session %u queue %u [%s] %s: closed: %s%s", queue->session->number,
-			 queue->io_queue.index, fab_conn_peer(queue->io_queue.conn), queue->session->initiator,
-			 ibv_wc_status_str(wc->status),
-			 wc->status == IBV_WC_RETRY_EXC_ERR
-				 ? " (the peer does not answer: is it down, or the link?)"
-			 : wc->status == IBV_WC_REM_ACCESS_ERR
-				 ? " (the peer does not expose the memory that it named)"
-				 : "");
-	tgt_queue_lost(queue, TGT_END_LOST, NULL);
+	snprintf(why, sizeof(why), "%s%s", ibv_wc_status_str(wc->status),
+		 wc->status == IBV_WC_RETRY_EXC_ERR    ? " (the peer does not answer: is it down, or the link?)"
+		 : wc->status == IBV_WC_REM_ACCESS_ERR ? " (the peer does not expose the memory that it named)"
+						       : "");
+	tgt_queue_lost(queue, TGT_END_LOST,
+		       wc->status == IBV_WC_WR_FLUSH_ERR ? fab_lost_text(fab_conn_lost(queue->io_queue.conn)) : why);
 }
 
 static unsigned int reactor_poll_fabric(struct tgt_fabric *fabric)
