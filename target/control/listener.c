@@ -323,7 +323,9 @@ int tgt_listener_create(const struct tgt_listener_options *options, struct tgt_l
 	char(*reasons)[TGT_ERROR_BYTES] = calloc(PLACES_MAX, sizeof(*reasons));
 	int err = 0;
 
-	if (!listener || !reasons || tgt_leases_create(options->reactors, config->reactors, &listener->leases)) {
+	if (listener && reasons)
+		listener->leases = tgt_leases_create(options->reactors, config->reactors);
+	if (!listener || !listener->leases) {
 		free(reasons);
 		free(listener);
 		return tgt_error(error, -ENOMEM, "listener: out of memory");

@@ -1,93 +1,76 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The leases of lease.h: an array that only the control thread touches. Reactors lower the count of
+ * The leases of lease.h: a list that only the control thread touches. Reactors lower the count of
  * users; the control thread alone raises it from 0, by a new lease, and frees what has reached 0.
  */
 #include "target/serve/lease.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/settings.h"
 
 /* Logins of hostile or broken peers must not fill the memory: above this limit they are refused. */
 #define LEASES_MAX 65536u
-#define LEASES_FIRST 16u
+
+TAILQ_HEAD(lease_list, tgt_lease);
 
 struct tgt_leases {
 	struct tgt_reactor **reactors;
 	unsigned int reactor_count;
-	struct tgt_lease **leases;
-	unsigned int count, room;
+	struct lease_list list;
+	unsigned int count;
 };
 
-int tgt_leases_create(struct tgt_reactor **reactors, unsigned int count, struct tgt_leases **out)
+struct tgt_leases *tgt_leases_create(struct tgt_reactor **reactors, unsigned int count)
 {
 	struct tgt_leases *leases = calloc(1, sizeof(*leases));
 
 	if (!leases)
-		return -ENOMEM;
+		return NULL;
 	leases->reactors = reactors;
 	leases->reactor_count = count;
-	*out = leases;
-	return 0;
+	TAILQ_INIT(&leases->list);
+	return leases;
+}
+
+static void lease_free(struct tgt_leases *leases, struct tgt_lease *lease)
+{
+	TAILQ_REMOVE(&leases->list, lease, link);
+	leases->count--;
+	free(lease);
 }
 
 void tgt_leases_destroy(struct tgt_leases *leases)
 {
-	if (!leases)
-		return;
-	for (unsigned int i = 0; i < leases->count; i++)
-		free(leases->leases[i]);
-	free(leases->leases);
+	while (leases && !TAILQ_EMPTY(&leases->list))
+		lease_free(leases, TAILQ_FIRST(&leases->list));
 	free(leases);
 }
 
 /* Acquire pairs with the release of the last user: no thread uses the lease any more. */
 static void leases_reap(struct tgt_leases *leases)
 {
-	unsigned int kept = 0;
+	struct tgt_lease *lease, *following;
 
-	for (unsigned int i = 0; i < leases->count; i++) {
-		struct tgt_lease *lease = leases->leases[i];
-
-		if (atomic_load_explicit(&lease->users, memory_order_acquire))
-			leases->leases[kept++] = lease;
-		else
-			free(lease);
+	for (lease = TAILQ_FIRST(&leases->list); lease; lease = following) {
+		following = TAILQ_NEXT(lease, link);
+		if (!atomic_load_explicit(&lease->users, memory_order_acquire))
+			lease_free(leases, lease);
 	}
-	leases->count = kept;
 }
 
 static unsigned int reactor_least_loaded(const struct tgt_leases *leases)
 {
 	unsigned int load[TGT_REACTORS_MAX] = {0};
+	const struct tgt_lease *lease;
 	unsigned int best = 0;
 
-	for (unsigned int i = 0; i < leases->count; i++)
-		load[leases->leases[i]->index]++;
+	TAILQ_FOREACH(lease, &leases->list, link)
+		load[lease->index]++;
 	for (unsigned int i = 1; i < leases->reactor_count; i++)
 		if (load[i] < load[best])
 			best = i;
 	return best;
-}
-
-static bool leases_grow(struct tgt_leases *leases)
-{
-	unsigned int room = leases->room ? leases->room * 2 : LEASES_FIRST;
-	struct tgt_lease **grown;
-
-	if (leases->count < leases->room)
-		return true;
-	if (room > LEASES_MAX)
-		return false;
-	grown = reallocarray(leases->leases, room, sizeof(*grown));
-	if (!grown)
-		return false;
-	leases->leases = grown;
-	leases->room = room;
-	return true;
 }
 
 struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session_id[16])
@@ -95,22 +78,19 @@ struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session
 	struct tgt_lease *lease;
 
 	leases_reap(leases);
-	for (unsigned int i = 0; i < leases->count; i++) {
-		lease = leases->leases[i];
-		if (memcmp(lease->session_id, session_id, sizeof(lease->session_id)))
-			continue;
-		tgt_lease_share(lease);
-		return lease;
-	}
-	if (!leases_grow(leases))
-		return NULL;
-	lease = calloc(1, sizeof(*lease));
+	TAILQ_FOREACH(lease, &leases->list, link)
+		if (!memcmp(lease->session_id, session_id, sizeof(lease->session_id))) {
+			tgt_lease_share(lease);
+			return lease;
+		}
+	lease = leases->count < LEASES_MAX ? calloc(1, sizeof(*lease)) : NULL;
 	if (!lease)
 		return NULL;
 	memcpy(lease->session_id, session_id, sizeof(lease->session_id));
 	lease->index = reactor_least_loaded(leases);
 	lease->reactor = leases->reactors[lease->index];
 	atomic_init(&lease->users, 1);
-	leases->leases[leases->count++] = lease;
+	TAILQ_INSERT_TAIL(&leases->list, lease, link);
+	leases->count++;
 	return lease;
 }

@@ -10,11 +10,13 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct tgt_reactor;
 struct tgt_leases;
 
 struct tgt_lease {
+	TAILQ_ENTRY(tgt_lease) link; /* the control thread's */
 	uint8_t session_id[16];
 	struct tgt_reactor *reactor;
 	unsigned int index;	    /* of the reactor */
@@ -23,9 +25,8 @@ struct tgt_lease {
 
 /* -- control thread ---------------------------------------------------------------------------- */
 
-/* 0 or -ENOMEM. The array of reactors is the caller's, and outlives the leases. */
-int tgt_leases_create(struct tgt_reactor **reactors, unsigned int count,
-		      struct tgt_leases **leases);
+/* NULL: no memory. The array of reactors is the caller's, and outlives the leases. */
+struct tgt_leases *tgt_leases_create(struct tgt_reactor **reactors, unsigned int count);
 void tgt_leases_destroy(struct tgt_leases *leases); /* nobody uses one; NULL: nothing */
 
 /*
