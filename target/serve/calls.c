@@ -7,7 +7,6 @@
 #include "target/serve/authorize.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
-#include "target/serve/lease.h"
 #include "target/serve/limits.h"
 #include "target/serve/login.h"
 #include "target/serve/peers.h"
@@ -15,7 +14,6 @@
 #include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
-#include "target/serve/session_command.h"
 #include "target/serve/sessions.h"
 
 void tgt_reactor_list_changed(struct tgt_reactor *reactor, struct tgt_volume *volume)
@@ -120,11 +118,6 @@ static void kick_run(struct tgt_reactor *reactor, struct tgt_message *message)
 	}
 }
 
-bool tgt_reactor_clear(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	return tgt_reactor_call(reactor, tgt_reserve_clear, volume);
-}
-
 bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)
 {
 	struct kick_call *call = malloc(sizeof(*call));
@@ -138,41 +131,24 @@ bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session)
 
 /* -- logins ----------------------------------------------------------------------------------- */
 
-struct login_call {
-	struct tgt_message message; /* first */
-	struct fab_request *request;
-	struct tgt_lease *lease;
-	struct tgt_origin origin;
-	size_t bytes;
-	struct rblk_wire_login login;
-};
-
-static void login_run(struct tgt_reactor *reactor, struct tgt_message *message)
-{
-	struct login_call *call = (struct login_call *)message;
-
-	tgt_login_begin(reactor, call->request, &call->origin, &call->login, call->bytes, call->lease);
-	free(call);
-}
-
 bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease)
 {
-	struct login_call *call = calloc(1, sizeof(*call));
+	struct tgt_login *login = calloc(1, sizeof(*login));
 
-	if (!call) {
+	if (!login) {
 		tgt_lease_put(lease);
 		return false;
 	}
-	call->message.run = login_run;
-	call->request = request;
-	call->origin = *origin;
-	call->lease = lease;
+	login->message.run = tgt_login_begin;
+	login->request = request;
+	login->origin = *origin;
+	login->lease = lease;
 	/* Connection managers pad with zeroes: bytes beyond the login are ignored. */
-	call->bytes = private_bytes < sizeof(call->login) ? private_bytes : sizeof(call->login);
-	if (call->bytes)
-		memcpy(&call->login, private_data, call->bytes);
-	tgt_reactor_send(reactor, &call->message);
+	login->bytes = private_bytes < sizeof(login->wire) ? private_bytes : sizeof(login->wire);
+	if (login->bytes)
+		memcpy(&login->wire, private_data, login->bytes);
+	tgt_reactor_send(reactor, &login->message);
 	return true;
 }
 

@@ -18,6 +18,9 @@ tgt_reactor_run tgt_reactor_list_changed;
 tgt_reactor_run tgt_reactor_rules_changed;
 /* For `rblk fault`: end the connections, or the sessions, that have the volume open (NULL: all). */
 tgt_reactor_run tgt_reactor_cut, tgt_reactor_forget;
+/* For `rblkctl clear`: clear the volume's registrations and reservation, as a RESERVE by one of its registrants would. The
+ * outcome is logged. */
+tgt_reactor_run tgt_reserve_clear;
 /* A device was lost: check whether this reactor has one that does not exist any more. */
 tgt_reactor_run tgt_reactor_check_devices;
 /* Counts a login that was denied before it came, by TLS; a connection that failed before a login was there. */
@@ -34,11 +37,6 @@ tgt_reactor_run tgt_reactor_drain;
  * the caller's. */
 bool tgt_reactor_login(struct tgt_reactor *reactor, struct fab_request *request,
 		       const struct tgt_origin *origin, const void *private_data, size_t private_bytes, struct tgt_lease *lease);
-/*
- * For `rblkctl clear`: clear the volume's registrations and reservation, as a RESERVE by one of its registrants would.
- * The outcome is logged. The reference is the call's. False: no memory.
- */
-bool tgt_reactor_clear(struct tgt_reactor *reactor, struct tgt_volume *volume);
 /* For `rblkctl kick`: end the session of that number, if it is at home here. False: no memory. */
 bool tgt_reactor_kick(struct tgt_reactor *reactor, unsigned int session);
 

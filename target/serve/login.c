@@ -25,31 +25,20 @@ static struct tgt_fabric *login_fabric(struct tgt_reactor *reactor, struct fab_r
 	return NULL;
 }
 
-/* The result owns request and lease from now on. NULL: no memory. */
-static struct tgt_login *login_create(struct tgt_reactor *reactor, struct fab_request *request,
-				      const struct rblk_wire_login *wire, struct tgt_lease *lease)
+/* False: no memory. */
+static bool login_prepare(struct tgt_reactor *reactor, struct tgt_login *login)
 {
-	struct tgt_login *login = calloc(1, sizeof(*login));
-
-	if (!login)
-		return NULL;
-	login->host = tgt_host_get(reactor, fab_request_peer(request));
-	if (!login->host) {
-		free(login);
-		return NULL;
-	}
-	login->request = request;
-	login->lease = lease;
-	login->wire = *wire;
+	login->host = tgt_host_get(reactor, fab_request_peer(login->request));
 	login->begun_ns = reactor->loop.now_ns;
-	fab_format_address(fab_request_peer(request), login->peer, sizeof(login->peer));
-	return login;
+	fab_format_address(fab_request_peer(login->request), login->peer, sizeof(login->peer));
+	return login->host;
 }
 
 static void login_free(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	tgt_lease_put(login->lease);
-	tgt_host_put(reactor, login->host);
+	if (login->host)
+		tgt_host_put(reactor, login->host);
 	free(login);
 }
 
@@ -88,25 +77,25 @@ static bool login_device(struct tgt_reactor *reactor, struct tgt_login *login)
 static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *message)
 {
 	struct tgt_remote_queue *remote_queue = (struct tgt_remote_queue *)message;
-	struct tgt_login *login = login_create(reactor, remote_queue->request, &remote_queue->wire, NULL);
+	struct tgt_login login = {
+		.request = remote_queue->request, .wire = remote_queue->wire, .features = remote_queue->features};
 	struct tgt_session *remote = NULL;
 
 	/* Before it is answered, so that the initiator's next login counts it exactly once. */
 	atomic_fetch_sub(&reactor->load, 1);
-	if (!login) {
-		tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
-	} else if (reactor->loop.draining) {
-		tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_DRAINING, 0, NULL);
-	} else if (login_device(reactor, login)) {
-		login->features = remote_queue->features;
-		remote = tgt_session_remote(reactor, remote_queue, login->host);
+	if (reactor->loop.draining) {
+		tgt_login_reject(reactor, login.request, RBLK_REJECT_DRAINING, 0, NULL);
+	} else if (!login_prepare(reactor, &login)) {
+		tgt_login_reject(reactor, login.request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+	} else if (login_device(reactor, &login)) {
+		remote = tgt_session_remote(reactor, remote_queue, login.host);
 		if (remote)
-			tgt_login_accept(login, remote, false);
+			tgt_login_accept(&login, remote, false);
 		else
-			tgt_login_reject(reactor, remote_queue->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+			tgt_login_reject(reactor, login.request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	}
-	if (login)
-		login_free(reactor, login);
+	if (login.host)
+		tgt_host_put(reactor, login.host);
 	if (remote && remote->slots[remote_queue->index].queue) {
 		remote_queue->accepted = true;
 		remote->slots[remote_queue->index].queue->remote_queue = remote_queue;
@@ -287,43 +276,36 @@ static bool login_make_room(struct tgt_reactor *reactor, const struct tgt_login 
 	return true;
 }
 
-void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
-		     const struct tgt_origin *origin, const struct rblk_wire_login *wire, size_t bytes,
-		     struct tgt_lease *lease)
+/* False: it is answered. */
+static bool login_wait(struct tgt_reactor *reactor, struct tgt_login *login)
 {
-	enum rblk_wire_error error = rblk_check_login(wire, bytes);
-	struct tgt_login *login;
-
-	if (error) {
-		if (error == RBLK_WIRE_VERSION)
-			tgt_login_reject(reactor, request, RBLK_REJECT_VERSION, RBLK_PROTOCOL_VERSION,
-					 rblk_wire_error_text(error));
-		else
-			tgt_login_reject(reactor, request, RBLK_REJECT_MALFORMED, 0, rblk_wire_error_text(error));
-		tgt_lease_put(lease);
-		return;
-	}
-	login = login_create(reactor, request, wire, lease);
-	if (!login) {
-		tgt_login_reject(reactor, request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
-		tgt_lease_put(lease);
-		return;
-	}
-	login->origin = *origin;
-	if (!login_supersede(reactor, login) || login_try(reactor, login)) {
-		login_free(reactor, login);
-		return;
-	}
 	if (reactor->login_count >= TGT_LOGINS_WAITING_MAX && !login_make_room(reactor, login)) {
-		tgt_login_reject(reactor, request, RBLK_REJECT_NO_RESOURCES, 0,
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0,
 			     "too many logins of this host wait for older connections to end");
-		login_free(reactor, login);
-		return;
+		return false;
 	}
 	TAILQ_INSERT_TAIL(&reactor->logins, login, link);
 	reactor->login_count++;
 	login->host->logins++;
 	tgt_loop_timer(&reactor->loop, login->begun_ns + TGT_LOGIN_WAIT_NS);
+	return true;
+}
+
+void tgt_login_begin(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	struct tgt_login *login = (struct tgt_login *)message;
+	enum rblk_wire_error error = rblk_check_login(&login->wire, login->bytes);
+
+	if (error == RBLK_WIRE_VERSION)
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_VERSION, RBLK_PROTOCOL_VERSION,
+				 rblk_wire_error_text(error));
+	else if (error)
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_MALFORMED, 0, rblk_wire_error_text(error));
+	else if (!login_prepare(reactor, login))
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+	else if (login_supersede(reactor, login) && !login_try(reactor, login) && login_wait(reactor, login))
+		return;
+	login_free(reactor, login);
 }
 
 void tgt_login_retry(struct tgt_reactor *reactor)

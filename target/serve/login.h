@@ -9,11 +9,8 @@
 #include "target/serve/lease.h"
 #include "target/serve/queue.h"
 
-/* Decide about a login; carried out now, or when the older incarnation or epoch has ended. Takes
- * over request and lease. */
-void tgt_login_begin(struct tgt_reactor *reactor, struct fab_request *request,
-		     const struct tgt_origin *origin, const struct rblk_wire_login *wire, size_t bytes,
-		     struct tgt_lease *lease);
+/* Run: decide about the login; carried out now, or when the older incarnation or epoch has ended. Takes it over. */
+void tgt_login_begin(struct tgt_reactor *reactor, struct tgt_message *login);
 /* A queue has ended: decide again about those that wait. */
 void tgt_login_retry(struct tgt_reactor *reactor);
 /* Timer: refuse those that have waited too long. */

@@ -20,11 +20,13 @@ struct tgt_exchange {
 
 /* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
 struct tgt_login {
-	TAILQ_ENTRY(tgt_login) link; /* reactor->logins */
+	struct tgt_message message;  /* first: tgt_reactor_login() sends it */
+	TAILQ_ENTRY(tgt_login) link; /* reactor->logins, while it waits */
 	struct fab_request *request;
 	struct tgt_lease *lease;
-	struct tgt_host *host;
+	struct tgt_host *host; /* NULL until it has begun */
 	struct rblk_wire_login wire;
+	size_t bytes; /* of it that have come */
 	struct tgt_origin origin; /* at the session's home */
 	uint64_t begun_ns;
 	char peer[80];

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
+#include "target/serve/calls.h"
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/peers.h"

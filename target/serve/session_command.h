@@ -16,8 +16,6 @@
 typedef enum rblk_status tgt_session_command(struct tgt_request *request, const struct tgt_arguments *arguments);
 #define TGT_UNANSWERED RBLK_E_MAX
 
-/* Clears the volume's reservation and registrations, without a session; the outcome is in the log. */
-tgt_reactor_run tgt_reserve_clear;
 tgt_session_command tgt_authenticate_begin, tgt_fence_begin, tgt_open_begin, tgt_reserve_begin, tgt_reserve_report;
 
 static inline void tgt_command_answer(struct tgt_request *request, enum rblk_status status)

@@ -102,7 +102,7 @@ json_t *tgt_clear_method(struct tgt_rpc_call *call, const struct tgt_watch_sourc
 			     "volume %s: its reservation may be what keeps two machines of a cluster from writing at once: make sure that "
 			     "nobody relies on it, and clear it with --force",
 			     volume->config.name);
-	} else if (tgt_reactor_clear(source->reactors[0], tgt_volume_ref(volume))) {
+	} else if (tgt_reactor_call(source->reactors[0], tgt_reserve_clear, tgt_volume_ref(volume))) {
 		tgt_log(TGT_LOG_WARNING, "control: volume %s: clearing its reservation, as user %u (process %d) asked",
 			volume->config.name, (unsigned int)call->caller->uid, (int)call->caller->pid);
 		result = json_pack("{s:O}", "reservations", array);

@@ -137,12 +137,16 @@ static struct request *log_in(struct rblk_wire_login wire, const char *from)
 {
 	struct request *request = &rig->requests[rig->count++];
 	struct sockaddr_in address = address_of(from);
-	const struct tgt_origin origin = {.local = false};
+	struct tgt_login *login = calloc(1, sizeof(*login));
 
+	assert_non_null(login);
 	assert_true(rig->count <= UNIT_LENGTH(rig->requests));
 	request->head.ops = &fake_ops;
 	memcpy(&request->head.peer, &address, sizeof(address));
-	tgt_login_begin(&rig->reactor, &request->head, &origin, &wire, sizeof(wire), NULL);
+	login->request = &request->head;
+	login->wire = wire;
+	login->bytes = sizeof(wire);
+	tgt_login_begin(&rig->reactor, &login->message);
 	return request;
 }
 
