@@ -30,14 +30,6 @@ struct tgt_fence_ask {
 	enum rblk_status status;   /* the answer */
 };
 
-/* A FENCE of a volume that waits for its barrier. Made when it is held, freed when it is answered or dropped. */
-struct tgt_volume_fence {
-	struct tgt_pending pending; /* first */
-	struct tgt_request *request;
-	struct tgt_volume *volume; /* a reference */
-	struct tgt_barrier *barrier;
-};
-
 /* Its slot; the validator has checked lba < RBLK_QUEUES_MAX. */
 static struct tgt_queue_slot *fence_slot(struct tgt_session *session, const struct tgt_request *request)
 {
@@ -62,30 +54,21 @@ static bool fence_end(struct tgt_queue_slot *slot, uint32_t incarnation)
 
 /* -- of a volume ------------------------------------------------------------------------------- */
 
-static void volume_fence_free(struct tgt_reactor *reactor, struct tgt_volume_fence *fence)
-{
-	TAILQ_REMOVE(&reactor->pending, &fence->pending, link);
-	tgt_barrier_end(fence->barrier);
-	tgt_volume_put(fence->volume);
-	free(fence);
-}
-
 static bool volume_fence_leave(struct tgt_request *request)
 {
-	volume_fence_free(tgt_session_of(request)->reactor, request->held);
+	tgt_pending_end(request->held);
 	return true;
 }
 
-static void volume_fence_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
+static void volume_fence_go_on(struct tgt_pending *fence)
 {
-	struct tgt_volume_fence *fence = (struct tgt_volume_fence *)pending;
 	struct tgt_request *request = fence->request;
 	bool busy;
 
 	if (!tgt_barrier_is_over(fence->barrier))
 		return;
 	busy = tgt_orphans_left(&fence->volume->orphans, UINT64_MAX);
-	volume_fence_free(reactor, fence);
+	tgt_pending_end(fence);
 	tgt_request_complete(request, busy ? RBLK_E_BUSY : RBLK_OK);
 }
 
@@ -93,22 +76,14 @@ static void volume_fence_go_on(struct tgt_reactor *reactor, struct tgt_pending *
 static void volume_fence_begin(struct tgt_reactor *reactor, struct tgt_request *request,
 			       struct tgt_volume *volume)
 {
-	struct tgt_volume_fence *fence = calloc(1, sizeof(*fence));
+	struct tgt_pending *fence = tgt_pending_create(reactor, sizeof(*fence), request, volume, true);
 
-	if (fence)
-		fence->barrier = tgt_barrier_begin(reactor);
-	if (!fence || !fence->barrier) {
-		free(fence);
-		tgt_volume_put(volume);
+	if (!fence) {
 		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
 		return;
 	}
-	fence->pending.go_on = volume_fence_go_on;
-	fence->request = request;
-	fence->volume = volume;
-	request->held = fence;
+	fence->go_on = volume_fence_go_on;
 	request->leave = volume_fence_leave;
-	TAILQ_INSERT_TAIL(&reactor->pending, &fence->pending, link);
 }
 
 /* -- asking the home --------------------------------------------------------------------------- */

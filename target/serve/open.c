@@ -13,16 +13,12 @@
 #include "target/serve/barrier.h"
 #include "target/serve/handle.h"
 
-/* An OPEN that waits. Made when it is held, freed when it goes on or is dropped. */
+/* An OPEN, which waits at least for the end of the turn. */
 struct tgt_open {
 	struct tgt_pending pending; /* first */
-	struct tgt_session *session;
-	struct tgt_request *request;
-	struct tgt_volume *volume; /* a reference */
 	uint32_t handle;
 	uint32_t flags;		   /* enum rblk_open_flag */
 	bool restricted;	   /* RBLK_OPEN_READ_ONLY is the rules' */
-	struct tgt_barrier *barrier; /* at connections that have ended; NULL: over, or not needed */
 	uint64_t since_ns;	     /* when its wait for what follows the barrier began */
 	uint64_t orphans;	   /* of the volume, that were there then */
 	struct tgt_channel *channel; /* that is being opened for it; NULL: not yet, or not needed */
@@ -57,10 +53,11 @@ static bool open_restrict(uint32_t *flags, enum tgt_right right)
 	return restricts;
 }
 
-/* Takes over the reference to `volume`. */
-static enum rblk_status open_volume(struct tgt_session *session, struct tgt_request *request,
-				    struct tgt_volume *volume, uint32_t id, uint32_t flags, bool restricted)
+static enum rblk_status open_volume(struct tgt_open *open)
 {
+	struct tgt_request *request = open->pending.request;
+	struct tgt_session *session = tgt_session_of(request);
+	struct tgt_volume *volume = open->pending.volume;
 	struct rblk_wire_volume *report = (void *)request->data;
 	struct tgt_handle *handle;
 	enum rblk_status status;
@@ -68,20 +65,18 @@ static enum rblk_status open_volume(struct tgt_session *session, struct tgt_requ
 
 	/* Once more, because it may have waited. */
 	right = tgt_authorize_open(session, request, volume->config.name);
-	if (right < TGT_RIGHT_READ) {
-		tgt_volume_put(volume);
+	if (right < TGT_RIGHT_READ)
 		return RBLK_E_DENIED;
-	}
-	restricted |= open_restrict(&flags, right);
+	open->restricted |= open_restrict(&open->flags, right);
 	open_size(session->reactor, volume);
-	status = tgt_handle_open(session, volume, id, flags, restricted, &handle);
+	status = tgt_handle_open(session, tgt_volume_ref(volume), open->handle, open->flags, open->restricted, &handle);
 	if (status)
 		return status;
 	/* The rules may have changed while it waited: it stays for reading, as it has not waited for what a writer waits for. */
 	tgt_authorize_check(handle, right);
 	tgt_volume_describe(handle->access.channel->volume, request->io_queue->loop->max_io_bytes,
 			    TGT_CAPSULE_BYTES, report);
-	report->handle = rblk_to_le32(id);
+	report->handle = rblk_to_le32(open->handle);
 	if (request->io_queue->features & RBLK_FEATURE_FENCE_DOMAIN)
 		tgt_volume_fence_domain(handle->access.channel->volume, report->fence_domain);
 	if (handle->access.read_only)
@@ -95,13 +90,13 @@ static enum rblk_status open_volume(struct tgt_session *session, struct tgt_requ
  */
 static bool open_is_alone(struct tgt_open *open, uint64_t now_ns)
 {
-	struct tgt_orphans *orphans = &open->volume->orphans;
+	struct tgt_orphans *orphans = &open->pending.volume->orphans;
 
-	if (open->barrier) {
-		if (!tgt_barrier_is_over(open->barrier))
+	if (open->pending.barrier) {
+		if (!tgt_barrier_is_over(open->pending.barrier))
 			return false;
-		tgt_barrier_end(open->barrier);
-		open->barrier = NULL;
+		tgt_barrier_end(open->pending.barrier);
+		open->pending.barrier = NULL;
 		open->since_ns = now_ns;
 		open->orphans = tgt_orphans_now(orphans);
 	}
@@ -123,25 +118,15 @@ static bool open_pages(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	return true;
 }
 
-/* Nothing has to be waited for but orphans. */
-static bool open_prepared(struct tgt_reactor *reactor, struct tgt_volume *volume)
-{
-	const struct tgt_channel *channel = reactor->channels[volume->slot];
-
-	if (!volume->store->info.direct)
-		return true;
-	return open_pages(reactor, volume) && channel && channel->state == TGT_CHANNEL_READY;
-}
-
 /* Continues the preparation. RBLK_E_BUSY: it has to be waited for. */
 static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_open *open)
 {
-	if (!open->volume->store->info.direct)
+	if (!open->pending.volume->store->info.direct)
 		return RBLK_OK;
-	if (!open_pages(reactor, open->volume))
+	if (!open_pages(reactor, open->pending.volume))
 		return RBLK_E_BUSY;
 	if (!open->channel)
-		open->channel = tgt_handle_channel_get(reactor, tgt_volume_ref(open->volume));
+		open->channel = tgt_handle_channel_get(reactor, tgt_volume_ref(open->pending.volume));
 	if (!open->channel || open->channel->state == TGT_CHANNEL_FAILED)
 		return RBLK_E_NO_RESOURCES;
 	return open->channel->state == TGT_CHANNEL_OPENING ? RBLK_E_BUSY : RBLK_OK;
@@ -149,15 +134,9 @@ static enum rblk_status open_prepare(struct tgt_reactor *reactor, struct tgt_ope
 
 static void open_free(struct tgt_open *open)
 {
-	struct tgt_reactor *reactor = open->session->reactor;
-
-	TAILQ_REMOVE(&reactor->pending, &open->pending, link);
-	if (open->barrier)
-		tgt_barrier_end(open->barrier);
 	if (open->channel)
-		tgt_handle_channel_put(reactor, open->channel);
-	tgt_volume_put(open->volume);
-	free(open);
+		tgt_handle_channel_put(open->pending.reactor, open->channel);
+	tgt_pending_end(&open->pending);
 }
 
 static bool open_leave(struct tgt_request *request)
@@ -167,18 +146,18 @@ static bool open_leave(struct tgt_request *request)
 }
 
 /* Continues it if it can, refuses it if it has waited too long. */
-static void open_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
+static void open_go_on(struct tgt_pending *pending)
 {
 	struct tgt_open *open = (struct tgt_open *)pending;
-	struct tgt_request *request = open->request;
-	struct tgt_volume *volume = open->volume;
+	struct tgt_reactor *reactor = pending->reactor;
 	enum rblk_status status = RBLK_OK;
 
 	if (reactor->loop.draining)
 		status = RBLK_E_DRAINING;
-	else if (atomic_load(&volume->removed))
+	else if (atomic_load(&pending->volume->removed))
 		status = RBLK_E_NO_VOLUME;
-	else if (!open_is_alone(open, reactor->loop.now_ns) || !tgt_handle_vacate(open->session, open->handle))
+	else if (!open_is_alone(open, reactor->loop.now_ns) ||
+		 !tgt_handle_vacate(tgt_session_of(pending->request), open->handle))
 		status = RBLK_E_BUSY;
 	else
 		status = open_prepare(reactor, open);
@@ -187,12 +166,11 @@ static void open_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
 	 * long turns would refuse every OPEN that comes again, and each would begin its barrier anew.
 	 */
 	if (status == RBLK_E_BUSY &&
-	    (open->barrier || reactor->loop.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
+	    (open->pending.barrier || reactor->loop.now_ns - open->since_ns < TGT_OPEN_WAIT_NS))
 		return;
 	if (status == RBLK_OK)
-		status = open_volume(open->session, request, tgt_volume_ref(volume), open->handle, open->flags,
-				     open->restricted);
-	tgt_command_answer(request, status);
+		status = open_volume(open);
+	tgt_command_answer(pending->request, status);
 	open_free(open);
 }
 
@@ -204,45 +182,12 @@ void tgt_open_drop(struct tgt_session *session, uint32_t handle)
 		struct tgt_open *open = (struct tgt_open *)pending;
 
 		following = TAILQ_NEXT(pending, link);
-		if (pending->go_on != open_go_on || open->session != session ||
+		if (pending->go_on != open_go_on || tgt_session_of(pending->request) != session ||
 		    RBLK_HANDLE_SLOT(open->handle) != RBLK_HANDLE_SLOT(handle))
 			continue;
-		tgt_request_complete(open->request, RBLK_E_ABORTED);
+		tgt_request_complete(pending->request, RBLK_E_ABORTED);
 		open_free(open);
 	}
-}
-
-/* Takes over the reference to `volume`. */
-static enum rblk_status open_hold(struct tgt_session *session, struct tgt_request *request,
-				  struct tgt_volume *volume, uint32_t id, uint32_t flags, bool restricted)
-{
-	bool writes = !(flags & RBLK_OPEN_READ_ONLY);
-	struct tgt_open *open = calloc(1, sizeof(*open));
-
-	if (open && writes)
-		open->barrier = tgt_barrier_begin(session->reactor);
-	if (!open || (writes && !open->barrier)) {
-		free(open);
-		tgt_volume_put(volume);
-		return RBLK_E_NO_RESOURCES;
-	}
-	if (!tgt_request_hold(request, open_leave, open)) {
-		if (open->barrier)
-			tgt_barrier_end(open->barrier);
-		tgt_volume_put(volume);
-		free(open);
-		return TGT_UNANSWERED;
-	}
-	open->pending.go_on = open_go_on;
-	open->session = session;
-	open->request = request;
-	open->volume = volume;
-	open->handle = id;
-	open->flags = flags;
-	open->restricted = restricted;
-	open->since_ns = request->received_ns;
-	TAILQ_INSERT_TAIL(&session->reactor->pending, &open->pending, link);
-	return TGT_UNANSWERED;
 }
 
 /* Its disk may be a little late, as after a start of the machine: for so long the initiator does not lose the volume. */
@@ -253,9 +198,10 @@ static bool open_awaited(struct tgt_reactor *reactor, const char *name)
 
 enum rblk_status tgt_open_begin(struct tgt_request *request, const struct tgt_arguments *arguments)
 {
-	const struct rblk_wire_open *open = (const void *)arguments->capsule;
+	const struct rblk_wire_open *wire = (const void *)arguments->capsule;
 	struct tgt_session *session = tgt_session_of(request);
 	struct tgt_volume *volume;
+	struct tgt_open *open;
 	enum tgt_right right;
 	bool restricted;
 	uint32_t flags;
@@ -266,17 +212,27 @@ enum rblk_status tgt_open_begin(struct tgt_request *request, const struct tgt_ar
 		return RBLK_E_INVALID;
 	if (!tgt_request_report_alloc(request, sizeof(struct rblk_wire_volume)))
 		return RBLK_E_BUSY;
-	flags = rblk_le32(open->flags);
+	flags = rblk_le32(wire->flags);
 	/* Before it is looked for: whether it exists is for those who may use it. */
-	right = tgt_authorize_open(session, request, open->name);
+	right = tgt_authorize_open(session, request, wire->name);
 	if (right < TGT_RIGHT_READ)
 		return RBLK_E_DENIED;
 	restricted = open_restrict(&flags, right);
-	volume = tgt_volume_get(session->reactor->registry, open->name);
+	volume = tgt_volume_get(session->reactor->registry, wire->name);
 	if (!volume)
-		return open_awaited(session->reactor, open->name) ? RBLK_E_BUSY : RBLK_E_NO_VOLUME;
-	if (!(flags & RBLK_OPEN_READ_ONLY) || !tgt_handle_vacate(session, arguments->volume) ||
-	    !open_prepared(session->reactor, volume))
-		return open_hold(session, request, volume, arguments->volume, flags, restricted);
-	return open_volume(session, request, volume, arguments->volume, flags, restricted);
+		return open_awaited(session->reactor, wire->name) ? RBLK_E_BUSY : RBLK_E_NO_VOLUME;
+	if (!tgt_request_hold(request, open_leave, NULL)) {
+		tgt_volume_put(volume);
+		return TGT_UNANSWERED;
+	}
+	open = (struct tgt_open *)tgt_pending_create(session->reactor, sizeof(*open), request, volume,
+						     !(flags & RBLK_OPEN_READ_ONLY));
+	if (!open)
+		return RBLK_E_NO_RESOURCES;
+	open->pending.go_on = open_go_on;
+	open->handle = arguments->volume;
+	open->flags = flags;
+	open->restricted = restricted;
+	open->since_ns = request->received_ns;
+	return TGT_UNANSWERED;
 }

@@ -205,7 +205,7 @@ static void reactor_go_on(struct tgt_reactor *reactor)
 
 	for (pending = TAILQ_FIRST(&reactor->pending); pending; pending = following) {
 		following = TAILQ_NEXT(pending, link);
-		pending->go_on(reactor, pending);
+		pending->go_on(pending);
 	}
 }
 

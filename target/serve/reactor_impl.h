@@ -35,6 +35,7 @@
 struct tgt_session;
 struct tgt_queue;
 struct tgt_login;
+struct tgt_barrier;
 struct tgt_device;
 struct tgt_host;
 struct tgt_peers;
@@ -48,11 +49,15 @@ TAILQ_HEAD(tgt_host_list, tgt_host);
 
 /*
  * An OPEN, a FENCE of a volume or a RESERVE that waits for what may end on any reactor: first in its struct. Each turn tries
- * it, in the order in which they came; that may answer and free it.
+ * it, in the order in which they came; that may answer and end it. session_command.h makes and ends one.
  */
 struct tgt_pending {
 	TAILQ_ENTRY(tgt_pending) link; /* reactor->pending */
-	void (*go_on)(struct tgt_reactor *reactor, struct tgt_pending *pending);
+	void (*go_on)(struct tgt_pending *pending);
+	struct tgt_reactor *reactor;
+	struct tgt_request *request; /* NULL: its connection has ended, or it has none */
+	struct tgt_volume *volume;   /* a reference */
+	struct tgt_barrier *barrier; /* at connections that have ended; NULL: over, or not needed */
 };
 
 struct tgt_fabric {

@@ -31,9 +31,6 @@ enum change_state {
 struct tgt_reserve_change {
 	struct tgt_pending pending; /* first */
 	struct tgt_job job;	    /* KEEPING: the keeper's */
-	struct tgt_reactor *reactor;
-	struct tgt_request *request; /* NULL: its connection has ended */
-	struct tgt_volume *volume;   /* a reference */
 	enum change_state state;
 	bool waits, aborts; /* for what it stops; which is also dropped */
 	bool replaced;	    /* it could not be saved for sure, and a restart finds it: it is in force */
@@ -46,20 +43,11 @@ struct tgt_reserve_change {
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-static void change_free(struct tgt_reserve_change *change)
-{
-	TAILQ_REMOVE(&change->reactor->pending, &change->pending, link);
-	tgt_volume_put(change->volume);
-	free(change);
-}
-
 static void change_answer(struct tgt_reserve_change *change, enum rblk_status status)
 {
-	struct tgt_request *request = change->request;
-
-	if (request)
-		tgt_request_complete(request, status);
-	change_free(change);
+	if (change->pending.request)
+		tgt_request_complete(change->pending.request, status);
+	tgt_pending_end(&change->pending);
 }
 
 /* -- in force, seen, waited for ---------------------------------------------------------------- */
@@ -70,40 +58,40 @@ static bool change_tell(void *owner, void *context)
 }
 
 /* Goes on as far as it can. May free it. */
-static void change_go_on(struct tgt_reactor *reactor, struct tgt_pending *pending)
+static void change_go_on(struct tgt_pending *pending)
 {
 	struct tgt_reserve_change *change = (struct tgt_reserve_change *)pending;
-	struct tgt_reservations *reservations = &change->volume->reservations;
+	struct tgt_reservations *reservations = &change->pending.volume->reservations;
 
 	if (change->state == CHANGE_TELLING) {
 		if (!tgt_reservations_tell(reservations, change->number, change_tell,
-					   change->volume))
+					   change->pending.volume))
 			return;
 		tgt_reservations_end(reservations);
 		change->state = CHANGE_WAITING;
-		change->orphans = change->waits ? tgt_orphans_now(&change->volume->orphans) : 0;
+		change->orphans = change->waits ? tgt_orphans_now(&change->pending.volume->orphans) : 0;
 	}
 	if (change->state != CHANGE_WAITING)
 		return;
-	change->orphans = tgt_orphans_left(&change->volume->orphans, change->orphans);
-	if (!change->orphans || !change->request)
+	change->orphans = tgt_orphans_left(&change->pending.volume->orphans, change->orphans);
+	if (!change->orphans || !change->pending.request)
 		change_answer(change, change->replaced ? RBLK_E_IO : RBLK_OK);
 }
 
 static void change_commit(struct tgt_reserve_change *change)
 {
-	change->number = tgt_reservations_commit(&change->volume->reservations, &change->next,
+	change->number = tgt_reservations_commit(&change->pending.volume->reservations, &change->next,
 						 change->aborts);
 	change->state = CHANGE_TELLING;
-	tgt_rights_changed(change->reactor, change->volume);
-	change_go_on(change->reactor, &change->pending);
+	tgt_rights_changed(change->pending.reactor, change->pending.volume);
+	change_go_on(&change->pending);
 }
 
 static bool reserve_leave(struct tgt_request *request)
 {
 	struct tgt_reserve_change *change = request->held;
 
-	change->request = NULL;
+	change->pending.request = NULL;
 	return true;
 }
 
@@ -118,7 +106,7 @@ static struct tgt_reserve_change *keep_change(void *job)
 static int keep_run(struct tgt_job *job)
 {
 	struct tgt_reserve_change *change = keep_change(job);
-	const struct tgt_reservations *reservations = &change->volume->reservations;
+	const struct tgt_reservations *reservations = &change->pending.volume->reservations;
 
 	return tgt_reservation_save(reservations->folder, reservations->uuid, &change->next,
 				    &change->replaced, change->keep_error);
@@ -126,7 +114,7 @@ static int keep_run(struct tgt_job *job)
 
 static void keep_failed(struct tgt_reserve_change *change, enum rblk_status status)
 {
-	tgt_reservations_end(&change->volume->reservations);
+	tgt_reservations_end(&change->pending.volume->reservations);
 	change_answer(change, status);
 }
 
@@ -137,7 +125,7 @@ static void keep_done(struct tgt_reactor *reactor, struct tgt_message *message)
 
 	if (result)
 		tgt_log(TGT_LOG_ERROR, "volume %s: a reservation cannot be saved, so %s: %s",
-			change->volume->config.name,
+			change->pending.volume->config.name,
 			change->replaced ? "its change may not outlive a crash of this machine"
 					 : "it is not changed",
 			change->keep_error);
@@ -147,13 +135,13 @@ static void keep_done(struct tgt_reactor *reactor, struct tgt_message *message)
 	}
 	/* The state in force is what a restart finds. The answer says that nobody knows of a crash. */
 	change->replaced = result != 0;
-	tgt_reservations_kept(&change->volume->reservations, result != 0);
+	tgt_reservations_kept(&change->pending.volume->reservations, result != 0);
 	change_commit(change);
 }
 
 static void change_keep(struct tgt_reserve_change *change)
 {
-	struct tgt_reactor *reactor = change->reactor;
+	struct tgt_reactor *reactor = change->pending.reactor;
 	struct tgt_worker *keeper = tgt_registry_keeper(reactor->registry);
 
 	change->state = CHANGE_KEEPING;
@@ -196,33 +184,22 @@ static enum rblk_status reserve_use(struct tgt_request *request, struct tgt_hand
 	return RBLK_OK;
 }
 
-/* Holds the request until its change is done. Otherwise it is freed, and *status is set. */
-static struct tgt_reserve_change *change_create(struct tgt_request *request, struct tgt_volume *volume,
-						enum rblk_status *status)
+/* request: HELD, or NULL. Returns NULL without memory. */
+static struct tgt_reserve_change *change_create(struct tgt_reactor *reactor, struct tgt_request *request,
+						struct tgt_volume *volume)
 {
-	struct tgt_reserve_change *change = calloc(1, sizeof(*change));
-	struct tgt_reactor *reactor = tgt_session_of(request)->reactor;
+	struct tgt_pending *change =
+		tgt_pending_create(reactor, sizeof(struct tgt_reserve_change), request, tgt_volume_ref(volume), false);
 
-	*status = RBLK_E_NO_RESOURCES;
-	if (!change)
-		return NULL;
-	*status = TGT_UNANSWERED;
-	if (!tgt_request_hold(request, reserve_leave, change)) {
-		free(change);
-		return NULL;
-	}
-	change->pending.go_on = change_go_on;
-	change->reactor = reactor;
-	change->request = request;
-	change->volume = tgt_volume_ref(volume);
-	TAILQ_INSERT_TAIL(&reactor->pending, &change->pending, link);
-	return change;
+	if (change)
+		change->go_on = change_go_on;
+	return (struct tgt_reserve_change *)change;
 }
 
 /* Holds the change that has begun. */
 static void change_run(struct tgt_reserve_change *change)
 {
-	if (tgt_reservations_keeps(&change->volume->reservations, &change->next))
+	if (tgt_reservations_keeps(&change->pending.volume->reservations, &change->next))
 		change_keep(change);
 	else
 		change_commit(change);
@@ -230,7 +207,7 @@ static void change_run(struct tgt_reserve_change *change)
 
 void tgt_reserve_clear(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
-	struct tgt_reserve_change *change = calloc(1, sizeof(*change));
+	struct tgt_reserve_change *change = change_create(reactor, NULL, volume);
 	enum rblk_status status = RBLK_E_NO_RESOURCES;
 	struct tgt_registrant first;
 	struct tgt_reserve reserve = {.initiator = first.initiator, .host = first.host, .action = RBLK_RESERVE_CLEAR};
@@ -242,26 +219,24 @@ void tgt_reserve_clear(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	}
 	tgt_log(TGT_LOG_WARNING, "volume %s: its reservation and registrations %s by rblkctl%s%s", volume->config.name,
 		changed ? "are cleared" : "are not cleared", status ? ": " : "", status ? rblk_status_text(status) : "");
-	if (!changed) {
-		free(change);
-		return;
-	}
-	change->pending.go_on = change_go_on;
-	change->reactor = reactor;
-	change->volume = tgt_volume_ref(volume);
-	TAILQ_INSERT_TAIL(&reactor->pending, &change->pending, link);
-	change_run(change);
+	if (changed)
+		change_run(change);
+	else if (change)
+		tgt_pending_end(&change->pending);
 }
 
 static enum rblk_status reserve_change(struct tgt_request *request, const struct tgt_reserve *reserve)
 {
 	struct tgt_volume *volume = request->access->channel->volume;
+	struct tgt_reserve_change *change;
 	enum rblk_status status;
-	struct tgt_reserve_change *change = change_create(request, volume, &status);
 	bool changed;
 
+	if (!tgt_request_hold(request, reserve_leave, NULL))
+		return TGT_UNANSWERED;
+	change = change_create(tgt_session_of(request)->reactor, request, volume);
 	if (!change)
-		return status;
+		return RBLK_E_NO_RESOURCES;
 	change->waits = reserve->action == RBLK_RESERVE_ACQUIRE ||
 			reserve->action == RBLK_RESERVE_PREEMPT ||
 			reserve->action == RBLK_RESERVE_CLEAR;
@@ -279,7 +254,7 @@ static enum rblk_status reserve_change(struct tgt_request *request, const struct
 	/* A retry: writes that it stopped the first time may still be in flight. */
 	change->orphans = change->waits ? tgt_orphans_now(&volume->orphans) : 0;
 	change->state = CHANGE_WAITING;
-	change_go_on(change->reactor, &change->pending);
+	change_go_on(&change->pending);
 	return TGT_UNANSWERED;
 }
 

@@ -26,6 +26,16 @@ static inline void tgt_command_answer(struct tgt_request *request, enum rblk_sta
 		tgt_request_complete(request, status);
 }
 
+/*
+ * Lists a zeroed struct of so many bytes that begins with a struct tgt_pending. The request, which is HELD, gets
+ * it as `held`; NULL: there is none. go_on and the request's leave are the caller's to set. Takes over the reference.
+ * NULL: no memory.
+ */
+struct tgt_pending *tgt_pending_create(struct tgt_reactor *reactor, size_t bytes, struct tgt_request *request,
+				       struct tgt_volume *volume, bool barrier);
+/* It goes no further; that frees it. */
+void tgt_pending_end(struct tgt_pending *pending);
+
 /* The session's OPENs that wait for the handle's slot end, ABORTED. */
 void tgt_open_drop(struct tgt_session *session, uint32_t handle);
 /* A queue of this slot has ended entirely: answer the FENCEs that waited for nothing else. */
