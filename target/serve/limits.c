@@ -60,37 +60,29 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 	}
 }
 
-/* `initiator`: its session's limit. */
-static void handle_limit(struct tgt_handle *handle, const struct tgt_rules *rules, struct tgt_limit *initiator)
-{
-	if (handle->access.channel)
-		handle_set(handle, tgt_rules_volume_limit(rules, handle->access.channel->volume->config.name), initiator);
-}
-
-static struct tgt_limit *session_limit(const struct tgt_session *session, const struct tgt_rules *rules)
+/* The handle, or all of the session. */
+static void session_limit(struct tgt_session *session, const struct tgt_rules *rules, struct tgt_handle *only)
 {
 	const struct tgt_who who = tgt_session_who(session);
-
-	return tgt_rules_initiator_limit(rules, &who);
-}
-
-static void session_weigh(struct tgt_session *session, const struct tgt_rules *rules)
-{
-	const struct tgt_who who = tgt_session_who(session);
+	struct tgt_limit *initiator = tgt_rules_initiator_limit(rules, &who);
+	struct tgt_handle *handle;
 
 	session->weight = tgt_rules_weight(rules, &who);
 	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
 		if (session->slots[i].queue)
 			session->slots[i].queue->io_queue.owner =
 				tgt_inflight_owner(session->number, session->weight);
+	tgt_session_each_handle(handle, session)
+		if (handle->access.channel && (!only || handle == only))
+			handle_set(handle, tgt_rules_volume_limit(rules, tgt_handle_volume(handle)->config.name),
+				   initiator);
 }
 
 void tgt_limits_opened(struct tgt_handle *handle)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(handle->session->reactor);
 
-	handle_limit(handle, rules, session_limit(handle->session, rules));
-	session_weigh(handle->session, rules);
+	session_limit(handle->session, rules, handle);
 	tgt_rules_put(rules);
 }
 
@@ -99,21 +91,11 @@ void tgt_limits_closed(struct tgt_handle *handle)
 	handle_set(handle, NULL, NULL);
 }
 
-static void session_limit_all(struct tgt_session *session, const struct tgt_rules *rules)
-{
-	struct tgt_limit *limit = session_limit(session, rules);
-	struct tgt_handle *handle;
-
-	session_weigh(session, rules);
-	tgt_session_each_handle(handle, session)
-		handle_limit(handle, rules, limit);
-}
-
 void tgt_limits_named(struct tgt_session *session)
 {
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 
-	session_limit_all(session, rules);
+	session_limit(session, rules, NULL);
 	tgt_rules_put(rules);
 	tgt_throttle_again(&session->reactor->loop);
 }
@@ -124,7 +106,7 @@ void tgt_limits_changed(struct tgt_reactor *reactor)
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		session_limit_all(session, rules);
+		session_limit(session, rules, NULL);
 	tgt_rules_put(rules);
 	tgt_throttle_again(&reactor->loop);
 }
