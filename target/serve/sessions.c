@@ -265,34 +265,31 @@ static void session_free(struct tgt_session *session)
 	free(session);
 }
 
-/* False: nothing was left of it. */
-static bool session_begin_end(struct tgt_session *session, const char *reason)
+/* away: also its queues on other reactors. */
+static void session_end(struct tgt_session *session, const char *reason, bool away)
 {
 	session->ending = true;
 	session->end_reason = reason;
 	if (!session_has_queues(session)) {
 		session_free(session);
-		return false;
+		return;
 	}
 	tgt_handle_close_idle(session);
-	return true;
+	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
+		if (away)
+			tgt_queue_slot_close(&session->slots[i], reason);
+		else if (session->slots[i].queue)
+			tgt_queue_close(session->slots[i].queue, reason);
 }
 
 void tgt_session_end(struct tgt_session *session, const char *reason)
 {
-	if (!session_begin_end(session, reason))
-		return;
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		tgt_queue_slot_close(&session->slots[i], reason);
+	session_end(session, reason, true);
 }
 
 void tgt_session_drain(struct tgt_session *session, const char *reason)
 {
-	if (!session_begin_end(session, reason))
-		return;
-	for (unsigned int i = 0; i < RBLK_QUEUES_MAX; i++)
-		if (session->slots[i].queue)
-			tgt_queue_close(session->slots[i].queue, reason);
+	session_end(session, reason, false);
 }
 
 /* A program that ends closes its volumes first (librblk, rblk.ko: when the last disk is detached). */
