@@ -55,26 +55,6 @@ static struct rights rights_of(const struct tgt_session *session, const struct t
 	return rights;
 }
 
-/* Which rights it lost: a mask of tgt_refused. *removed: it was a registrant, and no longer is. */
-static uint8_t rights_set(struct tgt_handle *handle, const struct rights *rights, bool *removed)
-{
-	struct tgt_access *access = &handle->access;
-	uint8_t before = access->refused;
-
-	access->refused = rights->refused;
-	*removed = access->registered && !rights->registered;
-	access->registered = rights->registered;
-	return access->refused & ~before;
-}
-
-void tgt_rights_opened(struct tgt_handle *handle)
-{
-	const struct rights rights = rights_of(handle->session, handle->access.channel);
-	bool removed;
-
-	rights_set(handle, &rights, &removed);
-}
-
 static void rights_revoke(struct tgt_handle *handle, bool aborts)
 {
 	struct tgt_session *session = handle->session;
@@ -90,13 +70,24 @@ static void rights_revoke(struct tgt_handle *handle, bool aborts)
 	}
 }
 
-/* Stops what is no longer allowed. */
+/* Puts them in force, and stops what is no longer allowed. */
 static void rights_update(struct tgt_handle *handle, const struct rights *rights, bool aborts)
 {
-	bool removed;
+	struct tgt_access *access = &handle->access;
+	bool lost = rights->refused & ~access->refused;
+	bool removed = access->registered && !rights->registered;
 
-	if (rights_set(handle, rights, &removed) || removed)
+	access->refused = rights->refused;
+	access->registered = rights->registered;
+	if (lost || removed)
 		rights_revoke(handle, removed && aborts);
+}
+
+void tgt_rights_opened(struct tgt_handle *handle)
+{
+	const struct rights rights = rights_of(handle->session, handle->access.channel);
+
+	rights_update(handle, &rights, false);
 }
 
 /* Looks the rights up once: a session may have the volume open a thousand times. */
