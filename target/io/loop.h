@@ -9,9 +9,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 #include "proto/fabric/fabric.h"
 #include "proto/wire/message.h"
+#include "target/base/list.h"
 #include "target/base/log.h"
 #include "target/io/limit.h"
 #include "target/io/receive.h"

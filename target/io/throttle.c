@@ -106,8 +106,7 @@ unsigned int tgt_throttle_resume(struct tgt_loop *loop)
 	TAILQ_FOREACH(bucket, &loop->buckets, link)
 		bucket->blocked = 0;
 	loop->limited_ns = UINT64_MAX;
-	for (request = TAILQ_FIRST(&loop->limited); request; request = following) {
-		following = TAILQ_NEXT(request, link);
+	TAILQ_FOREACH_SAFE(request, &loop->limited, link, following) {
 		bucket = request_blocker(request);
 		if (bucket) {
 			loop_await(loop, bucket);

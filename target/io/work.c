@@ -70,8 +70,7 @@ static void work_feed_bounded(struct tgt_loop *loop)
 	struct tgt_portion *portion, *following;
 	struct tgt_request *request;
 
-	for (portion = TAILQ_FIRST(&loop->bounded); portion; portion = following) {
-		following = TAILQ_NEXT(portion, link);
+	TAILQ_FOREACH_SAFE(portion, &loop->bounded, link, following) {
 		while ((request = TAILQ_FIRST(&portion->waiting)) && tgt_portion_has_room(portion, request->data_bytes)) {
 			if (TAILQ_EMPTY(&portion->share->starving) && !loop->short_of_memory &&
 			    tgt_request_retry_memory(request))
@@ -99,8 +98,7 @@ void tgt_work_feed(struct tgt_loop *loop)
 	work_feed_bounded(loop);
 	while (fed) {
 		fed = false;
-		for (share = TAILQ_FIRST(&loop->starving); share; share = following) {
-			following = TAILQ_NEXT(share, link);
+		TAILQ_FOREACH_SAFE(share, &loop->starving, link, following) {
 			if (work_feed_session(share)) {
 				fed = true;
 				continue;
@@ -117,8 +115,7 @@ static void work_expire_portions(const struct tgt_loop *loop, struct tgt_portion
 	struct tgt_portion *portion, *following;
 	struct tgt_request *request;
 
-	for (portion = TAILQ_FIRST(portions); portion; portion = following) {
-		following = TAILQ_NEXT(portion, link);
+	TAILQ_FOREACH_SAFE(portion, portions, link, following) {
 		while ((request = TAILQ_FIRST(&portion->waiting)) && loop->now_ns - request->waiting_ns >= TGT_MEMORY_WAIT_NS)
 			tgt_request_end_early(request, RBLK_E_BUSY);
 	}
@@ -128,10 +125,8 @@ void tgt_work_expire(struct tgt_loop *loop)
 {
 	struct tgt_share *share, *following;
 
-	for (share = TAILQ_FIRST(&loop->starving); share; share = following) {
-		following = TAILQ_NEXT(share, link);
+	TAILQ_FOREACH_SAFE(share, &loop->starving, link, following)
 		work_expire_portions(loop, &share->starving);
-	}
 	work_expire_portions(loop, &loop->bounded);
 	/* The time for gathering may be over: then the others get theirs. */
 	if (loop->short_of_memory) {
@@ -144,10 +139,9 @@ void tgt_work_check_taken(struct tgt_loop *loop)
 {
 	struct tgt_io_queue *io_queue, *following;
 
-	for (io_queue = TAILQ_FIRST(&loop->alive); io_queue; io_queue = following) {
+	TAILQ_FOREACH_SAFE(io_queue, &loop->alive, alive_link, following) {
 		uint64_t due_ns = io_queue->taken_ns + TGT_TAKE_NS;
 
-		following = TAILQ_NEXT(io_queue, alive_link);
 		if (io_queue->sent_head == io_queue->sent_tail)
 			continue;
 		if (loop->now_ns >= due_ns && io_queue->is_late) {
@@ -171,8 +165,7 @@ void tgt_work_post(struct tgt_loop *loop)
 
 	/* C5, receives first: a reply gives the initiator a credit, and behind a credit there is a
 	 * receive. One that cannot be posted (its device is lost) is tried again. */
-	for (receives = TAILQ_FIRST(&loop->idle); receives; receives = following) {
-		following = TAILQ_NEXT(receives, idle_link);
+	TAILQ_FOREACH_SAFE(receives, &loop->idle, idle_link, following) {
 		if (tgt_receives_post(receives))
 			continue;
 		TAILQ_REMOVE(&loop->idle, receives, idle_link);

@@ -276,10 +276,9 @@ void tgt_authorize_changed(struct tgt_reactor *reactor)
 	struct tgt_rules *rules = tgt_reactor_rules(reactor);
 	struct tgt_session *session, *following;
 
-	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
+	TAILQ_FOREACH_SAFE(session, &reactor->sessions, link, following) {
 		const struct tgt_volume *volume;
 
-		following = TAILQ_NEXT(session, link);
 		/* A remote session ends with its home. */
 		if (session->home || session->ending)
 			continue;

@@ -73,8 +73,7 @@ static void fault(struct tgt_reactor *reactor, struct tgt_volume *volume, bool f
 {
 	struct tgt_session *session, *following;
 
-	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
-		following = TAILQ_NEXT(session, link);
+	TAILQ_FOREACH_SAFE(session, &reactor->sessions, link, following) {
 		/* The home ends its remote sessions; it may still place queues there. */
 		if (session->ending || (session->home && forgets) ||
 		    (volume && !tgt_handle_session_uses(session, volume)))

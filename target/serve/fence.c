@@ -214,8 +214,7 @@ void tgt_fence_done(struct tgt_queue_slot *slot)
 {
 	struct tgt_fence_ask *ask, *following;
 
-	for (ask = TAILQ_FIRST(&slot->asks); ask; ask = following) {
-		following = TAILQ_NEXT(ask, link);
+	TAILQ_FOREACH_SAFE(ask, &slot->asks, link, following) {
 		if (tgt_queue_slot_has(slot, ask->incarnation))
 			continue;
 		ask_remove(slot, ask);

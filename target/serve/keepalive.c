@@ -18,10 +18,9 @@ void tgt_keepalive_check(struct tgt_reactor *reactor)
 		return;
 	/* In the order in which they were last heard: the first that is not silent ends the walk.
 	 */
-	for (io_queue = TAILQ_FIRST(&reactor->loop.alive); io_queue; io_queue = following) {
+	TAILQ_FOREACH_SAFE(io_queue, &reactor->loop.alive, alive_link, following) {
 		uint64_t due_ns = io_queue->heard_ns + limit;
 
-		following = TAILQ_NEXT(io_queue, alive_link);
 		if (now >= due_ns && !io_queue->suspect_ns) {
 			io_queue->suspect_ns = now;
 			/*

@@ -52,11 +52,9 @@ static void leases_reap(struct tgt_leases *leases)
 {
 	struct tgt_lease *lease, *following;
 
-	for (lease = TAILQ_FIRST(&leases->list); lease; lease = following) {
-		following = TAILQ_NEXT(lease, link);
+	TAILQ_FOREACH_SAFE(lease, &leases->list, link, following)
 		if (!atomic_load_explicit(&lease->users, memory_order_acquire))
 			lease_free(leases, lease);
-	}
 }
 
 static unsigned int reactor_least_loaded(const struct tgt_leases *leases)

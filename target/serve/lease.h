@@ -9,8 +9,9 @@
 #define RBLK_TARGET_LEASE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
+#include "target/base/list.h"
 
 struct tgt_reactor;
 struct tgt_leases;

@@ -235,8 +235,7 @@ static bool login_supersede(struct tgt_reactor *reactor, const struct tgt_login 
 	struct tgt_login *login, *following;
 	struct core_login_verdict verdict;
 
-	for (login = TAILQ_FIRST(&reactor->logins); login; login = following) {
-		following = TAILQ_NEXT(login, link);
+	TAILQ_FOREACH_SAFE(login, &reactor->logins, link, following) {
 		if (memcmp(login->wire.session_id, newer->wire.session_id,
 			   sizeof(login->wire.session_id)) ||
 		    login->wire.queue_index != newer->wire.queue_index)
@@ -313,11 +312,9 @@ void tgt_login_retry(struct tgt_reactor *reactor)
 	struct tgt_login *login, *following;
 
 	reactor->rejudge = false;
-	for (login = TAILQ_FIRST(&reactor->logins); login; login = following) {
-		following = TAILQ_NEXT(login, link);
+	TAILQ_FOREACH_SAFE(login, &reactor->logins, link, following)
 		if (login_try(reactor, login))
 			login_remove(reactor, login);
-	}
 }
 
 void tgt_login_expire(struct tgt_reactor *reactor)

@@ -178,10 +178,9 @@ void tgt_open_drop(struct tgt_session *session, uint32_t handle)
 {
 	struct tgt_pending *pending, *following;
 
-	for (pending = TAILQ_FIRST(&session->reactor->pending); pending; pending = following) {
+	TAILQ_FOREACH_SAFE(pending, &session->reactor->pending, link, following) {
 		struct tgt_open *open = (struct tgt_open *)pending;
 
-		following = TAILQ_NEXT(pending, link);
 		if (pending->go_on != open_go_on || tgt_session_of(pending->request) != session ||
 		    RBLK_HANDLE_SLOT(open->handle) != RBLK_HANDLE_SLOT(handle))
 			continue;

@@ -112,11 +112,9 @@ static void reactor_device_gone(struct tgt_reactor *reactor, struct tgt_fabric *
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_DEVICE_REMOVED}, NULL,
 			 TGT_LOG_WARNING, "reactor %u: device %s was removed: its connections end",
 			 reactor->index, fab_device_name(device));
-	for (io_queue = TAILQ_FIRST(&reactor->loop.alive); io_queue; io_queue = following) {
-		following = TAILQ_NEXT(io_queue, alive_link);
+	TAILQ_FOREACH_SAFE(io_queue, &reactor->loop.alive, alive_link, following)
 		if (fab_conn_device(io_queue->conn) == device)
 			tgt_queue_close(tgt_queue_of(io_queue), "its device was removed");
-	}
 	tgt_device_removed(reactor, fabric, device);
 }
 
@@ -173,11 +171,9 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 	}
 	if (reactor->loop.now_ns < reactor->drain_until_ns && !tgt_work_is_idle(&reactor->loop))
 		return;
-	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
-		following = TAILQ_NEXT(session, link);
+	TAILQ_FOREACH_SAFE(session, &reactor->sessions, link, following)
 		if (!session->ending)
 			tgt_session_drain(session, "the target is shutting down");
-	}
 }
 
 static void reactor_timers(struct tgt_reactor *reactor)
@@ -203,10 +199,8 @@ static void reactor_go_on(struct tgt_reactor *reactor)
 {
 	struct tgt_pending *pending, *following;
 
-	for (pending = TAILQ_FIRST(&reactor->pending); pending; pending = following) {
-		following = TAILQ_NEXT(pending, link);
+	TAILQ_FOREACH_SAFE(pending, &reactor->pending, link, following)
 		pending->go_on(pending);
-	}
 }
 
 unsigned int tgt_reactor_step(struct tgt_reactor *reactor)

@@ -447,8 +447,7 @@ void tgt_session_expire(struct tgt_reactor *reactor, const struct tgt_host *need
 	bool of_any = need && need->sessions <= reactor->session_quota.kept;
 	struct tgt_session *session, *following, *oldest = NULL;
 
-	for (session = TAILQ_FIRST(&reactor->sessions); session; session = following) {
-		following = TAILQ_NEXT(session, link);
+	TAILQ_FOREACH_SAFE(session, &reactor->sessions, link, following) {
 		if (session->ending || session->home || tgt_session_is_connected(session))
 			continue;
 		/* Its last handle has ended after its last queue. */
