@@ -61,8 +61,9 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 }
 
 /* The handle, or all of the session. */
-static void session_limit(struct tgt_session *session, const struct tgt_rules *rules, struct tgt_handle *only)
+static void session_limit(struct tgt_session *session, struct tgt_handle *only)
 {
+	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	const struct tgt_who who = tgt_session_who(session);
 	struct tgt_limit *initiator = tgt_rules_initiator_limit(rules, &who);
 	struct tgt_handle *handle;
@@ -76,14 +77,12 @@ static void session_limit(struct tgt_session *session, const struct tgt_rules *r
 		if (handle->access.channel && (!only || handle == only))
 			handle_set(handle, tgt_rules_volume_limit(rules, tgt_handle_volume(handle)->config.name),
 				   initiator);
+	tgt_rules_put(rules);
 }
 
 void tgt_limits_opened(struct tgt_handle *handle)
 {
-	struct tgt_rules *rules = tgt_reactor_rules(handle->session->reactor);
-
-	session_limit(handle->session, rules, handle);
-	tgt_rules_put(rules);
+	session_limit(handle->session, handle);
 }
 
 void tgt_limits_closed(struct tgt_handle *handle)
@@ -93,20 +92,14 @@ void tgt_limits_closed(struct tgt_handle *handle)
 
 void tgt_limits_named(struct tgt_session *session)
 {
-	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
-
-	session_limit(session, rules, NULL);
-	tgt_rules_put(rules);
+	session_limit(session, NULL);
 	tgt_throttle_again(&session->reactor->loop);
 }
 
 void tgt_limits_changed(struct tgt_reactor *reactor)
 {
-	struct tgt_rules *rules = tgt_reactor_rules(reactor);
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		session_limit(session, rules, NULL);
-	tgt_rules_put(rules);
-	tgt_throttle_again(&reactor->loop);
+		tgt_limits_named(session);
 }
