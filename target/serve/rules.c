@@ -19,11 +19,15 @@ struct tgt_rules {
 	_Atomic unsigned int refs;
 	bool open;
 	enum tgt_tls tls;
-	struct tgt_initiator_config *initiators;
+	struct initiator_rule *initiators;
 	unsigned int count;
-	struct tgt_limit **initiator_limits; /* by initiator; NULL: none */
-	struct volume_rule *volumes;	     /* of the configuration, by name */
+	struct volume_rule *volumes; /* of the configuration, by name */
 	unsigned int volume_count;
+};
+
+struct initiator_rule {
+	struct tgt_initiator_config config; /* with copies of its own */
+	struct tgt_limit *limit;	    /* NULL: none */
 };
 
 struct volume_rule {
@@ -110,7 +114,7 @@ static bool is_named(const struct tgt_rules *rules, const char *volume)
 	enum tgt_right right;
 
 	for (unsigned int i = 0; i < rules->count; i++)
-		if (grants_of(&rules->initiators[i], volume, &right))
+		if (grants_of(&rules->initiators[i].config, volume, &right))
 			return true;
 	return false;
 }
@@ -168,28 +172,23 @@ static bool volumes_create(struct tgt_rules *rules, const struct tgt_config *con
 	return true;
 }
 
-/* Each begins with its whole burst. False: no memory. */
+/* It begins with its whole burst. False: no memory. */
+static bool limit_create(struct tgt_limit **limit, const struct tgt_limit_config *config)
+{
+	if (!*limit && tgt_limit_is_set(config))
+		*limit = tgt_limit_create(config);
+	return *limit || !tgt_limit_is_set(config);
+}
+
+/* False: no memory. */
 static bool limits_create(struct tgt_rules *rules, const struct tgt_config *config)
 {
 	bool created = true;
 
-	rules->initiator_limits = calloc(config->initiator_count + 1u, sizeof(struct tgt_limit *));
-	if (!rules->initiator_limits)
-		return false;
-	for (unsigned int i = 0; i < config->initiator_count; i++) {
-		if (!tgt_limit_is_set(&config->initiators[i].limit))
-			continue;
-		rules->initiator_limits[i] = tgt_limit_create(&config->initiators[i].limit);
-		created = created && rules->initiator_limits[i];
-	}
-	for (unsigned int i = 0; i < config->volume_count; i++) {
-		struct volume_rule *one = volume_find(rules, config->volumes[i].name);
-
-		if (one->limit || !tgt_limit_is_set(&config->volumes[i].limit))
-			continue;
-		one->limit = tgt_limit_create(&config->volumes[i].limit);
-		created = created && one->limit;
-	}
+	for (unsigned int i = 0; i < config->initiator_count; i++)
+		created &= limit_create(&rules->initiators[i].limit, &config->initiators[i].limit);
+	for (unsigned int i = 0; i < config->volume_count; i++)
+		created &= limit_create(&volume_find(rules, config->volumes[i].name)->limit, &config->volumes[i].limit);
 	return created;
 }
 
@@ -208,32 +207,24 @@ static void limit_keep(struct tgt_limit **limit, struct tgt_limit *before)
 static void limits_keep(struct tgt_rules *rules, const struct tgt_rules *before)
 {
 	for (unsigned int i = 0; i < rules->volume_count; i++)
-		if (rules->volumes[i].limit)
-			limit_keep(&rules->volumes[i].limit, tgt_rules_volume_limit(before, rules->volumes[i].name));
+		limit_keep(&rules->volumes[i].limit, tgt_rules_volume_limit(before, rules->volumes[i].name));
 	for (unsigned int i = 0; i < rules->count; i++)
-		for (unsigned int j = 0; rules->initiator_limits[i] && j < before->count; j++)
-			if (strcmp(rules->initiators[i].name, before->initiators[j].name) == 0)
-				limit_keep(&rules->initiator_limits[i], before->initiator_limits[j]);
-}
-
-static void limits_free(struct tgt_rules *rules)
-{
-	for (unsigned int i = 0; rules->initiator_limits && i < rules->count; i++)
-		tgt_limit_put(rules->initiator_limits[i]);
-	for (unsigned int i = 0; i < rules->volume_count; i++)
-		tgt_limit_put(rules->volumes[i].limit);
-	free(rules->initiator_limits);
-	free(rules->volumes);
+		for (unsigned int j = 0; rules->initiators[i].limit && j < before->count; j++)
+			if (strcmp(rules->initiators[i].config.name, before->initiators[j].config.name) == 0)
+				limit_keep(&rules->initiators[i].limit, before->initiators[j].limit);
 }
 
 static void rules_free(struct tgt_rules *rules)
 {
-	limits_free(rules);
+	for (unsigned int i = 0; i < rules->volume_count; i++)
+		tgt_limit_put(rules->volumes[i].limit);
 	for (unsigned int i = 0; i < rules->count; i++) {
-		free(rules->initiators[i].networks);
-		free(rules->initiators[i].grants);
-		rblk_secrets_put(rules->initiators[i].secrets);
+		tgt_limit_put(rules->initiators[i].limit);
+		free(rules->initiators[i].config.networks);
+		free(rules->initiators[i].config.grants);
+		rblk_secrets_put(rules->initiators[i].config.secrets);
 	}
+	free(rules->volumes);
 	free(rules->initiators);
 	free(rules);
 }
@@ -250,8 +241,7 @@ struct tgt_rules *tgt_rules_create(const struct tgt_config *config)
 	rules->tls = config->tls;
 	rules->initiators = calloc(config->initiator_count + 1u, sizeof(*rules->initiators));
 	while (rules->initiators && copied && rules->count < config->initiator_count) {
-		copied = initiator_copy(&rules->initiators[rules->count],
-					&config->initiators[rules->count]);
+		copied = initiator_copy(&rules->initiators[rules->count].config, &config->initiators[rules->count]);
 		rules->count++;
 	}
 	if (!rules->initiators || !copied || !volumes_create(rules, config) || !limits_create(rules, config)) {
@@ -332,7 +322,7 @@ static bool is_from_known(const struct tgt_rules *rules, const struct tgt_origin
 	if (rules->open || origin->local)
 		return true;
 	for (unsigned int i = 0; i < rules->count; i++)
-		if (is_from(&rules->initiators[i], origin))
+		if (is_from(&rules->initiators[i].config, origin))
 			return true;
 	return false;
 }
@@ -369,8 +359,8 @@ static bool is_of(const struct tgt_initiator_config *initiator, const struct tgt
 struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char *name)
 {
 	for (unsigned int i = 0; rules && i < rules->count; i++)
-		if (strcmp(rules->initiators[i].name, name) == 0)
-			return rules->initiators[i].secrets;
+		if (strcmp(rules->initiators[i].config.name, name) == 0)
+			return rules->initiators[i].config.secrets;
 	return NULL;
 }
 
@@ -393,8 +383,8 @@ struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const ch
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who)
 {
 	for (unsigned int i = 0; rules && i < rules->count; i++)
-		if (rules->initiator_limits[i] && is_of(&rules->initiators[i], who))
-			return rules->initiator_limits[i];
+		if (rules->initiators[i].limit && is_of(&rules->initiators[i].config, who))
+			return rules->initiators[i].limit;
 	return NULL;
 }
 
@@ -403,8 +393,8 @@ unsigned int tgt_rules_weight(const struct tgt_rules *rules, const struct tgt_wh
 	unsigned int weight = 1;
 
 	for (unsigned int i = 0; rules && i < rules->count; i++)
-		if (rules->initiators[i].weight > weight && is_of(&rules->initiators[i], who))
-			weight = rules->initiators[i].weight;
+		if (rules->initiators[i].config.weight > weight && is_of(&rules->initiators[i].config, who))
+			weight = rules->initiators[i].config.weight;
 	return weight;
 }
 
@@ -417,7 +407,7 @@ void tgt_rules_judge(const struct tgt_rules *rules, const struct tgt_origin *ori
 		return;
 	ruling->trusted = rules->open || origin->local;
 	for (unsigned int i = 0; i < rules->count; i++)
-		if (is_of(&rules->initiators[i], who) && is_from(&rules->initiators[i], origin))
+		if (is_of(&rules->initiators[i].config, who) && is_from(&rules->initiators[i].config, origin))
 			ruling->sections[i / 64] |= 1ull << i % 64;
 }
 
@@ -432,7 +422,9 @@ enum tgt_right tgt_ruling_right(const struct tgt_ruling *ruling, const char *vol
 		return TGT_RIGHT_WRITE;
 	for (unsigned int word = 0; word < TGT_INITIATORS_MAX / 64; word++)
 		for (uint64_t left = ruling->sections[word]; left; left &= left - 1) {
-			grants_of(&rules->initiators[word * 64 + (unsigned int)__builtin_ctzll(left)], volume, &right);
+			unsigned int i = word * 64 + (unsigned int)__builtin_ctzll(left);
+
+			grants_of(&rules->initiators[i].config, volume, &right);
 			if (right > most)
 				most = right;
 		}
