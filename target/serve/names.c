@@ -37,49 +37,26 @@ void tgt_names_destroy(struct tgt_names *names)
 	free(names);
 }
 
-/* Lock held. */
-static bool has_room(const struct tgt_names *names, bool proven,
-		     const struct tgt_host_key *from)
-{
-	unsigned int same = 0;
-
-	if (names->count == TGT_NAMES_MAX)
-		return false;
-	if (proven)
-		return true;
-	for (unsigned int i = 0; i < names->count; i++)
-		same += !names->list[i].proven &&
-			!memcmp(&names->list[i].from, from, sizeof(*from));
-	return tgt_quota_allows(&tgt_names_quota, names->unproven, same);
-}
-
-/* Lock held. */
-static unsigned int number_of(struct tgt_names *names, const char name[RBLK_NAME_BYTES],
-			      bool proven, const struct tgt_host_key *from)
-{
-	struct initiator *new;
-
-	for (unsigned int i = 0; i < names->count; i++)
-		if (names->list[i].proven == proven &&
-		    !strncmp(names->list[i].name, name, RBLK_NAME_BYTES))
-			return i;
-	if (!has_room(names, proven, from))
-		return TGT_NAMES_OTHER;
-	new = &names->list[names->count];
-	memcpy(new->name, name, RBLK_NAME_BYTES);
-	new->proven = proven;
-	new->from = *from;
-	names->unproven += !proven;
-	return names->count++;
-}
-
 unsigned int tgt_names_number(struct tgt_names *names, const char name[RBLK_NAME_BYTES],
 			      bool proven, const struct tgt_host_key *from)
 {
-	unsigned int number;
+	unsigned int i, same = 0;
 
 	pthread_mutex_lock(&names->lock);
-	number = number_of(names, name, proven, from);
+	for (i = 0; i < names->count; i++) {
+		if (names->list[i].proven == proven && !strncmp(names->list[i].name, name, RBLK_NAME_BYTES))
+			break;
+		same += !names->list[i].proven && !memcmp(&names->list[i].from, from, sizeof(*from));
+	}
+	if (i == names->count && i < TGT_NAMES_MAX &&
+	    (proven || tgt_quota_allows(&tgt_names_quota, names->unproven, same))) {
+		names->list[i] = (struct initiator){.proven = proven, .from = *from};
+		memcpy(names->list[i].name, name, RBLK_NAME_BYTES);
+		names->unproven += !proven;
+		names->count++;
+	}
+	if (i == names->count)
+		i = TGT_NAMES_OTHER;
 	pthread_mutex_unlock(&names->lock);
-	return number;
+	return i;
 }

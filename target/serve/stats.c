@@ -54,13 +54,11 @@ static unsigned int stats_of_initiator(struct tgt_stats_table *stats_table,
 	unsigned int number = initiator_number(session);
 	struct tgt_initiator_stats *stats = stats_table->initiators[number];
 
-	if (stats)
+	if (stats || !(stats = calloc(1, sizeof(*stats))))
 		return number;
-	stats = calloc(1, sizeof(*stats));
 	stats_table->initiators[number] = stats;
-	if (stats)
-		stats->number = number;
-	if (stats && number != TGT_NAMES_OTHER) {
+	stats->number = number;
+	if (number != TGT_NAMES_OTHER) {
 		memcpy(stats->name, session->initiator, sizeof(stats->name));
 		stats->proven = session->proven;
 	}
