@@ -30,6 +30,8 @@
 #define REAP_BUDGET 256u
 /* Slack of the timers: they are checked this often at most. */
 #define TIMER_NS 10000000ull
+/* An hour: a deadline in milliseconds is an int. */
+#define SLEEP_NS_MAX 3600000000000ull
 
 /* -- completions and events of a fabric -------------------------------------------------------- */
 
@@ -281,20 +283,13 @@ static void reactor_sleep(struct tgt_reactor *reactor)
 {
 	uint64_t deadline_ns = tgt_reactor_deadline_ns(reactor);
 	uint64_t now_ns = env_now_ns();
-	int timeout_ms = -1;
-	int err;
+	int timeout_ms = -1, err;
 
-	if (deadline_ns != UINT64_MAX) {
-		if (deadline_ns <= now_ns)
-			return;
-		/* Rounded up: a millisecond too early would be a turn for nothing. */
-		if (deadline_ns - now_ns < 3600000000000ull)
-			timeout_ms = (int)((deadline_ns - now_ns + 999999) / 1000000);
-		else
-			timeout_ms = 3600000;
-	}
-	if (!reactor_arm(reactor))
+	if (deadline_ns <= now_ns || !reactor_arm(reactor))
 		return;
+	/* Rounded up: a millisecond too early would be a turn for nothing. */
+	if (deadline_ns != UINT64_MAX)
+		timeout_ms = (int)((sooner(deadline_ns - now_ns, SLEEP_NS_MAX) + 999999) / 1000000);
 	err = tgt_ring_wait(reactor->ring, timeout_ms);
 	if (err)
 		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_ERROR, "reactor %u: io_uring: %s",
