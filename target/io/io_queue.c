@@ -47,22 +47,14 @@ uint16_t tgt_io_queue_ring_credits(struct tgt_pool *pool, uint16_t credits, unsi
 	return credits;
 }
 
-int tgt_io_queue_init(struct tgt_io_queue *io_queue, struct tgt_loop *loop, struct tgt_share *share,
-		      const struct tgt_io_queue_ops *ops, const struct tgt_io_queue_terms *terms, void *ring)
+int tgt_io_queue_init(struct tgt_io_queue *io_queue, uint32_t reply_bytes, void *ring)
 {
-	io_queue->loop = loop;
-	io_queue->share = share;
-	io_queue->ops = ops;
-	io_queue->index = terms->index;
-	io_queue->features = terms->features;
-	io_queue->credits = terms->credits;
-	io_queue->tags = terms->credits + RBLK_RESERVED_TAGS;
-	io_queue->command_bytes = terms->command_bytes;
-	io_queue->reply_batch = (uint16_t)(terms->reply_bytes / sizeof(struct rblk_wire_completion));
+	io_queue->tags = io_queue->credits + RBLK_RESERVED_TAGS;
+	io_queue->reply_batch = (uint16_t)(reply_bytes / sizeof(struct rblk_wire_completion));
 	if (io_queue->reply_batch > RBLK_REPLY_BATCH_MAX)
 		io_queue->reply_batch = RBLK_REPLY_BATCH_MAX;
 	io_queue->send_depth = io_queue->tags * TGT_SENDS_PER_TAG;
-	io_queue->sent_mask = ring_slots(terms->credits) - 1;
+	io_queue->sent_mask = ring_slots(io_queue->credits) - 1;
 	io_queue->reply_mask = io_queue->sent_mask;
 	io_queue->replies = ring;
 	TAILQ_INIT(&io_queue->fetching);

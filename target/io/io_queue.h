@@ -197,13 +197,6 @@ struct tgt_io_queue {
 	struct tgt_totals totals; /* without `out`, which the connection counts */
 };
 
-/* The terms that the login agreed, for the I/O queue. */
-struct tgt_io_queue_terms {
-	uint16_t index, credits;
-	uint32_t features;
-	uint32_t command_bytes, reply_bytes; /* the longest message, each way */
-};
-
 /* Bytes of the reply ring of a queue with so many credits: for tgt_io_queue_init(). */
 size_t tgt_io_queue_ring_bytes(uint16_t credits);
 /*
@@ -213,12 +206,11 @@ size_t tgt_io_queue_ring_bytes(uint16_t credits);
 uint16_t tgt_io_queue_ring_credits(struct tgt_pool *pool, uint16_t credits, unsigned int others);
 
 /*
- * Slots and accounts. `ring`: tgt_io_queue_ring_bytes() of registered memory, the caller's. conn,
- * receives, lkey and the like are for the caller to set before the first message.
+ * Slots and accounts of one whose loop and credits are set. `ring`: tgt_io_queue_ring_bytes() of registered memory, the
+ * caller's. reply_bytes: the longest reply. The other fixed fields are for the caller to set before the first message.
  * 0 or -ENOMEM.
  */
-int tgt_io_queue_init(struct tgt_io_queue *io_queue, struct tgt_loop *loop, struct tgt_share *share,
-		      const struct tgt_io_queue_ops *ops, const struct tgt_io_queue_terms *terms, void *ring);
+int tgt_io_queue_init(struct tgt_io_queue *io_queue, uint32_t reply_bytes, void *ring);
 void tgt_io_queue_fini(struct tgt_io_queue *io_queue); /* closed, drained and without a request; or never open */
 
 /* It takes commands from now on. */

@@ -19,13 +19,7 @@
 static int queue_init(struct tgt_queue *queue, struct tgt_session *session, const struct tgt_login *login,
 		      const struct tgt_io_queue_ops *ops, uint16_t credits, void *ring)
 {
-	const struct tgt_io_queue_terms terms = {
-		.index = rblk_le16(login->wire.queue_index),
-		.credits = credits,
-		.features = login->features,
-		.command_bytes = TGT_COMMAND_BYTES,
-		.reply_bytes = rblk_le32(login->wire.reply_bytes),
-	};
+	struct tgt_io_queue *io_queue = &queue->io_queue;
 
 	queue->session = session;
 	queue->fabric = login->fabric;
@@ -33,11 +27,18 @@ static int queue_init(struct tgt_queue *queue, struct tgt_session *session, cons
 	queue->login = login->wire;
 	queue->incarnation = rblk_le32(login->wire.incarnation);
 	queue->proven = !session->proven;
-	queue->io_queue.fabric = login->fabric->index;
-	queue->io_queue.session_number = session->number;
-	queue->io_queue.owner = tgt_inflight_owner(session->number, session->weight);
-	queue->io_queue.answers = session->home ? &session->home->answers : &session->answers;
-	return tgt_io_queue_init(&queue->io_queue, &session->reactor->loop, &session->share, ops, &terms, ring);
+	io_queue->ops = ops;
+	io_queue->loop = &session->reactor->loop;
+	io_queue->share = &session->share;
+	io_queue->answers = session->home ? &session->home->answers : &session->answers;
+	io_queue->fabric = login->fabric->index;
+	io_queue->session_number = session->number;
+	io_queue->owner = tgt_inflight_owner(session->number, session->weight);
+	io_queue->index = rblk_le16(login->wire.queue_index);
+	io_queue->credits = credits;
+	io_queue->features = login->features;
+	io_queue->command_bytes = TGT_COMMAND_BYTES;
+	return tgt_io_queue_init(io_queue, rblk_le32(login->wire.reply_bytes), ring);
 }
 
 static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
