@@ -26,12 +26,10 @@ int tgt_receives_init(struct tgt_receives *receives, struct tgt_receives_list *i
 	return 0;
 }
 
-void tgt_receives_add(struct tgt_receives *receives, const struct tgt_receives_chunk *chunk,
-		      uint32_t count)
+void tgt_receives_add(struct tgt_receives *receives, uint32_t count)
 {
 	assert(receives->count % TGT_RECEIVES_CHUNK == 0 && count <= TGT_RECEIVES_CHUNK &&
 	       count <= receives->most - receives->count);
-	receives->chunks[receives->count / TGT_RECEIVES_CHUNK] = *chunk;
 	for (uint32_t i = count; i > 0; i--)
 		receives->idle[receives->idle_count++] = receives->count + i - 1;
 	receives->count += count;

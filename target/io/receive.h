@@ -22,11 +22,11 @@ TAILQ_HEAD(tgt_receives_list, tgt_receives);
 #define TGT_RECEIVES_CHUNKS 128u
 #define TGT_RECEIVES_CHUNK 512u
 
-/* Memory of the owner's, registered. */
+/* The owner maps and registers its memory: up to TGT_RECEIVES_CHUNK * buffer_bytes. */
 struct tgt_receives_chunk {
-	char *base; /* up to TGT_RECEIVES_CHUNK * buffer_bytes */
+	struct tgt_dma_memory memory;
+	struct fab_mr *mr;
 	uint32_t lkey;
-	const struct tgt_dma_memory *memory; /* that it lies in, for the ring; NULL: none */
 };
 
 /* Created and freed by serve/ with the device that it belongs to. */
@@ -49,15 +49,13 @@ struct tgt_receives {
  * outlives it. 0 or -ENOMEM. */
 int tgt_receives_init(struct tgt_receives *receives, struct tgt_receives_list *idle_list,
 		      uint32_t buffer_bytes, uint32_t most);
-/* A chunk of `count` buffers more, all idle; only the last chunk may be smaller than the others. The
- * caller posts. */
-void tgt_receives_add(struct tgt_receives *receives, const struct tgt_receives_chunk *chunk,
-		      uint32_t count);
+/* The next chunk, which has memory: `count` buffers more, idle; only the last may be smaller. The caller posts. */
+void tgt_receives_add(struct tgt_receives *receives, uint32_t count);
 void tgt_receives_fini(struct tgt_receives *receives);
 
 static inline char *tgt_receives_buffer(const struct tgt_receives *receives, uint32_t index)
 {
-	return receives->chunks[index / TGT_RECEIVES_CHUNK].base +
+	return receives->chunks[index / TGT_RECEIVES_CHUNK].memory.base +
 	       (size_t)(index % TGT_RECEIVES_CHUNK) * receives->buffer_bytes;
 }
 

@@ -160,11 +160,13 @@ static void request_io_done(struct tgt_io *io, int error)
 
 static int request_buffer_index(const struct tgt_request *request, const char *buffer)
 {
+	const struct tgt_receives *receives = request->io_queue->receives;
+
 	if (request->home == TGT_HOME_POOL)
 		return tgt_dma_memory_buffer(request_loop(request)->memory, buffer);
 	if (request->home == TGT_HOME_CAPSULE)
-		return tgt_dma_memory_buffer(
-			request->io_queue->receives->chunks[request->capsule_buffer / TGT_RECEIVES_CHUNK].memory, buffer);
+		return tgt_dma_memory_buffer(&receives->chunks[request->capsule_buffer / TGT_RECEIVES_CHUNK].memory,
+					     buffer);
 	return -1;
 }
 

@@ -14,42 +14,38 @@ void tgt_device_free(struct tgt_device *device)
 		return;
 	tgt_receives_fini(&device->receives);
 	for (unsigned int i = 0; i < TGT_RECEIVES_CHUNKS; i++) {
-		fab_mr_deregister(device->mrs[i]);
-		tgt_dma_memory_unmap(&device->memories[i]);
+		fab_mr_deregister(device->receives.chunks[i].mr);
+		tgt_dma_memory_unmap(&device->receives.chunks[i].memory);
 	}
 	free(device);
 }
 
 /* Mapped once: the ring has its buffers for life. A later device may take fewer of them. */
-static int device_map(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
-		      struct tgt_device *device, unsigned int index)
+static int device_map(struct tgt_reactor *reactor, struct tgt_fabric *fabric, struct tgt_device *device,
+		      unsigned int index)
 {
 	uint32_t count = reactor->config.receive_buffers - index * TGT_RECEIVES_CHUNK;
-	struct tgt_dma_memory *memory = &device->memories[index];
-	int err;
+	struct tgt_receives_chunk *chunk = &device->receives.chunks[index];
+	struct tgt_dma_memory *memory = &chunk->memory;
+	int err = 0;
 
-	if (device->mrs[index])
+	if (chunk->mr)
 		return 0;
 	if (count > TGT_RECEIVES_CHUNK)
 		count = TGT_RECEIVES_CHUNK;
-	if (!memory->base) {
+	if (!memory->base)
 		err = tgt_dma_memory_map(memory, (size_t)count * TGT_COMMAND_BYTES,
 				     reactor->config.memory_lock, reactor->ring);
-		if (err)
-			return err;
-	}
-	return fab_mr_register(fabric->fab, memory->base, memory->bytes, IBV_ACCESS_LOCAL_WRITE,
-			       &device->mrs[index]);
+	return err ? err : fab_mr_register(fabric->fab, memory->base, memory->bytes, IBV_ACCESS_LOCAL_WRITE, &chunk->mr);
 }
 
 /* Adds a chunk. Negative errno: logged. */
-static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
-		       struct tgt_device *device, struct fab_device *fab_device)
+static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric, struct tgt_device *device,
+		       struct fab_device *fab_device)
 {
 	struct tgt_receives *receives = &device->receives;
 	unsigned int index = receives->count / TGT_RECEIVES_CHUNK;
 	uint32_t count = receives->most - receives->count;
-	struct tgt_receives_chunk chunk = {.memory = &device->memories[index]};
 	int err = device_map(reactor, fabric, device, index);
 
 	if (err) {
@@ -60,9 +56,8 @@ static int device_grow(struct tgt_reactor *reactor, struct tgt_fabric *fabric,
 				strerror(-err));
 		return err;
 	}
-	chunk.base = chunk.memory->base;
-	chunk.lkey = fab_mr_lkey(device->mrs[index], fab_device);
-	tgt_receives_add(receives, &chunk, count < TGT_RECEIVES_CHUNK ? count : TGT_RECEIVES_CHUNK);
+	receives->chunks[index].lkey = fab_mr_lkey(receives->chunks[index].mr, fab_device);
+	tgt_receives_add(receives, count < TGT_RECEIVES_CHUNK ? count : TGT_RECEIVES_CHUNK);
 	/* Buffers that cannot be posted now are tried again each turn. */
 	tgt_receives_post(receives);
 	return 0;

@@ -15,9 +15,7 @@ struct tgt_device {
 	struct fab_device *device; /* NULL: removed, and so are its queues */
 	bool removed;		   /* its queues are ending */
 	unsigned int queues;	   /* connections on it */
-	struct tgt_dma_memory memories[TGT_RECEIVES_CHUNKS]; /* of the chunks; mapped once */
-	struct fab_mr *mrs[TGT_RECEIVES_CHUNKS];
-	struct tgt_receives receives;
+	struct tgt_receives receives; /* whose chunks are mapped once */
 };
 
 /* The device with at least one chunk of receive buffers, made at its first use. NULL: no memory
