@@ -10,9 +10,9 @@ static struct tgt_answer *answer_slot(struct tgt_replay *answers, uint64_t numbe
 	return &answers->answers[number % RBLK_OPERATIONS_MAX];
 }
 
-int tgt_replay_init(struct tgt_replay *answers)
+void tgt_replay_init(struct tgt_replay *answers)
 {
-	return -pthread_mutex_init(&answers->lock, NULL);
+	pthread_mutex_init(&answers->lock, NULL);
 }
 
 void tgt_replay_fini(struct tgt_replay *answers)

@@ -34,8 +34,7 @@ enum tgt_operation {
 	TGT_OPERATION_INVALID, /* seen before and no retry, outstanding, or too old to be known */
 };
 
-/* 0 or negative errno. The memory must be all zero. */
-int tgt_replay_init(struct tgt_replay *answers);
+void tgt_replay_init(struct tgt_replay *answers); /* the memory is all zero */
 void tgt_replay_fini(struct tgt_replay *answers);
 
 enum tgt_operation tgt_replay_begin(struct tgt_replay *answers, uint64_t number, bool retry,

@@ -31,10 +31,8 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 
 	if (!session)
 		return NULL;
-	if (pthread_mutex_init(&session->lock, NULL))
-		goto err_free;
-	if (tgt_replay_init(&session->answers))
-		goto err_lock;
+	pthread_mutex_init(&session->lock, NULL);
+	tgt_replay_init(&session->answers);
 	session->reactor = reactor;
 	session->host = host;
 	tgt_host_ref(host);
@@ -49,12 +47,6 @@ static struct tgt_session *session_alloc(struct tgt_reactor *reactor,
 	session->begun_ns = session->idle_since_ns = reactor->loop.now_ns;
 	TAILQ_INSERT_TAIL(&reactor->sessions, session, link);
 	return session;
-
-err_lock:
-	pthread_mutex_destroy(&session->lock);
-err_free:
-	free(session);
-	return NULL;
 }
 
 struct tgt_session *tgt_session_create(struct tgt_reactor *reactor,
