@@ -67,7 +67,7 @@ static enum rblk_status admin_identify(struct tgt_request *request, const struct
 	 * enough. */
 	if (session->named_ns == request->io_queue->loop->now_ns)
 		return RBLK_E_BUSY;
-	if (!tgt_remotes_name(session, identify->initiator, tgt_rights_name))
+	if (!tgt_remotes_name(session, identify->initiator))
 		return RBLK_E_NO_RESOURCES;
 	/* The validator has found the terminating zero. */
 	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = TGT_DAEMON_EVENT_SESSION_NAMED,

@@ -51,7 +51,7 @@ static bool auth_session(struct tgt_session *session, const char name[RBLK_NAME_
 	*why = 0;
 	if (!session->proven && !auth_count(session, name))
 		return false;
-	if (!named && !tgt_remotes_name(session, name, tgt_rights_name))
+	if (!named && !tgt_remotes_name(session, name))
 		return false;
 	if (!session->proven) {
 		/* Connections from before prove themselves now, by a new login. */

@@ -77,25 +77,24 @@ static bool login_device(struct tgt_reactor *reactor, struct tgt_login *login)
 static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *message)
 {
 	struct tgt_remote_queue *remote_queue = (struct tgt_remote_queue *)message;
-	struct tgt_login login = {
-		.request = remote_queue->request, .wire = remote_queue->wire, .features = remote_queue->features};
+	struct tgt_login *login = &remote_queue->login;
 	struct tgt_session *remote = NULL;
 
 	/* Before it is answered, so that the initiator's next login counts it exactly once. */
 	atomic_fetch_sub(&reactor->load, 1);
 	if (reactor->loop.draining) {
-		tgt_login_reject(reactor, login.request, RBLK_REJECT_DRAINING, 0, NULL);
-	} else if (!login_prepare(reactor, &login)) {
-		tgt_login_reject(reactor, login.request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
-	} else if (login_device(reactor, &login)) {
-		remote = tgt_session_remote(reactor, remote_queue, login.host);
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_DRAINING, 0, NULL);
+	} else if (!login_prepare(reactor, login)) {
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+	} else if (login_device(reactor, login)) {
+		remote = tgt_session_remote(reactor, remote_queue, login->host);
 		if (remote)
-			tgt_login_accept(&login, remote, false);
+			tgt_login_accept(login, remote, false);
 		else
-			tgt_login_reject(reactor, login.request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
+			tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	}
-	if (login.host)
-		tgt_host_put(reactor, login.host);
+	if (login->host)
+		tgt_host_put(reactor, login->host);
 	if (remote && remote->slots[remote_queue->index].queue) {
 		remote_queue->accepted = true;
 		remote->slots[remote_queue->index].queue->remote_queue = remote_queue;
@@ -112,13 +111,12 @@ static bool login_place(struct tgt_login *login, struct tgt_session *session)
 
 	if (reactor == session->reactor)
 		return false;
-	remote_queue = tgt_remote_queue_create(session, reactor, login->request, &login->wire);
+	remote_queue = tgt_remote_queue_create(session, reactor, login);
 	if (!remote_queue) {
 		tgt_login_reject(session->reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 		return true;
 	}
 	session->slots[remote_queue->index].origin = login->origin;
-	remote_queue->features = login->features;
 	remote_queue->message.run = login_arrive;
 	remote_queue->back = tgt_session_queue_back;
 	tgt_remote_queue_send(remote_queue);

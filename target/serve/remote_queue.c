@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "target/serve/queue.h"
+#include "target/serve/rights.h"
 
 /* Close that queue. It is allocated with the remote queue, so that closing cannot fail. */
 struct tgt_closing {
@@ -26,8 +26,7 @@ static void closing_arrived(struct tgt_reactor *reactor, struct tgt_session *rem
 }
 
 struct tgt_remote_queue *tgt_remote_queue_create(struct tgt_session *session, struct tgt_reactor *reactor,
-						 struct fab_request *request,
-						 const struct rblk_wire_login *wire)
+						 const struct tgt_login *login)
 {
 	struct tgt_remote_queue *remote_queue = calloc(1, sizeof(*remote_queue));
 	struct tgt_closing *closing = calloc(1, sizeof(*closing));
@@ -40,10 +39,10 @@ struct tgt_remote_queue *tgt_remote_queue_create(struct tgt_session *session, st
 	remote_queue->session = session;
 	remote_queue->home = session->reactor;
 	remote_queue->reactor = reactor;
-	remote_queue->request = request;
-	remote_queue->wire = *wire;
-	remote_queue->incarnation = rblk_le32(wire->incarnation);
-	remote_queue->index = rblk_le16(wire->queue_index);
+	remote_queue->login = (struct tgt_login){
+		.request = login->request, .wire = login->wire, .features = login->features};
+	remote_queue->incarnation = rblk_le32(login->wire.incarnation);
+	remote_queue->index = rblk_le16(login->wire.queue_index);
 	memcpy(remote_queue->initiator, session->initiator, sizeof(remote_queue->initiator));
 	remote_queue->named = session->named;
 	remote_queue->proven = session->proven;
@@ -181,7 +180,6 @@ int tgt_remotes_messages(const struct tgt_session *session, size_t bytes, tgt_se
 struct remote_name {
 	struct tgt_session_message head; /* first */
 	char initiator[RBLK_NAME_BYTES];
-	void (*name)(struct tgt_session *remote, const char initiator[RBLK_NAME_BYTES]);
 };
 
 static void name_arrived(struct tgt_reactor *reactor, struct tgt_session *remote, struct tgt_session_message *message)
@@ -189,21 +187,17 @@ static void name_arrived(struct tgt_reactor *reactor, struct tgt_session *remote
 	struct remote_name *name = (struct remote_name *)message;
 
 	if (remote)
-		name->name(remote, name->initiator);
+		tgt_rights_name(remote, name->initiator);
 	free(name);
 }
 
-bool tgt_remotes_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
-		      void (*name)(struct tgt_session *remote, const char initiator[RBLK_NAME_BYTES]))
+bool tgt_remotes_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES])
 {
 	struct tgt_session_message *messages[TGT_REACTORS_MAX];
 	int count = tgt_remotes_messages(session, sizeof(struct remote_name), name_arrived, messages);
 
 	for (int i = 0; i < count; i++) {
-		struct remote_name *one = (struct remote_name *)messages[i];
-
-		memcpy(one->initiator, initiator, RBLK_NAME_BYTES);
-		one->name = name;
+		memcpy(((struct remote_name *)messages[i])->initiator, initiator, RBLK_NAME_BYTES);
 		tgt_session_send(messages[i]);
 	}
 	return count >= 0;

@@ -12,10 +12,8 @@
 #ifndef RBLK_TARGET_REMOTE_QUEUE_H
 #define RBLK_TARGET_REMOTE_QUEUE_H
 
-#include "proto/wire/login.h"
+#include "target/serve/queue.h"
 #include "target/serve/session_message.h"
-
-struct fab_request;
 
 struct tgt_remote_queue {
 	struct tgt_message message; /* first */
@@ -27,10 +25,7 @@ struct tgt_remote_queue {
 	uint32_t incarnation, before; /* its own, and that of its slot before it */
 	uint16_t index;
 
-	/* The login, which the other reactor answers. */
-	struct fab_request *request;
-	struct rblk_wire_login wire;
-	uint32_t features;
+	struct tgt_login login; /* which the other reactor answers */
 	char initiator[RBLK_NAME_BYTES]; /* the session's name as it was then */
 	bool named, proven;
 
@@ -44,8 +39,7 @@ struct tgt_remote_queue {
 
 /* NULL: no memory. On the home's thread. The request stays the caller's until it is sent. */
 struct tgt_remote_queue *tgt_remote_queue_create(struct tgt_session *session, struct tgt_reactor *reactor,
-						 struct fab_request *request,
-						 const struct rblk_wire_login *wire);
+						 const struct tgt_login *login);
 /* Sends it to the other reactor; from now on its slot counts as away. */
 void tgt_remote_queue_send(struct tgt_remote_queue *remote_queue);
 /* The other reactor's thread: sends it back to the home. */
@@ -68,9 +62,7 @@ bool tgt_queue_slot_has(const struct tgt_queue_slot *slot, uint32_t incarnation)
  * Returns how many there are, for the caller to send or to free; -1: no memory. */
 int tgt_remotes_messages(const struct tgt_session *session, size_t bytes, tgt_session_run *run,
 			 struct tgt_session_message *messages[TGT_REACTORS_MAX]);
-/* The home's thread: its remote sessions call `name` with the session's new name. False: no memory, and
- * nothing has happened. */
-bool tgt_remotes_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES],
-		      void (*name)(struct tgt_session *remote, const char initiator[RBLK_NAME_BYTES]));
+/* The home's thread: its remote sessions get the new name (rights.h). False: no memory, and nothing has happened. */
+bool tgt_remotes_name(struct tgt_session *session, const char initiator[RBLK_NAME_BYTES]);
 
 #endif

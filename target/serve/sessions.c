@@ -108,7 +108,7 @@ int tgt_session_prove(struct tgt_session *session, const char name[RBLK_NAME_BYT
 struct tgt_session *tgt_session_remote(struct tgt_reactor *reactor, const struct tgt_remote_queue *remote_queue,
 				       struct tgt_host *host)
 {
-	const struct rblk_wire_login *login = &remote_queue->wire;
+	const struct rblk_wire_login *login = &remote_queue->login.wire;
 	struct tgt_session *remote = tgt_session_at(reactor, login->session_id,
 						    rblk_le64(login->session_epoch), true);
 

@@ -190,7 +190,8 @@ static void no_reactor_opens_what_is_being_closed(void **state)
  * its slot remembers. */
 static uint32_t refused(uint32_t incarnation, uint32_t fence)
 {
-	struct rblk_wire_login wire = {.queue_index = rblk_to_le16(1), .incarnation = rblk_to_le32(incarnation)};
+	struct tgt_login login = {
+		.wire = {.queue_index = rblk_to_le16(1), .incarnation = rblk_to_le32(incarnation)}};
 	struct tgt_session *home = &rig->sessions[0];
 	struct tgt_queue_slot *slot = &home->slots[1];
 	struct tgt_queue queue = {.session = home};
@@ -200,7 +201,7 @@ static uint32_t refused(uint32_t incarnation, uint32_t fence)
 
 	slot->away = NULL;
 	slot->incarnation = 3;
-	remote_queue = tgt_remote_queue_create(home, &rig->reactors[1], NULL, &wire);
+	remote_queue = tgt_remote_queue_create(home, &rig->reactors[1], &login);
 	assert_non_null(remote_queue);
 	tgt_remote_queue_send(remote_queue);
 	rig->delivered = rig->sent; /* that reactor has it */
