@@ -36,12 +36,6 @@ struct tgt_compare {
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-static void piece_free(struct tgt_request *request, const struct tgt_compare *compare)
-{
-	tgt_portion_give(request->access->portion, compare->piece_bytes);
-	tgt_share_free(request->io_queue, compare->piece, compare->piece_bytes, false);
-}
-
 void tgt_compare_release(struct tgt_request *request)
 {
 	struct tgt_compare *compare = request->compare;
@@ -49,10 +43,12 @@ void tgt_compare_release(struct tgt_request *request)
 	request->compare = NULL;
 	if (compare->range_lock.channel)
 		tgt_range_lock_end(&compare->range_lock);
-	if (compare->spare)
+	if (compare->spare) {
 		free(compare->piece);
-	else if (compare->piece)
-		piece_free(request, compare);
+	} else if (compare->piece) {
+		tgt_portion_give(request->access->portion, compare->piece_bytes);
+		tgt_share_free(request->io_queue, compare->piece, compare->piece_bytes, false);
+	}
 	request->io_queue->share->compares--;
 	free(compare);
 }
@@ -99,15 +95,11 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 {
 	struct tgt_share *share = request->io_queue->share;
 	uint32_t bytes = (uint32_t)tgt_request_bytes(request);
-	struct tgt_compare *compare;
+	bool allowed = tgt_quota_allows(&compares_quota, 0, share->compares);
+	struct tgt_compare *compare = allowed ? calloc(1, sizeof(*compare)) : NULL;
 
-	if (!tgt_quota_allows(&compares_quota, 0, share->compares)) {
-		tgt_request_complete(request, RBLK_E_BUSY);
-		return NULL;
-	}
-	compare = calloc(1, sizeof(*compare));
 	if (!compare) {
-		tgt_request_complete(request, RBLK_E_NO_RESOURCES);
+		tgt_request_complete(request, allowed ? RBLK_E_NO_RESOURCES : RBLK_E_BUSY);
 		return NULL;
 	}
 	share->compares++;
@@ -221,21 +213,15 @@ void tgt_compare_data_in(struct tgt_request *request)
 		compare_next(request);
 }
 
-/* A command that has begun to write was done in part, whatever its error says. */
-static enum rblk_status write_status(int error)
-{
-	return error == -ENOMEM ? RBLK_E_IO : tgt_status_of_errno(error);
-}
-
 void tgt_compare_stored(struct tgt_request *request, int error)
 {
 	struct tgt_compare *compare = request->compare;
 
+	/* One that has begun to write was done in part, whatever its error says. */
 	if (compare->writing)
-		compare_finish(request, write_status(error));
+		compare_finish(request, error == -ENOMEM ? RBLK_E_IO : tgt_status_of_errno(error));
 	else if (request->aborted || !request->io_queue->open)
-		compare_finish(request,
-			       RBLK_E_ABORTED); /* as ABORT asked, whatever its read returned */
+		compare_finish(request, RBLK_E_ABORTED); /* as ABORT asked, whatever its read returned */
 	else if (error)
 		compare_finish(request, tgt_status_of_errno(error));
 	else if (compare_piece(request, compare->piece, (uint32_t)request->io.bytes))

@@ -117,15 +117,9 @@ static uint64_t kind_wants(const struct tgt_token_bucket_kind *kind)
 	return want_ns + (uint64_t)-kind->credit_ns;
 }
 
-static uint64_t bucket_pause(struct tgt_token_bucket *bucket)
-{
-	bucket->jitter = bucket->jitter * 1664525u + 1013904223u;
-	return TGT_LIMIT_QUANTUM_NS / 4 * 3 + bucket->jitter % (TGT_LIMIT_QUANTUM_NS / 2);
-}
-
 static void bucket_buy(struct tgt_token_bucket *bucket, uint64_t now_ns)
 {
-	uint64_t pause_ns = bucket_pause(bucket), debt_ns = 0;
+	uint64_t debt_ns = 0;
 
 	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++) {
 		struct tgt_token_bucket_kind *kind = &bucket->kinds[i];
@@ -141,7 +135,10 @@ static void bucket_buy(struct tgt_token_bucket *bucket, uint64_t now_ns)
 	/* Time that is not bought within the burst is lost. */
 	if (debt_ns > bucket->limit->burst_ns / 2)
 		debt_ns = bucket->limit->burst_ns / 2;
-	bucket->next_ns = now_ns + (debt_ns ? debt_ns : pause_ns);
+	bucket->jitter = bucket->jitter * 1664525u + 1013904223u;
+	if (!debt_ns)
+		debt_ns = TGT_LIMIT_QUANTUM_NS / 4 * 3 + bucket->jitter % (TGT_LIMIT_QUANTUM_NS / 2);
+	bucket->next_ns = now_ns + debt_ns;
 }
 
 static bool bucket_has_credit(const struct tgt_token_bucket *bucket)

@@ -31,14 +31,6 @@ static void request_use(const struct tgt_request *request)
 			tgt_token_bucket_use(request->access->buckets[i], bytes ? bytes(request) : 0);
 }
 
-/* A command is counted once, however often it waits: a CHECKSUM may wait before each of its pieces. */
-static void request_await(struct tgt_request *request)
-{
-	if (!request->limited_ns)
-		request->access->counts->limited_commands++;
-	request->limited_ns = request->io_queue->loop->now_ns;
-}
-
 /* It has waited: it goes on, or ends. The store did not have it meanwhile, but may have had earlier pieces of a CHECKSUM. */
 static void request_waited(struct tgt_request *request)
 {
@@ -83,7 +75,9 @@ bool tgt_throttle_pass(struct tgt_request *request, bool has_capsule)
 		return false;
 	if (has_capsule)
 		tgt_request_hold_capsule(request);
-	request_await(request);
+	/* Counted once, however often it waits: a CHECKSUM may wait before each of its pieces. */
+	request->access->counts->limited_commands += !request->limited_ns;
+	request->limited_ns = request->io_queue->loop->now_ns;
 	request->leave = limited_leave;
 	TAILQ_INSERT_TAIL(&request->io_queue->loop->limited, request, link);
 	loop_await(request->io_queue->loop, bucket);

@@ -10,19 +10,16 @@
 static void chain_post(struct tgt_io_queue *io_queue)
 {
 	struct tgt_chain *chain = &io_queue->loop->chain;
+	unsigned int count = chain->failed ? 0 : chain->count;
 	struct ibv_send_wr *bad;
 	int err;
 
-	if (!chain->count)
-		return;
-	if (chain->failed) {
-		chain->count = 0;
-		return;
-	}
-	/* When a signalled one completes, everything before it is complete. */
-	chain->wr[chain->count - 1].send_flags |= IBV_SEND_SIGNALED;
-	chain->wr[chain->count - 1].next = NULL;
 	chain->count = 0;
+	if (!count)
+		return;
+	/* When a signalled one completes, everything before it is complete. */
+	chain->wr[count - 1].send_flags |= IBV_SEND_SIGNALED;
+	chain->wr[count - 1].next = NULL;
 	err = fab_post_send(io_queue->conn, chain->wr, &bad);
 	if (err) {
 		/*

@@ -32,11 +32,8 @@ static void channel_end(struct tgt_reactor *reactor, struct tgt_channel *channel
 /* The OPENs that waited may have ended; open.c continues the others at the end of this turn. */
 static void channel_opened(struct tgt_channel *channel, void *context)
 {
-	struct tgt_reactor *reactor = context;
-
-	if (channel->handles)
-		return;
-	channel_end(reactor, channel);
+	if (!channel->handles)
+		channel_end(context, channel);
 }
 
 struct tgt_channel *tgt_handle_channel_get(struct tgt_reactor *reactor, struct tgt_volume *volume)
@@ -63,9 +60,8 @@ struct tgt_channel *tgt_handle_channel_get(struct tgt_reactor *reactor, struct t
 
 void tgt_handle_channel_put(struct tgt_reactor *reactor, struct tgt_channel *channel)
 {
-	if (--channel->handles || channel->state == TGT_CHANNEL_OPENING)
-		return;
-	channel_end(reactor, channel);
+	if (!--channel->handles && channel->state != TGT_CHANNEL_OPENING)
+		channel_end(reactor, channel);
 }
 
 /* -- portions ---------------------------------------------------------------------------------- */
