@@ -42,7 +42,6 @@
 #include "target/serve/peers.h"
 #include "target/serve/reactor.h"
 #include "target/serve/rules.h"
-#include "target/serve/status.h"
 #include "target/store/volume.h"
 #include "target/watch/discovery.h"
 #include "target/watch/journal.h"

@@ -3,7 +3,7 @@
  * Session commands. Their reports come from a pool of their own, so that I/O that has taken all
  * data memory cannot keep a session from OPEN, CLOSE, FENCE or KEEPALIVE.
  */
-#include "target/serve/admin.h"
+#include "target/serve/session_command.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,6 @@
 #include "target/serve/handle.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
-#include "target/serve/session_command.h"
 
 /* -- what waits -------------------------------------------------------------------------------- */
 

@@ -20,6 +20,8 @@ tgt_reactor_run tgt_reactor_rules_changed;
 tgt_reactor_run tgt_reactor_cut, tgt_reactor_forget;
 /* For `rblkctl clear`: clear the volume's registrations and reservation, as a RESERVE by a registrant would; logged. */
 tgt_reactor_run tgt_reserve_clear;
+/* Logs what it is doing: its sessions and their resources (status.c). */
+tgt_reactor_run tgt_status_log;
 /* A device was lost: check whether this reactor has one that does not exist any more. */
 tgt_reactor_run tgt_reactor_check_devices;
 /* Counts a login that was denied before it came, by TLS; a connection that failed before a login was there. */

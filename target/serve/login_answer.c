@@ -11,10 +11,10 @@
 #include "proto/core/login.h"
 #include "proto/wire/wire_names.h"
 #include "target/base/daemon_event.h"
-#include "target/serve/admin.h"
 #include "target/serve/device.h"
 #include "target/serve/event.h"
 #include "target/serve/keepalive.h"
+#include "target/serve/session_command.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 

@@ -18,6 +18,9 @@ typedef enum rblk_status tgt_session_command(struct tgt_request *request, const 
 
 tgt_session_command tgt_authenticate_begin, tgt_fence_begin, tgt_open_begin, tgt_reserve_begin, tgt_reserve_report;
 
+/* The queue's half of an I/O queue: these commands, handles, events. */
+extern const struct tgt_io_queue_ops tgt_admin_io_ops;
+
 static inline void tgt_command_answer(struct tgt_request *request, enum rblk_status status)
 {
 	if (status == RBLK_OK && request->home == TGT_HOME_REPORT)

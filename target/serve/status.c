@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The lines of status.h: one of the reactor, one of each session. */
-#include "target/serve/status.h"
+/* Logs what a reactor is doing: a line of the reactor, one of each session. */
+#include "target/serve/calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,10 +55,9 @@ void tgt_status_log(struct tgt_reactor *reactor, struct tgt_volume *volume)
 		reactor->index, reactor->session_count, TGT_S(reactor->session_count),
 		reactor->queue_count, TGT_S(reactor->queue_count), reactor->login_count,
 		TGT_S(reactor->login_count), used / 1024, reactor->pool_bytes / 1024);
-	TAILQ_FOREACH(session, &reactor->sessions, link) {
+	TAILQ_FOREACH(session, &reactor->sessions, link)
 		if (shown++ < SESSIONS_SHOWN)
 			session_log(session);
-	}
 	if (shown > SESSIONS_SHOWN)
 		tgt_log(TGT_LOG_INFO, "status: reactor %u: %u more sessions", reactor->index,
 			shown - SESSIONS_SHOWN);
