@@ -15,7 +15,11 @@ lab_once_end() { :; }
 
 # The subsystem of a volume is known by its model number.
 nvme_subsystem() { grep -lxE "rblk $1 *" /sys/class/nvme-subsystem/*/model 2> /dev/null | xargs -r dirname; }
-nvme_block() { NVME_BLOCK=$(cd "$(nvme_subsystem "$1")" 2> /dev/null && ls -d nvme*n1) && [ -b "/dev/$NVME_BLOCK" ]; }
+# nvme_block VOLUME: its disk is the subsystem's (multipath), or the controller's.
+nvme_block() {
+	NVME_BLOCK=$(find -L "$(nvme_subsystem "$1")" -maxdepth 2 -name 'nvme*n1' ! -name '*c*n1' -printf '%f\n' 2> /dev/null | head -n 1)
+	[ -n "$NVME_BLOCK" ] && [ -b "/dev/$NVME_BLOCK" ]
+}
 # All subsystems are connected at once, and never given up. The words are the control device's; queues is heeded.
 lab_attach() {
 	local queues=${*: 2}
@@ -32,7 +36,12 @@ lab_detach() {
 	rm "$LAB_DEV"
 }
 # nvme_of DISK: its subsystem.
-nvme_of() { ls -d "/sys/class/nvme-subsystem/"*"/$(readlink "$1")" | xargs dirname; }
+nvme_of() {
+	local at
+	at=$(dirname "$(find -L /sys/class/nvme-subsystem/* -maxdepth 2 -name "$(readlink "$1")" | head -n 1)")
+	[[ $(basename "$at") == nvme-subsys* ]] || at=$(dirname "$at")
+	echo "$at"
+}
 # lab_losses DISK: as the kernel's log says.
 lab_losses() {
 	local controller count=0

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: a queue whose device still has a SEND holds back what does not fill a message, and sends it together when that
+ * has completed; a lone command is never held, and asks for no completion. Method: a queue of the test's on a fabric
+ * that takes everything.
+ */
+#include "initiator/session.h"
+#include "tests/unit/unit.h"
+
+#include <string.h>
+#include "initiator/volume.h"
+#include "proto/fabric/fabric_impl.h"
+
+#define CREDITS 16u
+#define SLOTS (CREDITS + RBLK_RESERVED_TAGS)
+#define BATCH 4u /* commands of a message */
+
+static struct {
+	unsigned int messages, signalled, inlined;
+} posted;
+
+static int fake_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)conn;
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		posted.messages++;
+		posted.signalled += wr->send_flags & IBV_SEND_SIGNALED ? 1 : 0;
+		posted.inlined += wr->send_flags & IBV_SEND_INLINE ? 1 : 0;
+	}
+	return 0;
+}
+
+static const struct fab_ops fake_ops = {.post_send = fake_post_send};
+static struct fab fake_fab = {.ops = &fake_ops};
+static struct fab_conn fake_conn = {.fab = &fake_fab};
+
+static struct rblk_session session;
+static struct ini_queue *const queue = &session.queues[0];
+static struct rblk_volume volume = {.session = &session};
+static struct ini_slot slots[SLOTS];
+static struct core_tag tags[SLOTS];
+static struct rblk_wire_command ring[64];
+static u32 message_end[64];
+
+static int fresh(void **state)
+{
+	(void)state;
+	memset(&session, 0, sizeof(session));
+	memset(slots, 0, sizeof(slots));
+	memset(&posted, 0, sizeof(posted));
+	session.queue_count = 1;
+	queue->session = &session;
+	queue->conn = &fake_conn;
+	queue->state = INI_QUEUE_LIVE;
+	queue->slots = slots;
+	queue->tag_array = tags;
+	queue->ring = ring;
+	queue->ring_size = UNIT_LENGTH(ring);
+	queue->message_end = message_end;
+	queue->send_depth = UNIT_LENGTH(message_end);
+	queue->inline_bytes = sizeof(ring[0]);
+	queue->limits = (struct core_batch_limits){.message_bytes = 8192, .commands = BATCH, .segments = 8};
+	core_clock_init(&queue->clock, &queue->limits);
+	core_tags_init(&queue->tags, tags, CREDITS);
+	return 0;
+}
+
+static void done(void *arg, const struct rblk_result *result)
+{
+	(void)arg;
+	(void)result;
+}
+
+static struct ini_slot *submit(u32 capsule_bytes)
+{
+	int tag = core_tags_take(&queue->tags, false);
+	struct ini_slot *slot;
+
+	assert_true(tag >= 0);
+	slot = &slots[tag];
+	slot->queue = queue;
+	slot->tag = (u16)tag;
+	slot->capsule = ring;
+	slot->capsule_bytes = capsule_bytes;
+	slot->volume = &volume;
+	slot->done = done;
+	slot->arg = slot;
+	ini_slot_start(slot);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	return slot;
+}
+
+static void complete(void)
+{
+	ini_queue_sent(queue, queue->messages_signalled - 1);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+}
+
+static void what_is_submitted_meanwhile_shares_the_next(void **state)
+{
+	(void)state;
+	submit(512);
+	assert_int_equal(posted.messages, 1);
+	for (unsigned int i = 1; i < BATCH; i++)
+		submit(512);
+	assert_int_equal(posted.messages, 1);
+	assert_int_equal(queue->pending_count, BATCH - 1);
+	complete();
+	assert_int_equal(posted.messages, 2);
+	assert_int_equal(queue->pending_count, 0);
+}
+
+static void a_full_message_does_not_wait(void **state)
+{
+	(void)state;
+	submit(512);
+	for (unsigned int i = 0; i < BATCH; i++)
+		submit(512);
+	assert_int_equal(posted.messages, 2);
+	submit(4096); /* no room for another such one: 8192 bytes hold one, and descriptors */
+	submit(4096);
+	assert_int_equal(posted.messages, 4);
+	assert_int_equal(queue->pending_count, 0);
+}
+
+static void a_lone_command_is_not_signalled(void **state)
+{
+	struct ini_slot *slot;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		slot = submit(0);
+		assert_int_equal(posted.messages, i + 1);
+		core_tags_answer(&queue->tags, slot->tag, rblk_le32(ring[i].sequence));
+		ini_slot_put(slot);
+	}
+	assert_int_equal(posted.signalled, 0);
+	assert_int_equal(posted.inlined, 3);
+	/* A second one beside it is, so that the third has something to wait for. */
+	submit(0);
+	submit(0);
+	assert_int_equal(posted.signalled, 1);
+	submit(0);
+	assert_int_equal(posted.messages, 5);
+	complete();
+	assert_int_equal(posted.messages, 6);
+}
+
+static void one_that_is_aborted_is_not_waited_for(void **state)
+{
+	struct ini_slot *first;
+
+	(void)state;
+	submit(512);
+	first = submit(512);
+	submit(512);
+	assert_int_equal(queue->pending_count, 2);
+	assert_ptr_equal(queue->filling, first);
+	assert_int_equal(rblk_abort(&volume, done, first), 0);
+	assert_int_equal(queue->pending_count, 1);
+	complete();
+	assert_int_equal(posted.messages, 2);
+	assert_int_equal(queue->pending_count, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(what_is_submitted_meanwhile_shares_the_next, fresh),
+		cmocka_unit_test_setup(a_full_message_does_not_wait, fresh),
+		cmocka_unit_test_setup(a_lone_command_is_not_signalled, fresh),
+		cmocka_unit_test_setup(one_that_is_aborted_is_not_waited_for, fresh),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
