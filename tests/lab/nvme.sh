@@ -17,7 +17,7 @@ lab_once_end() { :; }
 nvme_subsystem() { grep -lxE "rblk $1 *" /sys/class/nvme-subsystem/*/model 2> /dev/null | xargs -r dirname; }
 # nvme_block VOLUME: its disk is the subsystem's (multipath), or the controller's.
 nvme_block() {
-	NVME_BLOCK=$(find -L "$(nvme_subsystem "$1")" -maxdepth 2 -name 'nvme*n1' ! -name '*c*n1' -printf '%f\n' 2> /dev/null | head -n 1)
+	NVME_BLOCK=$(find -L "$(nvme_subsystem "$1")" -maxdepth 2 -name 'nvme*n1' ! -name '*c*n1' -printf '%f\n' -quit 2> /dev/null)
 	[ -n "$NVME_BLOCK" ] && [ -b "/dev/$NVME_BLOCK" ]
 }
 # All subsystems are connected at once, and never given up. The words are the control device's; queues is heeded.
@@ -38,7 +38,7 @@ lab_detach() {
 # nvme_of DISK: its subsystem.
 nvme_of() {
 	local at
-	at=$(dirname "$(find -L /sys/class/nvme-subsystem/* -maxdepth 2 -name "$(readlink "$1")" | head -n 1)")
+	at=$(dirname "$(find -L /sys/class/nvme-subsystem/* -maxdepth 2 -name "$(readlink "$1")" -print -quit)")
 	[[ $(basename "$at") == nvme-subsys* ]] || at=$(dirname "$at")
 	echo "$at"
 }
