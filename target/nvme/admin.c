@@ -273,16 +273,20 @@ static struct log_range log_range(const struct nvme_slot *slot)
 	};
 }
 
-/* A healthy medium, one slot of firmware, no notice of reservations; which namespaces have changed; log.c. */
+/* A healthy medium, one slot of firmware, no notice of reservations; which namespaces have changed; path.c, log.c. */
 static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uint8_t *data, uint64_t bytes)
 {
+	bool keeps = word(slot, 10) & NVME_LOG_KEEPS;
 	uint8_t page = word(slot, 10) & 0xff;
 
-	if (page == NVME_LOG_CHANGED)
-		nvme_event_read(queue, word(slot, 10) & NVME_LOG_KEEPS, (__le32 *)data);
-	else if (page == NVME_LOG_ERRORS)
+	if (page == NVME_LOG_CHANGED) {
+		*(__le32 *)data = rblk_to_le32(nvme_event_read(queue, NVME_EVENT_NAMESPACE, keeps));
+	} else if (page == NVME_LOG_ANA) {
+		nvme_event_read(queue, NVME_EVENT_ANA, keeps);
+		nvme_path_log(queue, word(slot, 10) & NVME_LOG_GROUPS, data, bytes);
+	} else if (page == NVME_LOG_ERRORS) {
 		nvme_errors_read(&queue->controller->errors, data, bytes);
-	else if (page == NVME_LOG_HEALTH && bytes >= 5) {
+	} else if (page == NVME_LOG_HEALTH && bytes >= 5) {
 		__le64 errors = rblk_to_le64(nvme_errors_read(&queue->controller->errors, NULL, 0));
 
 		data[3] = 100; /* spare, in percent */

@@ -86,38 +86,18 @@ void nvme_controller_end(struct nvme_controller *controller)
 	news++;
 }
 
-bool nvme_controller_replace(const struct nvme_controller *by)
-{
-	bool found = false;
-
-	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < NVME_CONTROLLERS_MAX; i++) {
-		struct nvme_controller *older = controllers[i];
-
-		if (!older || older->number >= by->number ||
-		    memcmp(&older->identity, &by->identity, sizeof(by->identity)) != 0)
-			continue;
-		/* Also one that is over: queues of it may still be there. */
-		older->replaced = true;
-		nvme_controller_end(older);
-		found = true;
-	}
-	pthread_mutex_unlock(&lock);
-	return found;
-}
-
 unsigned int nvme_controller_news(void)
 {
 	return news;
 }
 
-/* -- aborts -------------------------------------------------------------------------------------- */
-
-static void tell(void)
+void nvme_controller_tell(void)
 {
 	news++;
 	nvme_wake_all();
 }
+
+/* -- aborts -------------------------------------------------------------------------------------- */
 
 int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue, uint16_t id)
 {
@@ -133,7 +113,7 @@ int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue
 	}
 	pthread_mutex_unlock(&lock);
 	if (index >= 0)
-		tell();
+		nvme_controller_tell();
 	return index;
 }
 
@@ -143,7 +123,7 @@ void nvme_controller_abort_answer(struct nvme_controller *controller, unsigned i
 	controller->aborts[index].state = NVME_ABORT_ANSWERED;
 	controller->aborts[index].dropped = dropped;
 	pthread_mutex_unlock(&lock);
-	tell();
+	nvme_controller_tell();
 }
 
 int nvme_controller_abort_take(struct nvme_controller *controller, uint16_t queue, uint16_t *id)

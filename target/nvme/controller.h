@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
 #include "proto/wire/wire.h"
 #include "target/nvme/wire.h"
 
@@ -40,6 +42,24 @@ struct nvme_errors {
 	struct nvme_error last[NVME_ERRORS_MAX]; /* a ring */
 };
 
+/* Those of a host and subsystem stand in a line (path.c); I/O is refused but by the one that is in charge. */
+enum nvme_path_state {
+	NVME_PATH_NEW,	     /* its Connect is not answered: not in the line */
+	NVME_PATH_WAITS,     /* behind another one */
+	NVME_PATH_DUE,	     /* the first now: its admin queue is to open the volume again */
+	NVME_PATH_OPENS,     /* that OPEN, or Connect's, waits for older writes */
+	NVME_PATH_OPTIMIZED, /* in charge */
+	NVME_PATH_LEFT,	     /* it has ended, another one has its place, or there was none */
+};
+
+/* Under path.c's lock; `state` is read without. */
+struct nvme_path {
+	TAILQ_ENTRY(nvme_controller) link; /* in the line */
+	_Atomic enum nvme_path_state state;
+	uint8_t transport; /* its portal: this, */
+	struct sockaddr_storage address; /* and an address of this end */
+};
+
 /* The host, and the subsystem that it wants, as Connect names them. */
 struct nvme_identity {
 	__u8 host_id[16];
@@ -58,12 +78,13 @@ struct nvme_controller {
 	_Atomic bool enabled;		/* CC.EN */
 	_Atomic bool proven;		/* the host's name, by its secret: each of its queues has to */
 	uint64_t number;		/* older ones have lower numbers */
+	struct nvme_path path;
 	_Atomic bool connected[RBLK_QUEUES_MAX]; /* its queues */
 	_Atomic unsigned int aborts_open;	 /* not FREE */
 	struct nvme_abort aborts[NVME_ABORTS_MAX]; /* under the table's lock */
 	struct nvme_errors errors;
 	_Atomic bool over;		/* its admin queue has ended: so do the others; */
-	_Atomic bool replaced;		/* and that, because its host has connected again */
+	_Atomic bool replaced;		/* and that, because its host has connected again, there */
 };
 
 /* -- errors.c ------------------------------------------------------------------------------------ */
@@ -83,10 +104,10 @@ struct nvme_controller *nvme_controller_get(uint16_t id, const struct nvme_ident
 void nvme_controller_put(struct nvme_controller *controller);
 /* No queue of it goes on: each thread ends its own (fabric.c). */
 void nvme_controller_end(struct nvme_controller *controller);
-/* The older ones of the same host and subsystem end. False: there is none. */
-bool nvme_controller_replace(const struct nvme_controller *by);
-/* Changes whenever a queue of one has to end, or an abort has come or is answered. */
+/* Changes whenever a queue of one has to end, one is due (path.c), or an abort has come or is answered. */
 unsigned int nvme_controller_news(void);
+/* There is such news: threads that sleep hear of it. */
+void nvme_controller_tell(void);
 
 /* Each tells other threads that there is news. The index of the abort; -1: there are too many. */
 int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue, uint16_t id);

@@ -52,9 +52,13 @@ static void identify_volume(const struct nvme_queue *queue, struct nvme_identify
 	text_fill(data->model, sizeof(data->model), model);
 	data->kind = 1;
 	data->log_attributes = 2; /* there is that of commands and their effects */
-	data->events = rblk_to_le32(NVME_EVENT_NAMESPACE);
+	data->paths = NVME_PATHS;
+	data->events = rblk_to_le32(NVME_EVENT_NAMESPACE | NVME_EVENT_ANA);
+	data->ana_s = 10; /* hosts give up a path that changes for longer; none says that it does */
+	data->ana = NVME_ANA_STATES;
+	data->ana_group_most = data->ana_groups = rblk_to_le32(1);
 	data->transfer = pages_shift(rblk_le32(volume->max_io_bytes));
-	data->namespaces = rblk_to_le32(1);
+	data->namespaces = data->namespaces_most = rblk_to_le32(1);
 	data->commands = rblk_to_le16(NVME_ENTRIES_MAX);
 	data->optional =
 		rblk_to_le16(NVME_OPTIONAL_COMPARE | (nvme_has(queue, RBLK_VOLUME_DISCARD) ? NVME_OPTIONAL_DSM : 0) |
@@ -111,6 +115,7 @@ static void identify_namespace(const struct nvme_queue *queue, struct nvme_ident
 	data->blocks = data->capacity = data->used = volume->blocks;
 	data->attributes = nvme_has(queue, RBLK_VOLUME_READ_ONLY);
 	data->paths = 1; /* other controllers have it, too */
+	data->group = rblk_to_le32(1);
 	if (nvme_has(queue, RBLK_VOLUME_RESERVATIONS))
 		data->reservations =
 			NVME_RESERVATIONS_ALL |

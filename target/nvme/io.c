@@ -138,6 +138,9 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 
 	memset(wire, 0, sizeof(*wire));
 	wire->volume = rblk_to_le32(NAMESPACE);
+	/* F5: it must not pass those of another path that have not ended. */
+	if (queue->controller->path.state != NVME_PATH_OPTIMIZED)
+		return NVME_INACCESSIBLE;
 	if ((command->flags & ~NVME_FLAGS_FUSE) != NVME_FLAGS_SGL)
 		return NVME_BAD_FIELD;
 	slot->fuse = command->flags & NVME_FLAGS_FUSE;

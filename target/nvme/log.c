@@ -12,7 +12,7 @@
 #define IO_COMMANDS 256u /* the index of the first one of I/O, of dwords */
 
 static const uint8_t pages[] = {NVME_LOG_PAGES,	  NVME_LOG_ERRORS,  NVME_LOG_HEALTH,	  NVME_LOG_FIRMWARE,
-				NVME_LOG_CHANGED, NVME_LOG_EFFECTS, NVME_LOG_RESERVATIONS};
+				NVME_LOG_CHANGED, NVME_LOG_EFFECTS, NVME_LOG_ANA,	  NVME_LOG_RESERVATIONS};
 
 bool nvme_log_has(const struct nvme_queue *queue, uint8_t page)
 {

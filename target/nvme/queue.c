@@ -128,7 +128,7 @@ bool nvme_slot_begin(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t 
 
 void nvme_slot_run(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t refused)
 {
-	if (refused && refused != NVME_TRANSPORT)
+	if (refused && refused != NVME_TRANSPORT && refused != NVME_INACCESSIBLE)
 		refused |= NVME_NO_RETRY;
 	if (slot->fuse)
 		nvme_fused(queue, slot, refused);
@@ -230,8 +230,7 @@ void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_
 		wire->argument = rblk_to_le64(queue->heard_event);
 		queue->heard_event = 0;
 		break;
-	case NVME_STEP_READY: /* the smallest command of I/O without data; its tag is free as long as Connect is not
-				 answered */
+	case NVME_STEP_READY: /* the smallest one without data; its tag is free until Connect is answered */
 		wire->opcode = RBLK_OP_CHECKSUM;
 		wire->tag = 0;
 		wire->volume = rblk_to_le32(HANDLE);
@@ -357,21 +356,20 @@ static void listed(struct nvme_queue *queue, uint64_t result)
 
 /*
  * F5: what the host has sent to an older controller must not land on what it writes by this one; that its connections
- * are lost may be known to the host alone. So that controller ends, and a second OPEN waits for its writes. The first
- * one shows that this host may use the volume.
+ * are lost may be known to the host alone. So that controller ends if it had the same path, and a second OPEN waits for
+ * its writes; or this one waits. The first OPEN shows that this host may use the volume.
  */
 static void volume_opened(struct nvme_queue *queue)
 {
-	struct nvme_controller *controller = queue->controller;
+	enum nvme_path_state state;
 
-	memcpy(&controller->volume, queue->report, sizeof(controller->volume));
-	if (!queue->opened && nvme_controller_replace(controller)) {
-		queue->opened = true;
-		nvme_step_begin(queue, NVME_STEP_OPEN, NULL);
-		return;
-	}
+	memcpy(&queue->controller->volume, queue->report, sizeof(queue->controller->volume));
+	state = nvme_path_connect(queue);
 	queue->step = NVME_STEP_NONE;
-	nvme_respond_connect(queue, NVME_OK);
+	if (state == NVME_PATH_OPENS)
+		nvme_step_begin(queue, NVME_STEP_OPEN, NULL);
+	else
+		nvme_respond_connect(queue, state == NVME_PATH_LEFT ? NVME_CONNECT_BUSY : NVME_OK);
 }
 
 static void step_completed(struct nvme_queue *queue, enum rblk_status status, uint64_t result)
@@ -491,7 +489,7 @@ void nvme_queue_free(struct nvme_queue *queue)
 		nvme_abort_end(queue);
 	}
 	if (queue->controller && nvme_is_admin(queue))
-		nvme_controller_end(queue->controller);
+		nvme_path_leave(queue->controller);
 	nvme_auth_free(queue);
 	nvme_controller_put(queue->controller);
 	free(queue->slots);
@@ -565,12 +563,15 @@ void nvme_queue_begin(struct nvme_queue *queue)
 	else
 		nvme_step_begin(queue, nvme_is_admin(queue) ? NVME_STEP_IDENTIFY : NVME_STEP_READY, NULL);
 	queue->transport->wake(queue);
+	nvme_check_end(queue); /* this thread may have ended the others of its controller */
 }
 
 void nvme_check_end(struct nvme_queue *queue)
 {
 	if (queue->controller->over)
 		queue->transport->fail(queue, queue->controller->replaced ? -ESTALE : 0);
+	else if (nvme_is_admin(queue) && queue->controller->path.state == NVME_PATH_DUE)
+		nvme_event_next(queue);
 	nvme_abort_news(queue, false);
 }
 
@@ -585,7 +586,6 @@ void nvme_tick(struct nvme_queue *queue)
 		queue->step_later = false;
 		nvme_step_begin(queue, NVME_STEP_READY, NULL);
 	}
-
 	if (queue->reopen_later) {
 		queue->reopen_later = false;
 		queue->reopens = true;

@@ -15,6 +15,7 @@
  *   abort.c     aborts
  *   authenticate.c, prove.c   what a host does whose name has a secret; chap.c, dh.c: its cryptography
  *   admin.c     fabrics and admin commands; identify.c, log.c, errors.c: what hosts read; event.c: what they are told
+ *   path.c      which of a host's controllers is in charge (ANA)
  *   fabric.c    the tables of the fabrics
  *
  * The fab's thread, but for greet.c: requests are the listener's until they are accepted.
@@ -156,7 +157,6 @@ struct nvme_queue {
 	enum nvme_step step;
 	bool step_waits, step_later;
 	struct rblk_wire_command step_wire;
-	bool opened;		     /* once: OPEN may follow a second time */
 	uint8_t *report;	     /* NVME_REPORT_BYTES; admin queue, and one that authenticates */
 	struct nvme_slot *asked_for; /* the host's command that waits for it; NULL: Connect */
 	unsigned int listed, list_total, busy;
@@ -170,7 +170,8 @@ struct nvme_queue {
 	struct nvme_slot *aborts[NVME_ABORTS_MAX]; /* that wait for another queue */
 	uint32_t heard_event; /* its number, until it is confirmed; 0: none */
 	bool reopens, reopen_later; /* the volume has changed: OPEN tells how */
-	bool changed, told; /* the host has not read that the namespace has; it has been told to */
+	uint32_t changed, told; /* NVME_EVENT_...: what the host has not read yet; what it has been told to */
+	unsigned int path_changes; /* of its ANA state */
 	struct nvme_slot *held; /* sets a property when the step is over */
 	uint64_t heard_ns;
 };
@@ -319,6 +320,22 @@ void nvme_reserve_done(struct nvme_queue *queue, struct nvme_slot *slot, enum rb
 /* Those that were answered BUSY. */
 void nvme_reserve_again(struct nvme_queue *queue);
 
+/* -- path.c -------------------------------------------------------------------------------------- */
+
+/*
+ * Connect's OPEN has succeeded. The controller comes into the line: WAITS, OPENS (then another OPEN has to follow,
+ * because the one whose place it has has ended), or LEFT, if there is no place for it. After OPENS: OPTIMIZED or LEFT.
+ */
+enum nvme_path_state nvme_path_connect(struct nvme_queue *queue);
+/* An OPEN begins. */
+void nvme_path_opens(struct nvme_controller *controller);
+/* It has succeeded. True: it began in OPENS, and the controller is in charge now. */
+bool nvme_path_opened(struct nvme_controller *controller);
+/* The controller is over, and so are its queues; the next one is due. */
+void nvme_path_leave(struct nvme_controller *controller);
+/* ANA's log page; groups: without their namespaces. Fills as much as there is room for; data is zeroed. */
+void nvme_path_log(const struct nvme_queue *queue, bool groups, uint8_t *data, uint64_t bytes);
+
 /* -- admin.c, identify.c ------------------------------------------------------------------------- */
 
 void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot);
@@ -375,7 +392,7 @@ void nvme_event_done(struct nvme_queue *queue, enum nvme_step step, enum rblk_st
 void nvme_event_next(struct nvme_queue *queue);
 /* Tells the host, if there is news and it listens. */
 void nvme_event_tell(struct nvme_queue *queue);
-/* The host reads the list of changed namespaces (zeroed); keeps: it will do so again. */
-void nvme_event_read(struct nvme_queue *queue, bool keeps, __le32 *list);
+/* The host reads the log page of this event; keeps: it will do so again. Does the page have news? */
+bool nvme_event_read(struct nvme_queue *queue, uint32_t event, bool keeps);
 
 #endif

@@ -120,8 +120,11 @@ enum nvme_fabrics_type {
 	NVME_AUTH_RECEIVE = 0x06,
 };
 
-#define NVME_EVENT_NAMESPACE 0x100u /* of OAES and the feature: its attributes have changed */
-#define NVME_LOG_KEEPS 0x8000u	     /* of word 10: the event is not read with it */
+/* Of OAES and the feature: attributes of a namespace have changed; its ANA state has. */
+#define NVME_EVENT_NAMESPACE 0x100u
+#define NVME_EVENT_ANA 0x800u
+#define NVME_LOG_KEEPS 0x8000u /* of word 10: the event is not read with it */
+#define NVME_LOG_GROUPS 0x100u /* of word 10: of ANA, without namespaces */
 
 #define NVME_FLAGS_SGL 0x40u
 #define NVME_FLAGS_FUSE 0x03u /* enum nvme_fuse; no other flag may be set */
@@ -247,6 +250,7 @@ enum nvme_status {
 	NVME_MEDIUM_READ = 0x281,
 	NVME_DIFFERS = 0x285, /* what was compared */
 	NVME_DENIED = 0x286,
+	NVME_INACCESSIBLE = 0x302, /* by this path */
 	NVME_NO_RETRY = 0x4000, /* beside one of these */
 };
 
@@ -308,6 +312,7 @@ enum nvme_log_page {
 	NVME_LOG_FIRMWARE = 0x03,
 	NVME_LOG_CHANGED = 0x04,
 	NVME_LOG_EFFECTS = 0x05, /* of commands, and which there are */
+	NVME_LOG_ANA = 0x0c,
 	NVME_LOG_DISCOVERY = 0x70,
 	NVME_LOG_RESERVATIONS = 0x80,
 };
@@ -337,7 +342,10 @@ struct nvme_identify_controller {
 	__u8 firmware_updates, log_attributes, errors, power_states;
 	__u8 reserved2[56];
 	__le16 keep_alive; /* granularity, in 100 ms */
-	__u8 reserved3[190];
+	__u8 reserved3[20];
+	__u8 ana_s, ana; /* ANATT, ANACAP */
+	__le32 ana_group_most, ana_groups;
+	__u8 reserved8[160];
 	__u8 sq_entry, cq_entry; /* required and largest size, as powers of two */
 	__le16 commands;	 /* outstanding on a queue */
 	__le32 namespaces;
@@ -350,7 +358,8 @@ struct nvme_identify_controller {
 	__le16 atomic_compare; /* 0's based, in blocks */
 	__le16 reserved4;
 	__le32 sgls;
-	__u8 reserved5[228];
+	__le32 namespaces_most; /* MNAN */
+	__u8 reserved5[224];
 	char subsystem[NVME_NQN_BYTES];
 	__u8 reserved6[768];
 	__le32 command_units, response_units; /* of 16 bytes, of capsules of I/O queues */
@@ -364,11 +373,14 @@ RBLK_ASSERT_SIZE(struct nvme_identify_controller, NVME_IDENTIFY_BYTES);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, kind, 111);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, admin_optional, 256);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, keep_alive, 320);
+RBLK_ASSERT_OFFSET(struct nvme_identify_controller, ana, 343);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, sq_entry, 512);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, sgls, 536);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, subsystem, 768);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, command_units, 1792);
 
+#define NVME_PATHS 0xbu /* CMIC: of several ports and controllers, with ANA */
+#define NVME_ANA_STATES 0x45u /* optimized and inaccessible, and a namespace stays in its group */
 #define NVME_RESERVATION_MASKED 0xeu /* all three notices */
 #define NVME_OPTIONAL_COMPARE (1u << 0)
 #define NVME_OPTIONAL_DSM (1u << 2)
@@ -382,7 +394,9 @@ struct nvme_identify_namespace {
 	__le64 blocks, capacity, used;
 	__u8 features, formats, format, metadata, protection, protected, paths, reservations;
 	__u8 progress, deallocation;
-	__u8 reserved0[65];
+	__u8 reserved0[58];
+	__le32 group; /* ANAGRPID */
+	__u8 reserved3[3];
 	__u8 attributes; /* 1: write protected */
 	__u8 reserved2[4];
 	__u8 nguid[16];
@@ -391,6 +405,7 @@ struct nvme_identify_namespace {
 	__u8 reserved1[3964];
 };
 RBLK_ASSERT_SIZE(struct nvme_identify_namespace, NVME_IDENTIFY_BYTES);
+RBLK_ASSERT_OFFSET(struct nvme_identify_namespace, group, 92);
 RBLK_ASSERT_OFFSET(struct nvme_identify_namespace, nguid, 104);
 RBLK_ASSERT_OFFSET(struct nvme_identify_namespace, format_0, 128);
 
@@ -416,6 +431,21 @@ struct nvme_error {
 	__u8 reserved[34];
 };
 RBLK_ASSERT_SIZE(struct nvme_error, 64);
+
+/* The log page of ANA, with its only group and namespace. */
+struct nvme_ana {
+	__le64 changes;
+	__le16 groups;
+	__u8 reserved0[6];
+	__le32 group, namespaces;
+	__le64 group_changes;
+	__u8 state;
+	__u8 reserved1[15];
+	__le32 namespace;
+	__u8 reserved2[4];
+};
+RBLK_ASSERT_SIZE(struct nvme_ana, 56);
+RBLK_ASSERT_OFFSET(struct nvme_ana, state, 32);
 
 /* The header of the discovery log page, and its entries. */
 struct nvme_discovery {

@@ -112,7 +112,7 @@ static void tells_of_the_size(void **state)
 
 	(void)state;
 	assert_int_equal(admin_run(NVME_IDENTIFY, 0, NVME_CNS_CONTROLLER, 0, &controller), NVME_OK);
-	assert_int_equal(rblk_le32(controller.events), NVME_EVENT_NAMESPACE);
+	assert_int_equal(rblk_le32(controller.events), NVME_EVENT_NAMESPACE | NVME_EVENT_ANA);
 	assert_int_equal(admin_run(NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, NVME_EVENT_NAMESPACE, NULL), NVME_OK);
 	event = event_ask();
 	grow(2);

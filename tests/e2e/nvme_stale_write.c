@@ -7,14 +7,6 @@
  * writes in a store that delays them, in the proxy, or asked for; then the same host past the proxy; then the proxy
  * lets go.
  */
-/*
- * Goal: what an NVMe host has written on a connection that it has lost does not land on what it writes when it has
- * connected again (F5), whether the target knows of the loss or not, wherever the old write was then; only the same
- * host, where it may write, ends what it has left, and only on the same volume; a session of a host that has gone ends at
- * once, but where its failed flush must not be forgotten. Method: a host behind a proxy that holds bytes back, its
- * writes in a store that delays them, in the proxy, or half there; then the same host past the proxy; then the proxy lets
- * go.
- */
 #include "tests/unit/unit.h"
 
 #include <poll.h>
