@@ -66,12 +66,13 @@ int nvme_host_ended(int fd)
 static int dial_from(const char *address, uint8_t from)
 {
 	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000u + from)};
-	struct sockaddr_in addr = {.sin_family = AF_INET,
-				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				   .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char ip[INET_ADDRSTRLEN];
 
 	assert_true(fd >= 0);
+	snprintf(ip, sizeof(ip), "%.*s", (int)(strrchr(address, ':') - address), address);
+	assert_int_equal(inet_pton(AF_INET, ip, &addr.sin_addr), 1);
 	if (from)
 		assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -119,6 +120,7 @@ uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const ch
 	command.command.namespace = rblk_to_le32(NVME_CONNECT);
 	command.command.word[0] = rblk_to_le32((uint32_t)queue << 16);
 	command.command.word[1] = rblk_to_le32(entries - 1u);
+	command.command.word[2] = rblk_to_le32(host->keep_alive_ms);
 	status = nvme_host_run(host, &command);
 	host->authenticates = !status && command.result & NVME_CONNECT_AUTHENTICATE;
 	if (!status && !queue)
@@ -247,6 +249,7 @@ static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_hos
 	case NVME_PDU_RESPONSE:
 		command->result = rblk_le64(response.completion.result);
 		command->status = rblk_le16(response.completion.status) >> 1 & ~NO_RETRY_BIT;
+		command->final = rblk_le16(response.completion.status) >> 1 & NO_RETRY_BIT;
 		command->ended = true;
 		return command;
 	case NVME_PDU_R2T:

@@ -18,6 +18,7 @@ struct nvme_host {
 	uint8_t damage;	     /* the next PDU that has these gets wrong ones */
 	uint8_t host_id;     /* the last byte of its host identifier */
 	uint8_t from;	     /* it connects from 127.0.0.`from`; 0: from 127.0.0.1 */
+	uint32_t keep_alive_ms; /* as Connect says */
 };
 
 /* The host's name, which all have that do not say another one. */
@@ -45,6 +46,7 @@ struct nvme_host_command {
 	uint64_t result;  /* of its completion */
 	uint32_t arrived; /* bytes of data */
 	uint16_t status;  /* of those that nvme_host_await_all() has seen */
+	bool final;	  /* with the bit for "do not retry" */
 	bool ended;
 	bool leaves;	  /* nvme_host_await() returns when it has sent what an R2T asks for */
 };
