@@ -53,7 +53,7 @@ void nvme_event_done(struct nvme_queue *queue, enum nvme_step step, enum rblk_st
 	queue->reopen_later = status == RBLK_E_BUSY;
 	/* Connect will say why, if the host comes again. */
 	if (status && status != RBLK_E_BUSY && queue->controller->path.state == NVME_PATH_OPENS)
-		queue->transport->fail(queue, -EACCES);
+		queue->transport->fail(queue, -ENODEV);
 	if (status)
 		return;
 	if (nvme_path_opened(queue->controller)) {
