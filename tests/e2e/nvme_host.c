@@ -120,7 +120,6 @@ uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const ch
 	command.command.namespace = rblk_to_le32(NVME_CONNECT);
 	command.command.word[0] = rblk_to_le32((uint32_t)queue << 16);
 	command.command.word[1] = rblk_to_le32(entries - 1u);
-	command.command.word[2] = rblk_to_le32(host->keep_alive_ms);
 	status = nvme_host_run(host, &command);
 	host->authenticates = !status && command.result & NVME_CONNECT_AUTHENTICATE;
 	if (!status && !queue)

@@ -18,7 +18,6 @@ struct nvme_host {
 	uint8_t damage;	     /* the next PDU that has these gets wrong ones */
 	uint8_t host_id;     /* the last byte of its host identifier */
 	uint8_t from;	     /* it connects from 127.0.0.`from`; 0: from 127.0.0.1 */
-	uint32_t keep_alive_ms; /* as Connect says */
 };
 
 /* The host's name, which all have that do not say another one. */

@@ -293,11 +293,12 @@ static void who_comes_again_keeps_its_place(void **state)
 
 static void a_silent_one_is_lost(void **state)
 {
-	struct path silent = {.admin.keep_alive_ms = 1000}, other = {.admin.fd = -1};
+	struct path silent = {.admin.fd = -1}, other = {.admin.fd = -1};
 
 	(void)state;
 	path_connect(&silent, 1);
 	path_connect(&other, 2);
+	assert_int_equal(admin_run(&silent, NVME_SET_FEATURES, 0, NVME_FEATURE_KEEP_ALIVE, 500, NULL, 0), NVME_OK);
 	takes_over(&other);
 	nvme_host_ended(silent.io.fd);
 	nvme_host_ended(silent.admin.fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: what an NVMe host has written on a connection that it has lost does not land on what it writes when it has
- * connected again (F5), whether the target knows of the loss or not, wherever the old write was then; only the same
- * host, as the rules allow, ends what it has left, and only on the same volume; a session of a host that has gone ends
- * at once, unless its failed flush must not be forgotten. Method: a host behind a proxy that holds bytes back, its
- * writes in a store that delays them, in the proxy, or asked for; then the same host past the proxy; then the proxy
- * lets go.
+ * connected again, or goes on by another path (F5), whether the target knows of the loss or not, wherever the old write
+ * was then; only the same host, as the rules allow, ends what it has left, and only on the same volume; a session of a
+ * host that has gone ends at once, unless its failed flush must not be forgotten. Method: a host behind a proxy that
+ * holds bytes back, its writes in a store that delays them, in the proxy, or asked for; then the same host past the
+ * proxy, at the same portal or at another one; then the proxy lets go.
  */
 #include "tests/unit/unit.h"
 
@@ -26,13 +26,14 @@
 
 static struct e2e_daemon server;
 static struct proxy *proxy;
-static char folder[64], address[64], nqn[NVME_NQN_BYTES];
+static char folder[64], address[64], other_portal[64], nqn[NVME_NQN_BYTES];
 static uint8_t older[BLOCK], newer[BLOCK], back[BLOCK];
 
 /* A host's association. */
 struct host {
 	struct nvme_host admin, queues[QUEUES];
 	unsigned int count;
+	uint32_t silence_ms; /* its keep-alive time, when it falls silent */
 };
 
 /* -- what all have in common --------------------------------------------------------------------- */
@@ -50,9 +51,11 @@ static void begin(const char *reactors, const char *fault, const char *rules)
 			"[volume second]\nstore = memory\nsize = 1M\nuuid = 02020202-0202-0202-0202-020202020202\n%s",
 		fault ? "fault = " : "", fault ? fault : "", rules);
 	assert_int_equal(fclose(config), 0);
-	e2e_daemon_start(&server, "--listen", "nvme+tcp://127.0.0.1:0", "--config", path, "--reactors", reactors,
+	e2e_daemon_start(&server, "--listen", "nvme+tcp://0.0.0.0:0", "--config", path, "--reactors", reactors,
 			 "--session-time", "600s", NULL);
 	e2e_daemon_second_host(&server, address);
+	snprintf(other_portal, sizeof(other_portal), "127.0.0.2%s", strrchr(address, ':'));
+	snprintf(address, sizeof(address), "127.0.0.1%s", strrchr(other_portal, ':'));
 	proxy = proxy_start(address);
 	memset(older, 0x0a, sizeof(older));
 	memset(newer, 0x0b, sizeof(newer));
@@ -103,6 +106,18 @@ static uint16_t keep_alive(struct nvme_host *admin)
 	return nvme_host_run(admin, &command);
 }
 
+/* Nothing goes through the proxy any more; with a keep-alive time the target learns of that. */
+static void fall_silent(struct host *host)
+{
+	struct nvme_host_command timer = {.way = NVME_HOST_NONE};
+
+	timer.command.opcode = NVME_SET_FEATURES;
+	timer.command.word[0] = rblk_to_le32(NVME_FEATURE_KEEP_ALIVE);
+	timer.command.word[1] = rblk_to_le32(host->silence_ms);
+	assert_int_equal(nvme_host_run(&host->admin, &timer), NVME_OK);
+	proxy_hold(proxy, true);
+}
+
 static void readable(struct nvme_host *queue)
 {
 	struct pollfd polled = {.fd = queue->fd, .events = POLLIN};
@@ -142,7 +157,7 @@ static void write_in_store(struct nvme_host *queue)
 
 static void write_in_proxy(struct host *host, unsigned int from)
 {
-	proxy_hold(proxy, true);
+	fall_silent(host);
 	for (unsigned int i = from; i < host->count; i++)
 		write_begin(&host->queues[i], i, NVME_HOST_CAPSULE);
 }
@@ -173,12 +188,33 @@ static void data_in_proxy(struct host *host)
 		commands[i] = write_begin(&host->queues[i], i, NVME_HOST_R2T);
 	for (unsigned int i = 0; i < host->count; i++)
 		readable(&host->queues[i]);
-	proxy_hold(proxy, true);
+	fall_silent(host);
 	for (unsigned int i = 0; i < host->count; i++)
 		assert_int_equal(nvme_host_await(&host->queues[i], &commands[i]), NVME_OK);
 }
 
-static void stays_newer(const char *reactors, bool delays, void (*lose)(struct host *))
+/* Then `new` goes on. */
+static void stays_newer(struct host *old, struct host *new)
+{
+	for (unsigned int i = 0; i < QUEUES; i++)
+		assert_int_equal(nvme_host_io(&new->queues[0], NVME_WRITE, NVME_HOST_CAPSULE, i * SECTORS, SECTORS - 1,
+					      newer, BLOCK),
+				 NVME_OK);
+	proxy_mend(proxy);
+	/* An answer, or an end. */
+	for (unsigned int i = 0; i < QUEUES; i++)
+		readable(&old->queues[i]);
+	for (unsigned int i = 0; i < QUEUES; i++)
+		holds(&new->queues[0], i, newer);
+	/* When nothing is in flight any more. */
+	e2e_daemon_log_wait(&server, NAME ": ended", 1);
+	holds(&new->queues[0], 0, newer);
+	host_close(old);
+	host_close(new);
+	end();
+}
+
+static void connects_again(const char *reactors, bool delays, void (*lose)(struct host *))
 {
 	struct host old = {.count = 0}, new = {.count = 0};
 
@@ -186,22 +222,7 @@ static void stays_newer(const char *reactors, bool delays, void (*lose)(struct h
 	host_connect(&old, proxy_host(proxy), DISK, QUEUES);
 	lose(&old);
 	host_connect(&new, address, DISK, 1);
-	for (unsigned int i = 0; i < QUEUES; i++)
-		assert_int_equal(nvme_host_io(&new.queues[0], NVME_WRITE, NVME_HOST_CAPSULE, i * SECTORS, SECTORS - 1,
-					      newer, BLOCK),
-				 NVME_OK);
-	proxy_mend(proxy);
-	/* An answer, or an end. */
-	for (unsigned int i = 0; i < QUEUES; i++)
-		readable(&old.queues[i]);
-	for (unsigned int i = 0; i < QUEUES; i++)
-		holds(&new.queues[0], i, newer);
-	/* When nothing is in flight any more. */
-	e2e_daemon_log_wait(&server, NAME ": ended", 1);
-	holds(&new.queues[0], 0, newer);
-	host_close(&old);
-	host_close(&new);
-	end();
+	stays_newer(&old, &new);
 }
 
 static void an_older_write_does_not_land(void **state)
@@ -210,11 +231,46 @@ static void an_older_write_does_not_land(void **state)
 	for (unsigned int two = 0; two < 2; two++) {
 		const char *reactors = two ? "2" : "1";
 
-		stays_newer(reactors, true, in_store);
-		stays_newer(reactors, true, in_store_known);
-		stays_newer(reactors, false, in_proxy);
-		stays_newer(reactors, false, data_in_proxy);
+		connects_again(reactors, true, in_store);
+		connects_again(reactors, true, in_store_known);
+		connects_again(reactors, false, in_proxy);
+		connects_again(reactors, false, data_in_proxy);
 	}
+}
+
+/* The host hears that it may, whenever that is. */
+static void goes_on(const char *reactors, const char *fault, void (*lose)(struct host *))
+{
+	struct nvme_host_command events = {.way = NVME_HOST_NONE}, event = {.way = NVME_HOST_NONE};
+	struct host old = {.silence_ms = 500}, new = {.count = 0};
+
+	begin(reactors, fault, "");
+	host_connect(&old, proxy_host(proxy), DISK, QUEUES);
+	host_connect(&new, other_portal, DISK, 1);
+	events.command.opcode = NVME_SET_FEATURES;
+	events.command.word[0] = rblk_to_le32(NVME_FEATURE_EVENTS);
+	events.command.word[1] = rblk_to_le32(NVME_EVENT_ANA);
+	assert_int_equal(nvme_host_run(&new.admin, &events), NVME_OK);
+	event.command.opcode = NVME_ASYNC_EVENT;
+	nvme_host_send(&new.admin, &event);
+	lose(&old);
+	assert_int_equal(nvme_host_io(&new.queues[0], NVME_WRITE, NVME_HOST_CAPSULE, 0, SECTORS - 1, newer, BLOCK),
+			 NVME_INACCESSIBLE);
+	assert_int_equal(nvme_host_await(&new.admin, &event), NVME_OK);
+	stays_newer(&old, &new);
+}
+
+/*
+ * Silent ones end by their keep-alive; a write in the store lasts longer than that, and than OPEN waits. One reactor, where
+ * the newer write is not delayed, too.
+ */
+static void an_older_write_of_another_path_does_not_land(void **state)
+{
+	(void)state;
+	goes_on("1", "delay=write:10s,count=1", in_store);
+	goes_on("1", "delay=write:3s,count=1", in_store_known);
+	goes_on("2", NULL, in_proxy);
+	goes_on("2", NULL, data_in_proxy);
 }
 
 /* -- whose controllers end ----------------------------------------------------------------------- */
@@ -312,6 +368,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_older_write_does_not_land),
+		cmocka_unit_test(an_older_write_of_another_path_does_not_land),
 		cmocka_unit_test(another_volume_is_another_matter),
 		cmocka_unit_test(nobody_else_ends_it),
 		cmocka_unit_test(a_failed_flush_is_not_forgotten),
