@@ -26,7 +26,8 @@ flushes() { awk '{ print $16 }' /sys/block/vda/stat; }
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
 FIO=(fio --name=load --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=4k-256k --iodepth=16 --size=$SIZE --verify=crc32c
 	--verify_fatal=1 --eta=never --output=/tmp/fio.txt)
-done_on() { awk '{ print $1 + $5 }' "/sys/block/${DISK#/dev/}/stat"; }
+# Native multipath counts at the path.
+done_on() { cat /sys/block/nvme*c*n*/stat | awk '{ n += $1 + $5 } END { print n }'; }
 flowed() { [ "$(done_on)" -gt $((before + 50)) ]; }
 flows() { before=$(done_on); lab_wait 120 flowed || lab_fail "I/O does not go on"; }
 

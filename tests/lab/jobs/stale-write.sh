@@ -119,7 +119,7 @@ run_host() {
 	nqn=$(nvme discover "${host[@]}" | awk '$1 == "subnqn:" { print $2 }')
 	nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=600 --reconnect-delay=1 --ctrl-loss-tmo=600 || lab_fail "nvme connect"
 	lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
-	controller=$(echo /sys/class/nvme/nvme*) timeout=/sys/block/$(basename "$(lab_nvme_disk)")/queue/io_timeout
+	controller=$(echo /sys/class/nvme/nvme*) timeout=$(echo /sys/block/nvme*c*n*/queue/io_timeout)
 	echo 5000 > "$timeout"
 	FIO=(--ioengine=psync "--filename=$(lab_nvme_disk)")
 	show "$1" true wire_fails
