@@ -93,6 +93,29 @@ static void close_both(struct nvme_host *admin, struct nvme_host *io)
 	nvme_host_close(admin);
 }
 
+/*
+ * A Connect whose host has not proven itself ends nobody, and none that has come later: its host has given it up.
+ */
+static void a_late_one_ends_nobody(void **state)
+{
+	struct nvme_host late = {.fd = -1}, admin = {.fd = -1}, io = {.fd = -1};
+	uint8_t reply[16 + 2 * NVME_HASH_MAX + NVME_DH_MAX];
+	struct nvme_chap_host chap = right[0], other;
+
+	(void)state;
+	chap.groups = 1; /* that without Diffie-Hellman: there are only ten seconds */
+	other = chap;
+	connect_queue(&late, 0);
+	assert_true(nvme_chap_begin(&late, &chap));
+	connect_both(&admin, &io, &other);
+	write_and_read(&io);
+	assert_int_equal(nvme_chap_send(&late, NVME_HOST_CAPSULE, reply, nvme_chap_reply(&chap, reply)), NVME_OK);
+	assert_false(nvme_chap_end(&late, &chap));
+	nvme_host_ended(late.fd);
+	write_and_read(&io);
+	close_both(&admin, &io);
+}
+
 static void each_hash_and_group(void **state)
 {
 	struct nvme_host admin = {.fd = -1}, io = {.fd = -1};
@@ -306,6 +329,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_hash_and_group),
+		cmocka_unit_test(a_late_one_ends_nobody),
 		cmocka_unit_test(nothing_goes_before),
 		cmocka_unit_test(the_target_proves_itself),
 		cmocka_unit_test(either_secret_in_either_form),

@@ -2,8 +2,8 @@
 /*
  * Goal: of the paths that an NVMe host has to a volume one serves, and the others refuse I/O so that the host tries
  * another one; when it ends, the one that has waited longest serves, and its host is told; who connects again at the
- * same portal keeps the place; there are only so many, and each host has its own. Method: one daemon that listens at all
- * addresses of 127.0.0.0/8, each of which is a portal. That no older write lands then is nvme_stale_write's.
+ * same portal keeps the place; there are only so many, and each host has its own. Method: one daemon that listens at
+ * all addresses of 127.0.0.0/8, each of which is a portal. That no older write lands then is nvme_stale_write's.
  */
 #include "tests/unit/unit.h"
 
@@ -190,7 +190,8 @@ static void controllers_tell_of_it(void **state)
 	assert_int_equal(rblk_le64(page.changes), 0);
 	assert_int_equal(rblk_le64(page.group_changes), 1);
 	/* The beginning of it; without namespaces. */
-	assert_int_equal(admin_run(&path, NVME_GET_LOG_PAGE, 0xffffffff, NVME_LOG_ANA | 12u << 16, 0, &part, 52), NVME_OK);
+	assert_int_equal(admin_run(&path, NVME_GET_LOG_PAGE, 0xffffffff, NVME_LOG_ANA | 12u << 16, 0, &part, 52),
+			 NVME_OK);
 	assert_memory_equal(&part, &page, 52);
 	assert_int_equal(page_read(&path, NVME_LOG_GROUPS, &page), OPTIMIZED);
 	assert_int_equal(rblk_le32(page.namespaces), 0);
@@ -202,9 +203,10 @@ static void one_that_waits_refuses_io(void **state)
 	static const struct {
 		uint8_t opcode;
 		enum nvme_host_way way;
-	} all[] = {{NVME_READ, NVME_HOST_IN},	      {NVME_WRITE, NVME_HOST_CAPSULE}, {NVME_WRITE, NVME_HOST_R2T},
-		   {NVME_FLUSH, NVME_HOST_NONE},      {NVME_COMPARE, NVME_HOST_R2T},   {NVME_WRITE_ZEROES, NVME_HOST_NONE},
-		   {NVME_RESERVE_REPORT, NVME_HOST_IN}, {NVME_VERIFY, NVME_HOST_NONE}};
+	} all[] = {{NVME_READ, NVME_HOST_IN},	   {NVME_WRITE, NVME_HOST_CAPSULE},
+		   {NVME_WRITE, NVME_HOST_R2T},	   {NVME_FLUSH, NVME_HOST_NONE},
+		   {NVME_COMPARE, NVME_HOST_R2T},  {NVME_WRITE_ZEROES, NVME_HOST_NONE},
+		   {NVME_VERIFY, NVME_HOST_NONE},  {NVME_RESERVE_REPORT, NVME_HOST_IN}};
 	struct path first = {.admin.fd = -1}, second = {.admin.fd = -1};
 	struct nvme_identify_namespace namespace;
 

@@ -261,8 +261,8 @@ static void goes_on(const char *reactors, const char *fault, void (*lose)(struct
 }
 
 /*
- * Silent ones end by their keep-alive; a write in the store lasts longer than that, and than OPEN waits. One reactor, where
- * the newer write is not delayed, too.
+ * Silent ones end by their keep-alive; a write in the store lasts longer than that, and than OPEN waits. One reactor,
+ * where the newer write is not delayed, too.
  */
 static void an_older_write_of_another_path_does_not_land(void **state)
 {
