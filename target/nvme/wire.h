@@ -380,7 +380,7 @@ RBLK_ASSERT_OFFSET(struct nvme_identify_controller, subsystem, 768);
 RBLK_ASSERT_OFFSET(struct nvme_identify_controller, command_units, 1792);
 
 #define NVME_PATHS 0xbu /* CMIC: of several ports and controllers, with ANA */
-#define NVME_ANA_STATES 0x45u /* optimized and inaccessible, and a namespace stays in its group */
+#define NVME_ANA_STATES 0x5u /* ANACAP: optimized and inaccessible */
 #define NVME_RESERVATION_MASKED 0xeu /* all three notices */
 #define NVME_OPTIONAL_COMPARE (1u << 0)
 #define NVME_OPTIONAL_DSM (1u << 2)
