@@ -2,7 +2,7 @@
 /*
  * Asynchronous events. rblk's event that a volume has changed becomes a notice to the host, which reads the namespace
  * again: so a volume that grows is larger at a host that has it attached. The new size comes with another OPEN. So does
- * that this controller is in charge now (path.h). Admin queue only.
+ * that this controller is in charge now (path.c). Admin queue only.
  */
 #include "target/nvme/queue.h"
 
@@ -51,11 +51,13 @@ void nvme_event_done(struct nvme_queue *queue, enum nvme_step step, enum rblk_st
 		return;
 	/* The timer tries again. */
 	queue->reopen_later = status == RBLK_E_BUSY;
-	/* Connect will say why, if the host comes again. */
-	if (status && status != RBLK_E_BUSY && queue->controller->path.state == NVME_PATH_OPENS)
-		queue->transport->fail(queue, -ENODEV);
-	if (status)
+	if (status) {
+		/* Connect will say why, if the host comes again. */
+		if (status != RBLK_E_BUSY && status != RBLK_E_DRAINING &&
+		    queue->controller->path.state == NVME_PATH_OPENS)
+			queue->transport->fail(queue, -ENODEV);
 		return;
+	}
 	if (nvme_path_opened(queue->controller)) {
 		queue->path_changes++;
 		queue->changed |= NVME_EVENT_ANA;
