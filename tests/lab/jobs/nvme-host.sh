@@ -147,7 +147,7 @@ nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
 [ "$("$RBLKCTL" sessions --json | jq '.sessions | length')" -le 1 ] || lab_fail "sessions stay"
 lab_rblkd_stop
 
-# Kernels that cannot take the option, too.
+# The option is known to kernels that cannot do it, too.
 if grep -q nvme_auth_negotiate /proc/kallsyms; then
 	lab_say "authentication"
 	lab_let_go /dev/vda
