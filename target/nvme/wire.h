@@ -120,7 +120,7 @@ enum nvme_fabrics_type {
 	NVME_AUTH_RECEIVE = 0x06,
 };
 
-/* Of OAES and the feature: attributes of a namespace have changed; its ANA state has. */
+/* Bits of OAES and of the feature: attributes of a namespace have changed; its ANA state has. */
 #define NVME_EVENT_NAMESPACE 0x100u
 #define NVME_EVENT_ANA 0x800u
 #define NVME_LOG_KEEPS 0x8000u /* of word 10: the event is not read with it */
