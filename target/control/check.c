@@ -100,12 +100,12 @@ static int path_check_twice(const struct tgt_config *config, unsigned int n, cha
 	const struct tgt_volume_config *volume = &config->volumes[n];
 	struct tgt_store_id id, other;
 
-	if (tgt_path_identify(volume->path, &id) < 0)
+	if (tgt_path_identify(tgt_store_file(volume), &id) < 0)
 		return 0; /* it was removed just now */
 	for (unsigned int i = 0; i < n; i++) {
 		const struct tgt_volume_config *earlier = &config->volumes[i];
 
-		if (!earlier->path[0] || tgt_path_identify(earlier->path, &other) < 0 ||
+		if (!tgt_store_file(earlier) || tgt_path_identify(earlier->path, &other) < 0 ||
 		    !tgt_store_id_shared(&id, &other) || (earlier->read_only && volume->read_only))
 			continue;
 		return tgt_volume_taken(volume, earlier, tgt_store_id_same(&id, &other), error);
@@ -143,9 +143,9 @@ static int volume_check(const struct tgt_config *config, unsigned int n, uint8_t
 	const struct tgt_volume_config *volume = &config->volumes[n];
 	int status = 0;
 
-	if (volume->path[0])
+	if (tgt_store_file(volume))
 		status = path_check(volume, as_service, error);
-	if (status == 0 && volume->path[0])
+	if (status == 0 && tgt_store_file(volume))
 		status = path_check_twice(config, n, error);
 	return status ? status : identity_check(config, n, uuids, error);
 }

@@ -394,6 +394,15 @@ static const char *path_wrong(const char *path)
 	return NULL;
 }
 
+/* The section has said already that its path is no file: it names something elsewhere. */
+static bool is_name(struct config_file *file, const struct tgt_option *option)
+{
+	const struct tgt_volume_config *volume = section_object(file);
+	const struct tgt_store_ops *ops = file->place == TGT_IN_VOLUME ? tgt_store_find(volume->store) : NULL;
+
+	return ops && ops->elsewhere && strcmp(option->name, "path") == 0;
+}
+
 static bool is_path(const struct tgt_option *option)
 {
 	return strcmp(option->name, "path") == 0 || strcmp(option->name, "state_dir") == 0 ||
@@ -428,7 +437,7 @@ static int handle_key(void *context, const char *section, const char *key, const
 		tgt_error(file->error, 0, "%s: %s: is a secret itself: write the path of a file that has it", file->where, option->name);
 		return file_failed(file);
 	}
-	if (is_path(option) && *value && path_wrong(value)) {
+	if (is_path(option) && *value && !is_name(file, option) && path_wrong(value)) {
 		tgt_error(file->error, 0, "%s: %s: %s %s", file->where, option->name,
 			  value, path_wrong(value));
 		return file_failed(file);

@@ -188,10 +188,10 @@ static const struct tgt_option table[] = {
 	  TARGET(log_level), 0, 0, log_choices },
 
 	{ "store", 0, TGT_IN_VOLUME, TGT_OPTION_TEXT, "KIND", "uring",
-	  "uring (a file or block device), nvme (a namespace, by passthrough), memory or null",
+	  "uring (a file or block device), nvme (a namespace, by passthrough), rbd (an image of Ceph), memory or null",
 	  VOLUME(store), 0, 0, NULL },
 	{ "path", 0, TGT_IN_VOLUME, TGT_OPTION_TEXT, "PATH", NULL,
-	  "the file, block device or NVMe generic device",
+	  "the file, block device, NVMe generic device, or POOL/IMAGE[@SNAPSHOT] of Ceph",
 	  VOLUME(path), 0, 0, NULL },
 	{ "size", 0, TGT_IN_VOLUME, TGT_OPTION_SIZE, "SIZE", NULL,
 	  "the size of a memory or null volume",

@@ -89,17 +89,32 @@ static bool volume_goes(const struct plan *plan, const struct tgt_volume_config 
 	return !wanted || !volume_same(old, wanted);
 }
 
+/* Likewise, of a store that is elsewhere: by its name. */
+static bool name_is_let_go(const struct plan *plan, const struct tgt_volume_config *config)
+{
+	for (unsigned int i = 0; config->path[0] && i < plan->current->volume_count; i++) {
+		const struct tgt_volume_config *old = &plan->current->volumes[i];
+
+		if (!strcmp(old->store, config->store) && !strcmp(old->path, config->path) && volume_goes(plan, old))
+			return true;
+	}
+	return false;
+}
+
 /*
- * The file at `path` is served now, under any name, and will be released. (One that stays served
+ * The file at its path is served now, under any name, and will be released. (One that stays served
  * under another name is refused when it is opened.)
  */
-static bool path_is_let_go(const struct plan *plan, const char *path)
+static bool path_is_let_go(const struct plan *plan, const struct tgt_volume_config *config)
 {
+	const char *path = tgt_store_file(config);
 	struct tgt_store_id id;
 	bool found = false;
 	unsigned int i;
 
-	if (!path[0] || tgt_path_identify(path, &id) < 0)
+	if (!path)
+		return name_is_let_go(plan, config);
+	if (tgt_path_identify(path, &id) < 0)
 		return false;
 	for (i = 0; i < plan->current->volume_count && !found; i++) {
 		const struct tgt_volume_config *old = &plan->current->volumes[i];
@@ -118,7 +133,7 @@ static bool path_moved(const struct tgt_volume *volume)
 {
 	struct tgt_store_id id;
 
-	return volume->config.path[0] && tgt_path_identify(volume->config.path, &id) == 0 &&
+	return tgt_store_file(&volume->config) && tgt_path_identify(volume->config.path, &id) == 0 &&
 	       !tgt_store_id_same(&volume->store->info.id, &id);
 }
 
@@ -143,7 +158,7 @@ static int step_judge_old(struct plan *plan, struct step *step, struct tgt_volum
 	if (volume_same(step->old, step->config) && !step->moved)
 		step->kind = STEP_KEEP;
 	else
-		step->kind = path_is_let_go(plan, step->config->path) ? STEP_LATE : STEP_EARLY;
+		step->kind = path_is_let_go(plan, step->config) ? STEP_LATE : STEP_EARLY;
 	/* The size of another file is known when it is open. */
 	if (step->kind == STEP_EARLY)
 		return 0;
@@ -161,7 +176,7 @@ static int step_judge(struct plan *plan, struct step *step, char *error)
 	if (!volume) {
 		/* One that could not be opened before is tried again, and fails alone. */
 		step->missing = step->old && volume_same(step->old, step->config);
-		step->kind = step->old || path_is_let_go(plan, step->config->path) ? STEP_LATE
+		step->kind = step->old || path_is_let_go(plan, step->config) ? STEP_LATE
 										   : STEP_EARLY;
 		return 0;
 	}

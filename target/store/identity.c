@@ -14,6 +14,7 @@
 #include "target/store/folder.h"
 #include "target/store/identity_file.h"
 #include "target/store/reservation_file.h"
+#include "target/store/store.h"
 
 /* Identifies this machine. False: it has no id, and this is its host name, which may change. */
 static bool machine_name(char name[ENV_MACHINE_ID_BYTES])
@@ -86,7 +87,7 @@ int tgt_identity_find(const struct tgt_volume_config *config, const char *folder
 	bool known, own;
 
 	memset(identity, 0, sizeof(*identity));
-	if (config->path[0] && tgt_store_key(config->path, identity->key) == 0 && !identity->key[0])
+	if (tgt_store_file(config) && tgt_store_key(config->path, identity->key) == 0 && !identity->key[0])
 		key_of_path(config, identity->key);
 	known = folder && identity->key[0] && tgt_identity_file_find(folder, identity->key, former);
 	/* It may be another store's meanwhile, which has come to the same path. */

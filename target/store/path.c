@@ -98,7 +98,7 @@ void tgt_path_interrupt(bool interrupt)
 }
 
 /* At the start, signals stay pending for the signalfd; later, tgt_path_interrupt() is called. */
-static bool end_requested(void)
+bool tgt_path_interrupted(void)
 {
 	sigset_t pending;
 
@@ -172,7 +172,7 @@ int tgt_path_claim(const struct tgt_volume_config *config, int flags, bool devic
 			return fd;
 		if (last)
 			return tgt_error(error, -EBUSY, "%s: in use by %s", config->path, words);
-		if (end_requested())
+		if (tgt_path_interrupted())
 			return tgt_error(error, -EINTR, "%s: in use by %s; stopped waiting",
 					 config->path, words);
 		if (!said)

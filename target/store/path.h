@@ -29,6 +29,8 @@ int tgt_path_look(const struct tgt_volume_config *config, char *error);
 int tgt_path_claim(const struct tgt_volume_config *config, int flags, bool device, char *error);
 /* Waits for a lock end with -EINTR, from now until it is called with false. Any thread. */
 void tgt_path_interrupt(bool interrupt);
+/* It does now. */
+bool tgt_path_interrupted(void);
 /* The file or device at the path now; 0 or negative errno. An NVMe namespace's generic device is its block device. */
 int tgt_path_identify(const char *path, struct tgt_store_id *id);
 

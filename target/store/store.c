@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "target/base/settings.h"
 
 #define KIND(name) &tgt_store_##name,
 const struct tgt_store_faults *tgt_store_faults;
@@ -17,6 +18,13 @@ const struct tgt_store_ops *tgt_store_find(const char *kind)
 		if (strcmp(kinds[i]->kind, kind) == 0)
 			return kinds[i];
 	return NULL;
+}
+
+const char *tgt_store_file(const struct tgt_volume_config *config)
+{
+	const struct tgt_store_ops *ops = tgt_store_find(config->store);
+
+	return ops && ops->on_path && !ops->elsewhere && config->path[0] ? config->path : NULL;
 }
 
 const char *tgt_store_names(char *text, size_t bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its own
- * (uring.c, nvme.c, memory.c, null.c, fault.c). A store is opened once by the configuring thread (volume.h)
+ * (uring.c, nvme.c, memory.c, null.c, fault.c; rbd.c loads its own). A store is opened once by the configuring thread (volume.h)
  * and shared; each reactor that serves it has a channel of its own (struct tgt_channel).
  *
  * Nothing is faked: a kind that cannot flush durably does not set can_flush.
@@ -148,6 +148,7 @@ struct tgt_store_info {
 	uint64_t born_s, born_ns; /* of a file whose file system knows: tells it from a later one
 				     with its number */
 	bool rotational;
+	uint8_t uuid[16];	     /* what it is, at whatever target; all zero: identity.h finds that out */
 	uint8_t cache_epoch[16];     /* F7: of the machine's boot and the disk; random for memory */
 	bool cache_kept; /* what the kernel knows of failed writes is what it knew when the last process served it */
 	/*
@@ -221,6 +222,7 @@ struct tgt_store_file {
 struct tgt_store_ops {
 	const char *kind; /* its name, in configurations and reports */
 	bool on_path;	  /* keeps its data at config->path, which has its size; else in itself, of config->bytes */
+	bool elsewhere;	  /* that is the name of something on other machines, and no file */
 	bool forgets;	  /* its data ends with it */
 	bool wraps;	  /* stands in front of the kind that is configured: struct tgt_store_faults */
 	/* May the path be an NVMe namespace, by its generic node? NULL: no. */
@@ -268,12 +270,14 @@ struct tgt_store_ops {
  * The kinds that there are: a new one is a file with its table, and a word here. uring makes an nvme store of an NVMe generic
  * device.
  */
-#define TGT_STORE_KINDS(KIND) KIND(uring) KIND(nvme) KIND(memory) KIND(null)
+#define TGT_STORE_KINDS(KIND) KIND(uring) KIND(nvme) KIND(rbd) KIND(memory) KIND(null)
 #define TGT_STORE_DECLARE(name) extern const struct tgt_store_ops tgt_store_##name;
 TGT_STORE_KINDS(TGT_STORE_DECLARE)
 
 /* NULL if there is no such kind. */
 const struct tgt_store_ops *tgt_store_find(const char *kind);
+/* The path of the file or device that a volume is, or is to be; NULL: it is none. */
+const char *tgt_store_file(const struct tgt_volume_config *config);
 /* "uring, nvme, ...". */
 const char *tgt_store_names(char *text, size_t bytes);
 

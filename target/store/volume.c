@@ -187,9 +187,13 @@ static int volume_geometry_check(struct tgt_volume *volume, uint32_t kept_bytes,
 static int volume_identify(struct tgt_volume *volume, char *error)
 {
 	const char *folder = volume->registry->reservations;
+	const uint8_t *own = volume->store->info.uuid;
 	struct tgt_identity identity;
-	int status = tgt_identity_find(&volume->config, folder, &identity, error);
+	int status;
 
+	if (uuid_is_null(volume->config.uuid))
+		memcpy(volume->config.uuid, own, sizeof(volume->config.uuid));
+	status = tgt_identity_find(&volume->config, folder, &identity, error);
 	if (!status)
 		status = volume_geometry_check(volume, identity.block_bytes, error);
 	if (!status)
@@ -223,6 +227,7 @@ int tgt_volume_taken(const struct tgt_volume_config *config, const struct tgt_vo
 static int registry_check_path(struct tgt_registry *registry,
 			       const struct tgt_volume_config *config, bool *leaving, char *error)
 {
+	const char *file = tgt_store_file(config);
 	const struct tgt_volume *other;
 	struct tgt_store_id id;
 	bool same_node;
@@ -230,7 +235,7 @@ static int registry_check_path(struct tgt_registry *registry,
 
 	*leaving = false;
 	/* A missing path is reported when it is opened. */
-	if (!config->path[0] || tgt_path_identify(config->path, &id) < 0)
+	if (!file || tgt_path_identify(file, &id) < 0)
 		return 0;
 	pthread_mutex_lock(&registry->lock);
 	for (other = registry->all; other && status == 0; other = other->next) {

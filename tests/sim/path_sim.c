@@ -91,6 +91,12 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 	return 0;
 }
 
+/* Nobody waits for another process. */
+bool tgt_path_interrupted(void)
+{
+	return false;
+}
+
 /* Nothing is kept of which volume it is. */
 int tgt_store_key(const char *path, char key[TGT_STORE_KEY_BYTES])
 {

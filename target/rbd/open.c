@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Opening with a limit. Whatever librados does while the cluster does not answer may last for ever, so each opening has
+ * a thread, and whoever wants the volume waits for it only so long. One that is late is taken over by the next attempt
+ * at the same image; if nobody wants it any more by its end, it is closed.
+ */
+#include "target/rbd/rbd.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "target/base/error.h"
+#include "target/base/settings.h"
+
+/* An opening without trouble takes a tenth of a second, and 3 seconds if it has to shut out a gateway. */
+#define LIMIT_S 20u
+#define LIMIT_WORDS "20 seconds"
+/* Whether the daemon is told to end is looked at so often. */
+#define LOOK_NS 50000000
+/* How often one that is in use is tried again. */
+#define AGAIN_NS 500000000
+#define NS_PER_S 1000000000ull
+
+/* Made by the first that waits for it, freed by the last that knows it: the one that takes its result, or its thread.
+ */
+struct opening {
+	struct opening *next;
+	char path[RBD_PATH_BYTES];
+	struct rbd_name name;
+	bool read_only;
+	bool wanted; /* somebody waits */
+	bool over;   /* the thread has ended: */
+	int err;
+	struct rbd_store *store;
+	char error[TGT_ERROR_BYTES];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all openings, but of what only the thread has */
+static pthread_cond_t ended;				 /* one is over */
+static struct opening *openings;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* -- names ------------------------------------------------------------------------------------- */
+
+/* False: it is empty or too long. */
+static bool name_part(char to[RBD_NAME_BYTES], const char *from, size_t length)
+{
+	if (!length || length >= RBD_NAME_BYTES)
+		return false;
+	memcpy(to, from, length);
+	to[length] = 0;
+	return true;
+}
+
+static int name_parse(const char *path, struct rbd_name *name, char *error)
+{
+	const char *slash = strchr(path, '/'), *last = strrchr(path, '/'), *at = last ? strchr(last, '@') : NULL;
+	bool good = slash != NULL;
+
+	memset(name, 0, sizeof(*name));
+	good = good && name_part(name->pool, path, (size_t)(slash - path));
+	if (good && last != slash)
+		good = name_part(name->space, slash + 1, (size_t)(last - slash - 1)) && !strchr(name->space, '/');
+	good = good && name_part(name->image, last + 1, at ? (size_t)(at - last - 1) : strlen(last + 1));
+	if (good && at)
+		good = name_part(name->snapshot, at + 1, strlen(at + 1));
+	if (good)
+		return 0;
+	return tgt_rbd_host->error(
+		error, -EINVAL, "%s: not the name of an image: POOL/IMAGE, POOL/NAMESPACE/IMAGE or POOL/IMAGE@SNAPSHOT",
+		path);
+}
+
+/* -- the thread -------------------------------------------------------------------------------- */
+
+/* Lock held. */
+static void opening_free(struct opening *opening)
+{
+	struct opening **place = &openings;
+
+	while (*place != opening)
+		place = &(*place)->next;
+	*place = opening->next;
+	free(opening);
+}
+
+static void *opening_thread(void *arg)
+{
+	struct opening *opening = arg;
+	struct rbd_store *unwanted;
+
+	opening->err =
+		tgt_rbd_store_open(opening->path, &opening->name, opening->read_only, &opening->store, opening->error);
+	pthread_mutex_lock(&lock);
+	opening->over = true;
+	pthread_cond_broadcast(&ended);
+	while (opening->over && !opening->wanted && opening->store) {
+		/* Still in the list: until it is closed, nobody begins another one. */
+		unwanted = opening->store;
+		opening->store = NULL;
+		opening->over = false;
+		pthread_mutex_unlock(&lock);
+		tgt_rbd_store_close(tgt_rbd_store_of(unwanted));
+		pthread_mutex_lock(&lock);
+		opening->over = true;
+		opening->err =
+			tgt_rbd_host->error(opening->error, -EAGAIN, "its opening came too late, and is tried again");
+		pthread_cond_broadcast(&ended);
+	}
+	if (!opening->wanted)
+		opening_free(opening);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* Lock held. Under way already, or begun. */
+static struct opening *opening_get(const struct tgt_volume_config *config, const struct rbd_name *name, char *error)
+{
+	pthread_attr_t detached;
+	struct opening *opening;
+	pthread_t thread;
+	int err;
+
+	for (opening = openings; opening; opening = opening->next)
+		if (!opening->wanted && opening->read_only == config->read_only && !strcmp(opening->path, config->path))
+			break;
+	if (opening) {
+		opening->wanted = true;
+		return opening;
+	}
+	opening = calloc(1, sizeof(*opening));
+	if (!opening) {
+		tgt_rbd_host->error(error, -ENOMEM, "%s: out of memory", config->path);
+		return NULL;
+	}
+	memcpy(opening->path, config->path, sizeof(opening->path) - 1); /* its parts fit */
+	opening->name = *name;
+	opening->read_only = config->read_only;
+	opening->wanted = true;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	err = -pthread_create(&thread, &detached, opening_thread, opening);
+	pthread_attr_destroy(&detached);
+	if (err) {
+		tgt_rbd_host->error(error, err, "%s: no thread: %s", config->path, strerror(-err));
+		free(opening);
+		return NULL;
+	}
+	opening->next = openings;
+	openings = opening;
+	return opening;
+}
+
+/* -- waiting ----------------------------------------------------------------------------------- */
+
+/* Lock held. Until the opening is over, or until then; false: the daemon is told to end. */
+static bool opening_wait(const struct opening *opening, uint64_t until_ns)
+{
+	while (!opening->over && now_ns() < until_ns) {
+		uint64_t look_ns = now_ns() + LOOK_NS;
+		struct timespec look = {.tv_sec = (time_t)(look_ns / NS_PER_S), .tv_nsec = (long)(look_ns % NS_PER_S)};
+
+		if (tgt_rbd_host->interrupted())
+			return false;
+		pthread_cond_timedwait(&ended, &lock, &look);
+	}
+	return true;
+}
+
+static int open_once(const struct tgt_volume_config *config, const struct rbd_name *name, struct tgt_store **store,
+		     char *error)
+{
+	struct opening *opening;
+	bool goes_on;
+	int err = -ENOMEM;
+
+	pthread_mutex_lock(&lock);
+	opening = opening_get(config, name, error);
+	if (!opening)
+		goto out;
+	goes_on = opening_wait(opening, now_ns() + LIMIT_S * NS_PER_S);
+	if (opening->over) {
+		err = opening->err;
+		if (err)
+			tgt_rbd_host->error(error, err, "%s: %.400s", config->path, opening->error);
+		else
+			*store = tgt_rbd_store_of(opening->store);
+		opening_free(opening);
+	} else {
+		opening->wanted = false;
+		err = tgt_rbd_host->error(error, goes_on ? -ETIMEDOUT : -EINTR, "%s: the cluster has not answered%s",
+					  config->path, goes_on ? " in " LIMIT_WORDS : "; stopped waiting");
+	}
+out:
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int tgt_rbd_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
+{
+	const struct timespec pause = {.tv_nsec = AGAIN_NS};
+	uint64_t deadline_ns = now_ns() + (uint64_t)config->lock_wait_ms * 1000000u;
+	struct rbd_name name;
+	int err = name_parse(config->path, &name, error);
+	bool said = false;
+
+	while (!err) {
+		err = open_once(config, &name, store, error);
+		if (err != -EBUSY || now_ns() >= deadline_ns || tgt_rbd_host->interrupted())
+			return err;
+		if (!said)
+			tgt_rbd_host->log(TGT_LOG_WARNING, "volume %s: waiting: %s", config->name, error);
+		said = true;
+		nanosleep(&pause, NULL);
+		err = 0;
+	}
+	return err;
+}
+
+/* -- the end of the process -------------------------------------------------------------------- */
+
+/* Threads of librados that still wait for a cluster do not survive what exit() does after this. */
+static void opening_exit(int status, void *arg)
+{
+	bool some;
+
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	some = openings != NULL;
+	pthread_mutex_unlock(&lock);
+	if (some) {
+		fflush(NULL);
+		_exit(status);
+	}
+}
+
+void tgt_rbd_open_begin(void)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	on_exit(opening_exit, NULL);
+}

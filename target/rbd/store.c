@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The store on an open image: each operation is one of librbd's asynchronous calls, from and to the request's own
+ * memory. It completes on a thread of librados, which posts the operation to its reactor's ring; a burst wakes that
+ * once (messages.h). Nothing here waits on a reactor.
+ */
+#include "target/rbd/rbd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Operations of a channel: what submit.c lets in of a store that does not say, and one FLUSH. */
+#define TRANSFERS_MAX 256u
+#define RANGES_MAX 8u
+#define OPS_MAX (TRANSFERS_MAX + RANGES_MAX + 1)
+/*
+ * Another client has locked the image by hand (`rbd lock`, rbd_lock_acquire): nothing was written, and it is tried
+ * again, so often and after so long: for half a minute. It is not read-only for that.
+ */
+#define PAUSE_NS 100000000ull
+#define RETRIES_MAX 300u
+
+struct rbd_store {
+	struct tgt_store store; /* first: the struct tgt_store that others hold */
+	struct rbd_image image;
+	char path[RBD_PATH_BYTES];
+	_Atomic bool locked; /* by hand, by another client; that was said */
+};
+
+struct rbd_channel;
+
+/* The reactor's while it is free, and from message.run on; librados' and the keeper's in between. */
+struct rbd_op {
+	struct tgt_message message; /* first */
+	struct rbd_task again;
+	struct rbd_channel *channel;
+	struct tgt_io *io;
+	struct rbd_op *next; /* free */
+	unsigned int retries;
+	int error;
+};
+
+/* Its reactor's; lives as long as the reactor serves the volume. */
+struct rbd_channel {
+	struct tgt_channel channel; /* first: the struct tgt_channel that others hold */
+	struct rbd_op *free;
+	struct rbd_op ops[OPS_MAX];
+};
+
+static struct rbd_store *to_rbd(struct tgt_store *store)
+{
+	return (struct rbd_store *)store;
+}
+
+struct tgt_store *tgt_rbd_store_of(struct rbd_store *store)
+{
+	return &store->store;
+}
+
+/* -- completion -------------------------------------------------------------------------------- */
+
+/* The reactor's thread. */
+static void op_ended(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	struct rbd_op *op = (struct rbd_op *)message; /* its first member */
+	struct rbd_channel *channel = op->channel;
+	struct tgt_io *io = op->io;
+	int error = op->error;
+
+	(void)reactor;
+	op->next = channel->free;
+	channel->free = op;
+	io->done(io, error);
+}
+
+static struct rbd_store *op_store(const struct rbd_op *op)
+{
+	return to_rbd(op->channel->channel.store);
+}
+
+/*
+ * 0 or the errno that the volume's users are told. -EBUSY and the like are not for what was begun, and -EROFS would
+ * make the disk read-only for good.
+ */
+static int op_error(struct rbd_op *op, ssize_t result)
+{
+	if (op->io->kind == TGT_IO_READ && result >= 0)
+		return (uint64_t)result == op->io->bytes ? 0 : -EIO; /* the image has shrunk */
+	if (result >= 0)
+		return 0;
+	if (result == -ESHUTDOWN)
+		tgt_rbd_client_fenced(op_store(op)->image.client);
+	if (result == -ENOSPC || result == -EDQUOT || result == -ENOMEM || result == -EILSEQ)
+		return (int)result;
+	return -EIO;
+}
+
+/* Said when it begins and ends. */
+static void op_locked(struct rbd_op *op, bool locked)
+{
+	struct rbd_store *store = op_store(op);
+
+	if (atomic_load_explicit(&store->locked, memory_order_relaxed) == locked ||
+	    atomic_exchange(&store->locked, locked) == locked)
+		return;
+	tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: %s", store->path,
+			  locked ? "another client has locked the image: writes wait"
+				 : "the image is no longer locked");
+}
+
+/* A thread of librados, or the reactor's where nothing was begun. */
+static void op_done(struct rbd_op *op, ssize_t result)
+{
+	bool locked = result == -EROFS && op_store(op)->image.writes;
+
+	if (locked || op->retries)
+		op_locked(op, locked);
+	if (locked && op->retries++ < RETRIES_MAX) {
+		tgt_rbd_keeper_later(&op->again, PAUSE_NS);
+		return;
+	}
+	op->error = op_error(op, result);
+	/* Last: from here on the operation, and with the last one the channel, may be gone. */
+	tgt_rbd_host->ring_post(op->channel->channel.ring, &op->message);
+}
+
+static void op_completed(rbd_completion_t completion, void *arg)
+{
+	ssize_t result = rbd_aio_get_return_value(completion);
+
+	rbd_aio_release(completion);
+	op_done(arg, result);
+}
+
+/* -- submission -------------------------------------------------------------------------------- */
+
+static int op_call(const struct rbd_op *op, rbd_completion_t completion)
+{
+	const struct tgt_io *io = op->io;
+	rbd_image_t image = op_store(op)->image.image;
+
+	switch (io->kind) {
+	case TGT_IO_READ:
+		return rbd_aio_read(image, io->offset, io->bytes, io->buffer, completion);
+	case TGT_IO_WRITE: /* with FUA, too: there is no cache */
+		return rbd_aio_write(image, io->offset, io->bytes, io->buffer, completion);
+	case TGT_IO_FLUSH:
+		return rbd_aio_flush(image, completion);
+	case TGT_IO_DISCARD:
+		return rbd_aio_discard(image, io->offset, io->bytes, completion);
+	case TGT_IO_WRITE_ZEROES:
+		return rbd_aio_write_zeroes(image, io->offset, io->bytes, completion,
+					    io->flags & TGT_IO_NO_UNMAP ? RBD_WRITE_ZEROES_FLAG_THICK_PROVISION : 0, 0);
+	case TGT_IO_EXTENTS: /* never comes here */
+		break;
+	}
+	return -EOPNOTSUPP;
+}
+
+static void op_begin(struct rbd_op *op)
+{
+	rbd_completion_t completion;
+	int err = rbd_aio_create_completion(op, op_completed, &completion);
+
+	if (!err) {
+		err = op_call(op, completion);
+		if (err)
+			rbd_aio_release(completion);
+	}
+	if (err < 0)
+		op_done(op, err);
+}
+
+/* The keeper's thread. */
+static void op_again(struct rbd_task *task)
+{
+	op_begin((struct rbd_op *)((char *)task - offsetof(struct rbd_op, again)));
+}
+
+static int rbd_submit(struct tgt_channel *channel, struct tgt_io *io)
+{
+	struct rbd_channel *rbd = (struct rbd_channel *)channel;
+	struct rbd_op *op = rbd->free;
+
+	if (io->kind == TGT_IO_EXTENTS)
+		return -EOPNOTSUPP;
+	if (!op)
+		return -EBUSY;
+	rbd->free = op->next;
+	io->channel = channel;
+	op->io = io;
+	op->retries = 0;
+	/* Before it is begun: it may be posted before that has returned. */
+	tgt_rbd_host->ring_expect(channel->ring);
+	op_begin(op);
+	return 0;
+}
+
+/* -- the table --------------------------------------------------------------------------------- */
+
+static int rbd_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt_channel **channel)
+{
+	struct rbd_channel *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return -ENOMEM;
+	made->channel.store = store;
+	made->channel.ring = ring;
+	for (unsigned int i = 0; i < OPS_MAX; i++) {
+		struct rbd_op *op = &made->ops[i];
+
+		op->message.run = op_ended;
+		op->again.run = op_again;
+		op->channel = made;
+		op->next = made->free;
+		made->free = op;
+	}
+	*channel = &made->channel;
+	return 0;
+}
+
+static void rbd_detach(struct tgt_channel *channel)
+{
+	free(channel);
+}
+
+static int rbd_device_bytes(struct tgt_store *store, uint64_t *bytes)
+{
+	*bytes = atomic_load(&to_rbd(store)->image.bytes);
+	return 0;
+}
+
+/* The configuring thread, which may wait; not for a cluster that does not answer, so this is what is known. */
+static int rbd_refresh(struct tgt_store *store)
+{
+	return rbd_device_bytes(store, &store->info.bytes);
+}
+
+void tgt_rbd_store_close(struct tgt_store *store)
+{
+	tgt_rbd_image_close(&to_rbd(store)->image);
+	free(to_rbd(store));
+}
+
+static const struct tgt_store_ops rbd_ops = {
+	.kind = "rbd",
+	.on_path = true,
+	.elsewhere = true,
+	.open = tgt_rbd_open,
+	.close = tgt_rbd_store_close,
+	.refresh = rbd_refresh,
+	.device_bytes = rbd_device_bytes,
+	.attach = rbd_attach,
+	.detach = rbd_detach,
+	.submit = rbd_submit,
+};
+
+int tgt_rbd_store_open(const char *path, const struct rbd_name *name, bool read_only, struct rbd_store **out,
+		       char *error)
+{
+	struct rbd_store *store = calloc(1, sizeof(*store));
+	int err;
+
+	if (!store)
+		return tgt_rbd_host->error(error, -ENOMEM, "out of memory");
+	store->store.ops = &rbd_ops;
+	snprintf(store->path, sizeof(store->path), "%s", path);
+	store->store.info.depths = (struct tgt_depths){.transfers = TRANSFERS_MAX, .ranges = RANGES_MAX};
+	err = tgt_rbd_image_open(name, read_only, &store->image, &store->store.info, error);
+	if (err) {
+		free(store);
+		return err;
+	}
+	*out = store;
+	return 0;
+}
+
+/* -- the module -------------------------------------------------------------------------------- */
+
+const struct tgt_module_host *tgt_rbd_host;
+
+static const struct tgt_store_ops *module_begin(const struct tgt_module_host *host)
+{
+	tgt_rbd_host = host;
+	tgt_rbd_open_begin();
+	return &rbd_ops;
+}
+
+extern const struct tgt_module TGT_MODULE_SYMBOL;
+__attribute__((visibility("default"))) const struct tgt_module TGT_MODULE_SYMBOL = {
+	.version = RBLK_VERSION,
+	.io_bytes = sizeof(struct tgt_io),
+	.info_bytes = sizeof(struct tgt_store_info),
+	.begin = module_begin,
+};

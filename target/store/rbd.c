@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The store on a Ceph RBD image: loads the module that is one (target/rbd, package rblkd-rbd), which serves from then
+ * on by a table of its own. librbd takes 20 MiB and some twenty threads: only those who configure it have it.
+ */
+#include "target/store/store.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+#include "target/base/error.h"
+#include "target/base/log.h"
+#include "target/store/module.h"
+#include "target/store/path.h"
+
+/* Found where rblkd's RUNPATH says. */
+#define MODULE_FILE "rblkd-rbd.so"
+
+/* NULL, and error says why. Never unloaded: librados has threads. */
+static const struct tgt_store_ops *module_load(char *error)
+{
+	static const struct tgt_module_host host = {
+		.error = tgt_error,
+		.log = tgt_log,
+		.ring_expect = tgt_ring_expect,
+		.ring_post = tgt_ring_post,
+		.interrupted = tgt_path_interrupted,
+	};
+	void *handle = dlopen(MODULE_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	const struct tgt_module *module = handle ? dlsym(handle, TGT_MODULE_NAME) : NULL;
+
+	if (!module) {
+		tgt_error(error, 0, "store = rbd needs the package rblkd-rbd: %.300s", dlerror());
+		return NULL;
+	}
+	if (strcmp(module->version, RBLK_VERSION) || module->io_bytes != sizeof(struct tgt_io) ||
+	    module->info_bytes != sizeof(struct tgt_store_info)) {
+		tgt_error(error, 0,
+			  "store = rbd: " MODULE_FILE " (%s) is not of this rblkd (" RBLK_VERSION
+			  "): install the package rblkd-rbd of the same version",
+			  module->version);
+		return NULL;
+	}
+	return module->begin(&host);
+}
+
+/* One thread at a time opens volumes. A package that is installed later is found then. */
+static int rbd_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
+{
+	static const struct tgt_store_ops *loaded;
+
+	if (!loaded)
+		loaded = module_load(error);
+	return loaded ? loaded->open(config, store, error) : -ENOENT;
+}
+
+const struct tgt_store_ops tgt_store_rbd = {
+	.kind = "rbd",
+	.on_path = true,
+	.elsewhere = true,
+	.open = rbd_open,
+};
