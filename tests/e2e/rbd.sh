@@ -73,7 +73,7 @@ locker=$!
 exec {to_locker}> "$scratch/locker"
 wait_for "the lock" grep -q locked "$scratch/locked"
 fio "${engine[@]}" --rblk_uri="$target/data" --name=locked --rw=write --bs=4k --iodepth=4 --size=64k --output-format=json \
-	> "$scratch/out" 2> "$scratch/err" < /dev/null &
+	> "$scratch/out" 2> "$scratch/err" < /dev/null {to_locker}>&- &
 fio=$!
 log_has 'another client has locked the image: writes wait'
 exec {to_locker}>&-
