@@ -3,7 +3,7 @@
 # dashboard and alert rules.
 find_program(RBLK_SCDOC scdoc)
 if(RBLK_SCDOC)
-	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5 rblkctl.1 rblk-security.7 rblk-storage.7 rblkd-nvme.7)
+	foreach(manual IN ITEMS rblkd.8 rblkd.conf.5 rblkctl.1 rblk-security.7 rblk-storage.7 rblkd-nvme.7 rblkd-rbd.7)
 		string(REGEX REPLACE ".*\\." "" section ${manual})
 		set(source ${CMAKE_CURRENT_SOURCE_DIR}/man/${manual}.scd)
 		add_custom_command(OUTPUT ${manual} DEPENDS ${source} VERBATIM

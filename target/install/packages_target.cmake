@@ -16,5 +16,14 @@ The service starts when /etc/rblk/rblkd.conf exists; the package has an example.
 	RPM_REQUIRES systemd
 	RPM_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblkd.pre ${CMAKE_CURRENT_LIST_DIR}/rblkd.post
 		${CMAKE_CURRENT_LIST_DIR}/rblkd.preun ${CMAKE_CURRENT_LIST_DIR}/rblkd.postun)
+if(TARGET rblkd_rbd)
+	rblk_package(rblkd-rbd SECTION admin
+		SUMMARY "block storage over RDMA: the target's store on images of Ceph"
+		DESCRIPTION "With this package rblkd serves images of a Ceph cluster (store = rbd). Another
+gateway can take over when one is lost, and no write of the lost one lands after
+that."
+		DEPENDS "rblkd (= ${PROJECT_VERSION}-${RBLK_REVISION})"
+		RPM_REQUIRES "rblkd = ${PROJECT_VERSION}-${RBLK_REVISION}")
+endif()
 # For its configuration, which is none of the package's files.
 install(DIRECTORY DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/rblk COMPONENT rblkd)

@@ -85,13 +85,13 @@ log_has 'the image is no longer locked'
 # cluster before the next one begins.
 address=$(rados -p rbd lock info "$(rados -p rbd ls | grep '^rblk[.]')" rblk | jq -r '.lockers[0].addr')
 target_listen=${target%/}
+image_read data
+mv "$scratch/image" "$scratch/before"
 fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --verify=crc32c --rate_iops=500 \
 	--rblk_give_up=5min --rblk_fail_fast=300 --rblk_uri="$target/data" > "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!
 log_has ': initiator '
-writes() { rbd export --no-progress data - 2> /dev/null | cmp -s -n 4194304 - "$scratch/before"; }
-rbd export --no-progress data - 2> /dev/null | head -c 4194304 > "$scratch/before"
-changed() { ! writes; }
+changed() { image_read data && ! cmp -s "$scratch/image" "$scratch/before"; }
 wait_for "a first write" changed
 target_stop -KILL
 volume_is 'path = rbd/data'

@@ -48,7 +48,7 @@ if [ ! -e "$tar" ]; then
 	code=$(. /etc/os-release && echo "$VERSION_CODENAME")
 	"$here/../../.ci/apt-private" "$scratch/apt" deb "$code,$code-updates,$code-security" --sources > "$scratch/list"
 	depends=$(for file in "$packages"/*.deb; do dpkg-deb -f "$file" Depends | tr ',' '\n'; done |
-		sed 's/ *|.*//; s/(.*//; s/ //g' | grep -v '^librblk0$' | sort -u | paste -sd,)
+		sed 's/ *|.*//; s/(.*//; s/ //g' | grep -vx -e librblk0 -e rblkd | sort -u | paste -sd,)
 	mmdebstrap --mode=root --variant=minbase --aptopt='APT::Install-Recommends "false"' --include="$depends,linux-headers-amd64" \
 		"$code" "$tar" "$scratch/list" > "$scratch/out" 2>&1 || fail "mmdebstrap"
 fi

@@ -12,7 +12,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 cd "$folder"
 names=$(for file in *.deb; do echo "${file%%_*}"; done | sort | paste -sd' ')
-[ "$names" = "librblk-dev librblk0 nbdkit-plugin-rblk rblk-dkms rblk-doc rblk-fio-engine rblk-tools rblkd" ] ||
+[ "$names" = "librblk-dev librblk0 nbdkit-plugin-rblk rblk-dkms rblk-doc rblk-fio-engine rblk-tools rblkd rblkd-rbd" ] ||
 	fail "packages: $names"
 package() { echo "$1"_*.deb; }
 field() { dpkg-deb -f "$(package "$1")" "$2"; }

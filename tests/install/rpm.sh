@@ -14,7 +14,7 @@ rpm_there() { rpm --root "$scratch/root" --dbpath /rpmdb "$@"; }
 
 cd "$folder"
 names=$(for file in *.rpm; do rpm -qp --qf '%{NAME}\n' "$file"; done | sort | paste -sd' ')
-[ "$names" = "librblk-devel librblk0 nbdkit-plugin-rblk rblk-dkms rblk-doc rblk-tools rblkd" ] || fail "packages: $names"
+[ "$names" = "librblk-devel librblk0 nbdkit-plugin-rblk rblk-dkms rblk-doc rblk-tools rblkd rblkd-rbd" ] || fail "packages: $names"
 
 for name in $names; do
 	while read -r part wanted path; do
