@@ -16,7 +16,7 @@
 #define ID_BYTES 128
 /* librbd launches an operation for each object of a range. */
 #define RANGE_BYTES_MAX (256u << 20)
-/* What librbd makes of a discard by itself (rbd_discard_granularity_bytes). */
+/* librbd leaves out smaller pieces of a discard (rbd_discard_granularity_bytes). */
 #define DISCARD_BYTES 65536u
 
 /* -- its settings ------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the files of the rbd module share: one rados client for the process (client.c), the gateway that this process is
+ * Shared by the files of the rbd module: one rados client for the process (client.c), the gateway that this process is
  * for one image (gateway.c), an open image (image.c), the store on it (store.c), the thread of what has to be done
  * later (keeper.c). A file calls those before it: keeper, client, gateway, image, store, open.
  */

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include "target/store/store.h"
 
-/* What a module calls of rblkd. */
+/* Functions of rblkd that a module calls. */
 struct tgt_module_host {
 	int (*error)(char *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 	void (*log)(enum tgt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

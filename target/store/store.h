@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A store keeps a volume's blocks. Each kind is one small table of operations in a file of its own
- * (uring.c, nvme.c, memory.c, null.c, fault.c; rbd.c loads its own). A store is opened once by the configuring thread (volume.h)
- * and shared; each reactor that serves it has a channel of its own (struct tgt_channel).
+ * (uring.c, nvme.c, memory.c, null.c, fault.c; rbd.c loads one). A store is opened once by the configuring
+ * thread (volume.h) and shared; each reactor that serves it has a channel of its own (struct tgt_channel).
  *
  * Nothing is faked: a kind that cannot flush durably does not set can_flush.
  */

@@ -85,7 +85,7 @@ ceph_start() {
 		} >> "$ceph/log" 2>&1 || ceph_failed "osd.$i"
 		ceph_daemon ceph-osd -i "$i"
 	done
-	osds_up() { ceph osd stat --format json 2> /dev/null | grep -q "\"num_up_osds\":$osds,"; }
+	osds_up() { [ "$(ceph osd stat --format json 2> /dev/null | jq .num_up_osds)" = "$osds" ]; }
 	wait_for "$osds OSDs" osds_up
 	ceph osd pool create rbd >> "$ceph/log" 2>&1 || ceph_failed "the pool"
 	rbd pool init rbd || ceph_failed "the pool"

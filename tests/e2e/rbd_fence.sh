@@ -55,7 +55,7 @@ experiment() {
 	write_at $first_target 0xaa at_a > "$scratch/a.out" 2>&1 < /dev/null &
 	writer=$!
 	# All of them are with A, and so with its kernel: librbd sends at once, and nothing comes back.
-	begun() { kill -USR1 $first; tail -n 1 "$scratch/a.log" | grep -q " $objects commands outstanding"; }
+	begun() { kill -USR1 $first; [[ $(tail -n 1 "$scratch/a.log") == *" $objects commands outstanding"* ]]; }
 	wait_for "$objects writes at A" begun
 	sent() { [ "$(at_a ss -tnH state established '( dport >= 6800 )' | awk '$2 >= 65536 {n++} END {print n + 0}')" -gt 0 ]; }
 	wait_for "the writes in A's socket" sent

@@ -105,9 +105,9 @@ static const struct mistake mistakes_in_volumes[] = {
 	 "rblkd.conf:1: volume a: store = null, but it has a path, which this store does "
 	 "not use"},
 	{"[volume a]\nstore = tape\npath = /x\n",
-	 "rblkd.conf:1: volume a: store \"tape\" is not one of uring, nvme, memory, null"},
+	 "rblkd.conf:1: volume a: store \"tape\" is not one of uring, nvme, rbd, memory, null"},
 	{"[volume a]\nstore = fault\npath = /x\n",
-	 "rblkd.conf:1: volume a: store \"fault\" is not one of uring, nvme, memory, null"},
+	 "rblkd.conf:1: volume a: store \"fault\" is not one of uring, nvme, rbd, memory, null"},
 	{"[volume a]\npath = /x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
 	{"[volume a]\npath = /x\nfault = slow\n",
 	 "rblkd.conf:3: fault: \"slow\" is not one of "
