@@ -259,8 +259,8 @@ static void section_begin(struct config_file *file, char *text)
 		return; /* libinih complains about it */
 	rest = end + 1 + strspn(end + 1, " \t");
 	if (*rest && !strchr("\r\n;#", *rest)) {
-		tgt_error(file->error, 0, "%s: behind the ] of a section is \"%.*s\": a key has a line of its own", file->where,
-			  (int)strcspn(rest, "\r\n"), rest);
+		tgt_error(file->error, 0, "%s: behind the ] of a section is \"%.*s\": a key has a line of its own",
+			  file->where, (int)strcspn(rest, "\r\n"), rest);
 		file_failed(file);
 		return;
 	}

@@ -119,9 +119,9 @@ static int client_configure(rados_t cluster)
 	static const char *const settings[][2] = {
 		{"rbd_cache", "false"},
 		/*
-		 * Copied by librbd, although the pool's memory stays as it is. Without, a completion waits for the end of
-		 * all references to the data, and a write that fails early (another client has locked the image) keeps
-		 * one until it has completed: never (seen with 16.2).
+		 * Copied by librbd, although the pool's memory stays as it is. Without, a completion waits until none
+		 * has the data any more, and a write that fails early (another client has locked the image) keeps a
+		 * reference until it has completed: never (seen with 16.2).
 		 */
 		{"rbd_disable_zero_copy_writes", "true"},
 		{"client_mount_timeout", CONNECT_S},
