@@ -17,9 +17,12 @@
 #define THREADS 32u
 /* So long for a first answer of a monitor (Ceph's own default is five minutes). */
 #define CONNECT_S "30"
+/* A standby opens its images again and again: it need not connect each time. */
+#define LINGER_NS (60 * 1000000000ull)
 #define USER "rblkd"
 
 struct rbd_client {
+	struct rbd_task linger; /* first: ends it if nobody has it by then */
 	rados_t cluster;
 	char name[RBD_CLIENT_BYTES];
 	unsigned int users; /* under `lock` */
@@ -149,6 +152,26 @@ static void client_set_name(struct rbd_client *client)
 	snprintf(client->name, sizeof(client->name), "%s@%s", text, host);
 }
 
+/* Lock held; nobody has it. */
+static void client_end(struct rbd_client *client)
+{
+	if (current == client)
+		current = NULL;
+	rados_shutdown(client->cluster);
+	free(client);
+}
+
+/* The keeper's thread. */
+static void client_linger(struct rbd_task *task)
+{
+	struct rbd_client *client = (struct rbd_client *)task; /* its first member */
+
+	pthread_mutex_lock(&lock);
+	if (!client->users)
+		client_end(client);
+	pthread_mutex_unlock(&lock);
+}
+
 static int client_make(struct rbd_client **out, char *error)
 {
 	struct rbd_client *client;
@@ -162,6 +185,7 @@ static int client_make(struct rbd_client **out, char *error)
 	client = calloc(1, sizeof(*client));
 	if (!client)
 		return tgt_rbd_host->error(error, -ENOMEM, "rbd: out of memory");
+	client->linger.run = client_linger;
 	client_set_name(client);
 	err = rados_create(&client->cluster, user);
 	if (err)
@@ -208,11 +232,18 @@ int tgt_rbd_client_get(struct rbd_client **client, char *error)
 void tgt_rbd_client_put(struct rbd_client *client)
 {
 	pthread_mutex_lock(&lock);
-	if (!--client->users) {
-		if (current == client)
-			current = NULL;
-		rados_shutdown(client->cluster);
-		free(client);
-	}
+	/* One that was fenced is of no use to anybody. */
+	if (!--client->users)
+		tgt_rbd_keeper_later(&client->linger, atomic_load(&client->fenced) ? 0 : LINGER_NS);
 	pthread_mutex_unlock(&lock);
+}
+
+bool tgt_rbd_client_is_there(void)
+{
+	bool there;
+
+	pthread_mutex_lock(&lock);
+	there = current != NULL;
+	pthread_mutex_unlock(&lock);
+	return there;
 }

@@ -230,7 +230,8 @@ int tgt_rbd_open(const struct tgt_volume_config *config, struct tgt_store **stor
 
 /* -- the end of the process -------------------------------------------------------------------- */
 
-/* Threads of librados that still wait for a cluster do not survive what exit() does after this. */
+/* Threads of librados do not survive what exit() does after this. Of images nothing is left, or it waits for the
+ * cluster. */
 static void opening_exit(int status, void *arg)
 {
 	bool some;
@@ -239,7 +240,7 @@ static void opening_exit(int status, void *arg)
 	pthread_mutex_lock(&lock);
 	some = openings != NULL;
 	pthread_mutex_unlock(&lock);
-	if (some) {
+	if (some || tgt_rbd_client_is_there()) {
 		fflush(NULL);
 		_exit(status);
 	}

@@ -45,13 +45,15 @@ int tgt_rbd_keeper_start(void);
 /* -- client.c ---------------------------------------------------------------------------------- */
 
 /*
- * The process's client of its cluster, made for the first that gets it, ended with the last that puts it. Blocks; not
- * on a reactor. 0, or negative errno and error (TGT_ERROR_BYTES). A client that was fenced is not given again: those
- * who have it end, and the next one has a new one.
+ * The process's client of its cluster, made for the first that gets it, ended when nobody has had it for a minute.
+ * Blocks; not on a reactor. 0, or negative errno and error (TGT_ERROR_BYTES). A client that was fenced is not given
+ * again: those who have it end, and the next one has a new one.
  */
 struct rbd_client;
 int tgt_rbd_client_get(struct rbd_client **client, char *error);
 void tgt_rbd_client_put(struct rbd_client *client);
+/* There is one, with threads that still run. */
+bool tgt_rbd_client_is_there(void);
 rados_t tgt_rbd_client_cluster(const struct rbd_client *client);
 /* "UUID@HOST": no other client has it, also of this process. */
 #define RBD_CLIENT_BYTES 128
