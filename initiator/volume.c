@@ -55,6 +55,7 @@ struct ini_change {
 	u64 epoch;  /* that it was sent in */
 	const void *report; /* where it arrives: ini_volume_take() copies it */
 	bool numbered;	    /* it has another handle than it began with */
+	u16 elsewhere;	    /* portals whose targets do not have it */
 	bool lost;	    /* an answer, which may have been that it is open */
 	int error;	    /* CLOSE of a volume whose OPEN has failed so; else 0 */
 	rblk_volume_callback done;
@@ -225,6 +226,25 @@ int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *
 	return ini_control_start(volume->session, &command, NULL, 0, 0, done, arg, NULL);
 }
 
+/*
+ * One of several gateways has it, and this one stands by: the next portal's target is asked, each once. Not if the session has
+ * other volumes, which are here.
+ */
+static bool open_elsewhere(struct ini_change *open, const struct rblk_result *result)
+{
+	const struct rblk_result lost = {.error = -ECONNRESET};
+	struct rblk_volume *volume = open->volume;
+	struct rblk_session *session = volume->session;
+
+	if (result->status != RBLK_E_NO_VOLUME || session->volumes != volume || volume->next || !volume->changing ||
+	    open->elsewhere + 1u >= session->core.options.portals)
+		return false;
+	open->elsewhere++;
+	ini_portal_failed(&session->queues[0], -EXDEV);
+	core_session_misled(&session->core, session->now_ns);
+	return ini_control_again(session, &open->again, &lost);
+}
+
 static void open_done(void *arg, const struct rblk_result *result)
 {
 	const struct rblk_result lost = {.error = -ECONNRESET};
@@ -247,6 +267,8 @@ static void open_done(void *arg, const struct rblk_result *result)
 	if (err && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
 				 open->name, rblk_refusal_text(result->status, result->value));
+	if (open_elsewhere(open, result))
+		return;
 	if (!err)
 		err = ini_volume_take(volume, open->name, open->report);
 	if (err && volume->changing && (open->lost || !result->error)) {

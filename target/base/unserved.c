@@ -96,6 +96,19 @@ void tgt_unserved_add(struct tgt_unserved *unserved, enum tgt_unserved_kind kind
 		tgt_log(TGT_LOG_WARNING, "%s; still not served", reason);
 }
 
+void tgt_unserved_elsewhere(struct tgt_unserved *unserved, enum tgt_unserved_kind kind, const char *name)
+{
+	struct entry *entry;
+
+	if (!unserved)
+		return;
+	pthread_mutex_lock(&unserved->lock);
+	entry = entry_find(unserved, kind, name);
+	if (entry)
+		entry->since_ns = 0;
+	pthread_mutex_unlock(&unserved->lock);
+}
+
 bool tgt_unserved_remove(struct tgt_unserved *unserved, enum tgt_unserved_kind kind, const char *name)
 {
 	struct entry *entry;

@@ -38,6 +38,8 @@ void tgt_unserved_destroy(struct tgt_unserved *unserved); /* NULL: no effect */
  */
 void tgt_unserved_add(struct tgt_unserved *unserved, enum tgt_unserved_kind kind, const char *name,
 		      const char *reason);
+/* It is in the list because another target serves it: nobody is to wait for it here. */
+void tgt_unserved_elsewhere(struct tgt_unserved *unserved, enum tgt_unserved_kind kind, const char *name);
 /* It is served, or not wanted any more. True: it was in the list. */
 bool tgt_unserved_remove(struct tgt_unserved *unserved, enum tgt_unserved_kind kind, const char *name);
 /* It is in the list, and has been for less than wait_ms: it may come soon. */

@@ -486,6 +486,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 {
 	char error[TGT_ERROR_BYTES];
 	unsigned int i, left = 0;
+	int status;
 
 	for (i = 0; i < current->volume_count; i++) {
 		const struct tgt_volume_config *config = &current->volumes[i];
@@ -495,8 +496,12 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 			tgt_volume_put(volume);
 			continue;
 		}
-		if (late_add(reload, config, error) < 0) {
+		status = late_add(reload, config, error);
+		if (status < 0) {
 			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, config->name, error);
+			/* Initiators that know its address are to go there. */
+			if (status == -EBUSY && tgt_store_find(config->store)->elsewhere)
+				tgt_unserved_elsewhere(reload->unserved, TGT_UNSERVED_VOLUME, config->name);
 			left++;
 			continue;
 		}

@@ -43,13 +43,21 @@ const char *tgt_rbd_client_name(const struct rbd_client *client)
 	return client->name;
 }
 
+/*
+ * Its commands must not be answered with errors: another gateway serves the images now. When the process ends, so do
+ * its connections; initiators take what was under way for lost, and send it again there. The service starts it anew.
+ */
 void tgt_rbd_client_fenced(struct rbd_client *client)
 {
-	if (!atomic_exchange(&client->fenced, true))
+	if (!atomic_exchange(&client->fenced, true)) {
 		tgt_rbd_host->log(
 			TGT_LOG_ERROR,
 			"rbd: this process was shut out of the cluster: another gateway has taken it for dead, or "
-			"somebody has blocklisted it");
+			"somebody has blocklisted it: it ends, to be started again");
+		tgt_rbd_host->end();
+	}
+	for (;;)
+		pause(); /* another thread ends it */
 }
 
 /* -- threads ----------------------------------------------------------------------------------- */
@@ -155,8 +163,7 @@ static void client_set_name(struct rbd_client *client)
 /* Lock held; nobody has it. */
 static void client_end(struct rbd_client *client)
 {
-	if (current == client)
-		current = NULL;
+	current = NULL;
 	rados_shutdown(client->cluster);
 	free(client);
 }
@@ -214,13 +221,8 @@ int tgt_rbd_client_get(struct rbd_client **client, char *error)
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
-	if (!current || atomic_load(&current->fenced)) {
-		struct rbd_client *made = NULL;
-
-		err = client_make(&made, error);
-		if (!err)
-			current = made; /* one that was fenced is its users' alone now */
-	}
+	if (!current)
+		err = client_make(&current, error);
 	if (!err) {
 		current->users++;
 		*client = current;
@@ -232,9 +234,8 @@ int tgt_rbd_client_get(struct rbd_client **client, char *error)
 void tgt_rbd_client_put(struct rbd_client *client)
 {
 	pthread_mutex_lock(&lock);
-	/* One that was fenced is of no use to anybody. */
 	if (!--client->users)
-		tgt_rbd_keeper_later(&client->linger, atomic_load(&client->fenced) ? 0 : LINGER_NS);
+		tgt_rbd_keeper_later(&client->linger, LINGER_NS);
 	pthread_mutex_unlock(&lock);
 }
 

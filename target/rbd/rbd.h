@@ -46,8 +46,7 @@ int tgt_rbd_keeper_start(void);
 
 /*
  * The process's client of its cluster, made for the first that gets it, ended when nobody has had it for a minute.
- * Blocks; not on a reactor. 0, or negative errno and error (TGT_ERROR_BYTES). A client that was fenced is not given
- * again: those who have it end, and the next one has a new one.
+ * Blocks; not on a reactor. 0, or negative errno and error (TGT_ERROR_BYTES).
  */
 struct rbd_client;
 int tgt_rbd_client_get(struct rbd_client **client, char *error);
@@ -58,8 +57,8 @@ rados_t tgt_rbd_client_cluster(const struct rbd_client *client);
 /* "UUID@HOST": no other client has it, also of this process. */
 #define RBD_CLIENT_BYTES 128
 const char *tgt_rbd_client_name(const struct rbd_client *client);
-/* Any thread: the cluster has shut it out. */
-void tgt_rbd_client_fenced(struct rbd_client *client);
+/* Any thread: the cluster has shut it out. Does not return. */
+void tgt_rbd_client_fenced(struct rbd_client *client) __attribute__((noreturn));
 
 /* -- gateway.c --------------------------------------------------------------------------------- */
 

@@ -17,6 +17,8 @@ struct tgt_module_host {
 	void (*ring_expect)(struct tgt_ring *ring);
 	void (*ring_post)(struct tgt_ring *ring, struct tgt_message *message);
 	bool (*interrupted)(void); /* path.h: a wait of an open is to end */
+	/* The process ends at once, as if it were killed, but for its log. Any thread. */
+	void (*end)(void) __attribute__((noreturn));
 };
 
 /* A module has one symbol, of this type and name. */

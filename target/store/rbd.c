@@ -7,11 +7,21 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
+#include "target/base/log_writer.h"
 #include "target/store/module.h"
 #include "target/store/path.h"
+
+static void module_end(void) __attribute__((noreturn));
+static void module_end(void)
+{
+	tgt_log_stop();
+	_exit(EXIT_FAILURE);
+}
 
 /* Found where rblkd's RUNPATH says. */
 #define MODULE_FILE "rblkd-rbd.so"
@@ -25,6 +35,7 @@ static const struct tgt_store_ops *module_load(char *error)
 		.ring_expect = tgt_ring_expect,
 		.ring_post = tgt_ring_post,
 		.interrupted = tgt_path_interrupted,
+		.end = module_end,
 	};
 	void *handle = dlopen(MODULE_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	const struct tgt_module *module = handle ? dlsym(handle, TGT_MODULE_NAME) : NULL;
