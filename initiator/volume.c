@@ -227,8 +227,8 @@ int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *
 }
 
 /*
- * One of several gateways has it, and this one stands by: the next portal's target is asked, each once. Not if the session has
- * other volumes, which are here.
+ * One of several gateways has it, and this one stands by: the next portal's target is asked, each once. Not if the
+ * session has other volumes, which are here.
  */
 static bool open_elsewhere(struct ini_change *open, const struct rblk_result *result)
 {

@@ -36,10 +36,11 @@ serves 4431 || fail "the first gateway does not serve it"
 gateway_start 4432
 serves 4432 && fail "two gateways serve it"
 # Whichever comes first in the address.
-expect 0 "$RBLK" info rblk+tcp://127.0.0.1:4432,127.0.0.1:4431/data
+expect 0 fio --ioengine="external:$RBLK_FIO_ENGINE" --rblk_uri=rblk+tcp://127.0.0.1:4432,127.0.0.1:4431/data --name=first --rw=read --bs=4k \
+	--size=64k --output-format=json
 
 fio --ioengine="external:$RBLK_FIO_ENGINE" --rblk_uri=rblk+tcp://127.0.0.1:4431,127.0.0.1:4432/data --name=goes-on --rw=randwrite \
-	--bs=4k --iodepth=8 --size=16m --io_size=64m --verify=crc32c --rate_iops=250 --rblk_give_up=5min --rblk_fail_fast=300 \
+	--bs=4k --iodepth=8 --size=16m --io_size=48m --verify=crc32c --rate_iops=250 --rblk_give_up=5min --rblk_fail_fast=300 \
 	--aux-path="$scratch" --output-format=json > "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!
 goes_on() { kill -0 $fio 2> /dev/null || fail "fio has ended: $(cat "$scratch/err")"; told "$1" ': initiator '; }
