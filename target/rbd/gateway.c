@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define LOCK_NAME "rblk"
 /* Who does not answer for so long is shut out. One that lives answers in milliseconds. */
 #define ASK_MS 2000u
+#define ASK_AGAIN_NS 200000000
 /* The cluster takes a watcher for dead. */
 #define WATCH_S 10u
 /*
@@ -148,25 +150,57 @@ static bool locker_answered(const struct locker *locker, const struct notify_ack
 	return false;
 }
 
-/* Asks all; the first of the lockers that lives, or NULL. */
-static const struct locker *lockers_ask(const struct rbd_gateway *gateway, const struct lockers *lockers)
+/* Asks all once. *alive: the first of the lockers that has answered, or NULL. Negative errno: nobody was asked. */
+static int lockers_ask_once(const struct rbd_gateway *gateway, const struct lockers *lockers,
+			    const struct locker **alive)
 {
-	struct notify_timeout_t *timeouts = NULL;
-	const struct locker *alive = NULL;
-	struct notify_ack_t *acks = NULL;
 	size_t ack_count = 0, timeout_count = 0, bytes = 0;
+	struct notify_timeout_t *timeouts = NULL;
+	struct notify_ack_t *acks = NULL;
 	char *reply = NULL;
+	int err = rados_notify2(gateway->io, gateway->object, "alive?", 6, ASK_MS, &reply, &bytes);
 
-	/* Its error is that of one who has not answered: the answers of the others are there. */
-	rados_notify2(gateway->io, gateway->object, "alive?", 6, ASK_MS, &reply, &bytes);
-	if (reply && !rados_decode_notify_response(reply, bytes, &acks, &ack_count, &timeouts, &timeout_count)) {
-		for (int i = 0; i < lockers->count && !alive; i++)
+	/* Somebody has not answered: the answers of the others are there. */
+	if (err == -ETIMEDOUT)
+		err = 0;
+	if (!err)
+		err = reply ? rados_decode_notify_response(reply, bytes, &acks, &ack_count, &timeouts, &timeout_count)
+			    : -EBADMSG;
+	if (!err) {
+		for (int i = 0; i < lockers->count && !*alive; i++)
 			if (locker_answered(&lockers->list[i], acks, ack_count))
-				alive = &lockers->list[i];
+				*alive = &lockers->list[i];
 		rados_free_notify_response(acks, ack_count, timeouts);
 	}
 	rados_buffer_free(reply);
-	return alive;
+	return err;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/*
+ * As lockers_ask_once(), for ASK_MS. A gateway whose watch was just lost, by a fault of an OSD say, is not among those
+ * who are asked until it watches again.
+ */
+static int lockers_ask(const struct rbd_gateway *gateway, const struct lockers *lockers, const struct locker **alive)
+{
+	const struct timespec pause = {.tv_nsec = ASK_AGAIN_NS};
+	uint64_t until_ms = now_ms() + ASK_MS;
+	int err;
+
+	*alive = NULL;
+	for (;;) {
+		err = lockers_ask_once(gateway, lockers, alive);
+		if (err || *alive || now_ms() >= until_ms)
+			return err;
+		nanosleep(&pause, NULL);
+	}
 }
 
 /* "1.2.3.4:0/5678" of what may be "[v2:1.2.3.4:0/5678,v1:...]": an entry of the blocklist is for both. */
@@ -234,7 +268,11 @@ static int gateway_contend(struct rbd_gateway *gateway, char *error)
 		if (!strcmp(lockers.list[i].name, tgt_rbd_client_name(gateway->client)))
 			return tgt_rbd_host->error(error, -EBUSY,
 						   "in use by this process, for a volume that is being closed");
-	alive = lockers_ask(gateway, &lockers);
+	err = lockers_ask(gateway, &lockers, &alive);
+	if (err)
+		return tgt_rbd_host->error(error, err,
+					   "rbd: whether who serves the image lives cannot be asked (object %s): %s",
+					   gateway->object, strerror(-err));
 	if (alive)
 		return tgt_rbd_host->error(error, -EBUSY, "in use by gateway %s (%s)", alive->name, alive->address);
 	for (int i = 0; i < lockers.count && !err; i++)
