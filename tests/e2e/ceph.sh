@@ -21,6 +21,7 @@ ceph_stop() {
 	[ ${#ceph_pids[@]} = 0 ] || kill -KILL "${ceph_pids[@]}" 2> /dev/null || true
 	[ ${#ceph_pids[@]} = 0 ] || wait "${ceph_pids[@]}" 2> /dev/null || true
 	ceph_pids=()
+	umount -l "$ceph" 2> /dev/null || true
 }
 
 # daemon ARGUMENT...: it ends with the test.
@@ -33,7 +34,10 @@ ceph_daemon() {
 ceph_start() {
 	local osds=${1:-1} address=${2:-127.0.0.1} fsid key i
 	fsid=$(cat /proc/sys/kernel/random/uuid)
-	mkdir -p "$ceph/mon" "$ceph/run"
+	mkdir -p "$ceph"
+	# The monitor's syncs would be in the way of others' tests.
+	mount -t tmpfs -o size=512m ceph "$ceph" || ceph_failed "its file system"
+	mkdir "$ceph/mon" "$ceph/run"
 	cat > "$CEPH_CONF" <<- END
 		[global]
 		fsid = $fsid
