@@ -20,8 +20,8 @@ if(TARGET rblkd_rbd)
 	rblk_package(rblkd-rbd SECTION admin
 		SUMMARY "block storage over RDMA: the target's store on images of Ceph"
 		DESCRIPTION "With this package rblkd serves images of a Ceph cluster (store = rbd). Another
-gateway can take over when one is lost, and no write of the lost one lands after
-that."
+gateway can take over when one is lost, and no write of the lost one lands
+after that."
 		DEPENDS "rblkd (= ${PROJECT_VERSION}-${RBLK_REVISION})"
 		RPM_REQUIRES "rblkd = ${PROJECT_VERSION}-${RBLK_REVISION}")
 endif()

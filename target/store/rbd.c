@@ -23,7 +23,7 @@ static void module_end(void)
 	_exit(EXIT_FAILURE);
 }
 
-/* Found where rblkd's RUNPATH says. */
+/* In a build beside rblkd, whose RUNPATH says so; RBLKD_MODULES is where it is installed. */
 #define MODULE_FILE "rblkd-rbd.so"
 
 /* NULL, and error says why. Never unloaded: librados has threads. */
@@ -37,9 +37,13 @@ static const struct tgt_store_ops *module_load(char *error)
 		.interrupted = tgt_path_interrupted,
 		.end = module_end,
 	};
-	void *handle = dlopen(MODULE_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	const struct tgt_module *module = handle ? dlsym(handle, TGT_MODULE_NAME) : NULL;
+	const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+	void *handle = dlopen(MODULE_FILE, how);
+	const struct tgt_module *module;
 
+	if (!handle)
+		handle = dlopen(RBLKD_MODULES "/" MODULE_FILE, how);
+	module = handle ? dlsym(handle, TGT_MODULE_NAME) : NULL;
 	if (!module) {
 		tgt_error(error, 0, "store = rbd needs the package rblkd-rbd: %.300s", dlerror());
 		return NULL;
