@@ -131,8 +131,9 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 
 int ini_queue_doorbell(struct ini_queue *queue)
 {
-	const struct ini_slot *hold = core_clock_waits(&queue->clock) ? queue->filling : NULL;
 	struct rblk_session *session = queue->session;
+	bool waits = core_clock_waits(&queue->clock) && !queue->urgent && !session->sends_unheard;
+	const struct ini_slot *hold = waits ? queue->filling : NULL;
 	struct ibv_send_wr *bad;
 	unsigned int count;
 	u16 signalled;
@@ -146,6 +147,7 @@ int ini_queue_doorbell(struct ini_queue *queue)
 			signalled += session->doorbell.wr[count].send_flags & IBV_SEND_SIGNALED ? 1 : 0;
 		}
 		core_clock_sent(&queue->clock, signalled, !queue->pending_count);
+		queue->urgent = queue->urgent && queue->pending_count;
 		if (!count)
 			return 0; /* the turn that sees a SEND's completion rings again */
 		queue->last_send_ns = session->now_ns;

@@ -101,6 +101,7 @@ int ini_queue_established(struct ini_queue *queue, const void *data, size_t byte
 	queue->limits.commands = rblk_le16(accept->max_batch);
 	queue->capsule_max = core_batch_capsule_max(&queue->limits);
 	core_clock_init(&queue->clock, &queue->limits);
+	queue->urgent = false;
 	core_tags_init(&queue->tags, queue->tag_array, rblk_le16(accept->credits));
 	queue->inline_bytes = fab_conn_inline(queue->conn);
 	queue->last_send_ns = session->now_ns;

@@ -140,6 +140,7 @@ struct ini_queue {
 	struct ini_list pending, retry, held;
 	u32 pending_count;
 	struct core_clock clock;  /* when they are sent */
+	bool urgent;              /* a session command is among them: none waits */
 	struct ini_slot *filling; /* the first of them that is in the clock's last message */
 
 	/* The registered block: receive buffers, then the ring of descriptors. */

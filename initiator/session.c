@@ -403,6 +403,7 @@ void ini_session_turn(struct rblk_session *session)
 	if (session->ended)
 		return;
 	session->now_ns = env_now_ns();
+	session->sends_unheard = false;
 	work = ini_complete_poll(session);
 	if (session->looks.events_due || core_session_live(&session->core) != session->queue_count ||
 	    session->now_ns - session->looks.events_ns >= EVENTS_PERIOD_NS) {

@@ -193,6 +193,7 @@ struct rblk_session {
 	struct rblk_stats stats; /* counters that the connections do not keep */
 	struct ini_publish *publish; /* NULL: it publishes nothing */
 	struct ini_doorbell doorbell;
+	bool sends_unheard; /* armed for answers alone: no SEND's completion makes the caller poll */
 };
 
 /* Where the state machine has the queue connected, or wants it to be. */

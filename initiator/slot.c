@@ -189,6 +189,7 @@ void ini_slot_start(struct ini_slot *slot)
 
 	ini_list_append(&queue->pending, slot, INI_PLACE_PENDING);
 	queue->pending_count++;
+	queue->urgent |= !slot->volume;
 	if (core_clock_add(&queue->clock, slot->capsule_bytes, ini_slot_segments(slot)))
 		queue->filling = slot;
 }

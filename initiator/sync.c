@@ -127,7 +127,8 @@ int rblk_arm(struct rblk_session *session)
 	if (session->done.head || ini_control_due(session) || session->parking.done || session->events.told || session->ended ||
 	    core_session_acts(&session->core) || ini_logout_due(session))
 		return 1;
-	armed = ini_fabs_arm(&session->fabs, !awaits_sends(session));
+	session->sends_unheard = !awaits_sends(session);
+	armed = ini_fabs_arm(&session->fabs, session->sends_unheard);
 	if (armed < 0)
 		ini_session_fail(session, armed, "%s: arm: %s", ini_session_peer(session),
 				 ini_fabs_error(&session->fabs));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a queue whose device still has a SEND holds back what does not fill a message, and sends it together when that
- * has completed; a lone command is never held, and asks for no completion. Method: a queue of the test's on a fabric
- * that takes everything.
+ * has completed; a lone command is never held, and asks for no completion; nothing is held where nobody would be woken,
+ * nor what asks whether the target lives. Method: a queue of the test's on a fabric that takes everything.
  */
 #include "initiator/session.h"
 #include "tests/unit/unit.h"
@@ -31,7 +31,16 @@ static int fake_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct 
 	return 0;
 }
 
-static const struct fab_ops fake_ops = {.post_send = fake_post_send};
+static unsigned int armed_receives;
+
+static int fake_arm_receives(struct fab *fab)
+{
+	(void)fab;
+	armed_receives++;
+	return 0;
+}
+
+static const struct fab_ops fake_ops = {.post_send = fake_post_send, .arm_receives = fake_arm_receives};
 static struct fab fake_fab = {.ops = &fake_ops};
 static struct fab_conn fake_conn = {.fab = &fake_fab};
 
@@ -50,6 +59,10 @@ static int fresh(void **state)
 	memset(slots, 0, sizeof(slots));
 	memset(&posted, 0, sizeof(posted));
 	session.queue_count = 1;
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		slots[i].queue = queue;
+		slots[i].tag = (u16)i;
+	}
 	queue->session = &session;
 	queue->conn = &fake_conn;
 	queue->state = INI_QUEUE_LIVE;
@@ -79,8 +92,6 @@ static struct ini_slot *submit(u32 capsule_bytes)
 
 	assert_true(tag >= 0);
 	slot = &slots[tag];
-	slot->queue = queue;
-	slot->tag = (u16)tag;
 	slot->capsule = ring;
 	slot->capsule_bytes = capsule_bytes;
 	slot->volume = &volume;
@@ -164,6 +175,35 @@ static void one_that_is_aborted_is_not_waited_for(void **state)
 	assert_int_equal(queue->pending_count, 0);
 }
 
+/* A thread sleeps behind rblk_arm(), which did not ask for SENDs; another one submits. */
+static void nothing_is_held_for_what_nobody_is_woken_for(void **state)
+{
+	(void)state;
+	session.fabs.list[0] = &fake_fab;
+	session.fabs.count = 1;
+	submit(0);
+	submit(0);
+	assert_int_equal(posted.signalled, 1);
+	assert_int_equal(rblk_arm(&session), 0);
+	assert_int_equal(armed_receives, 1);
+	submit(0);
+	assert_int_equal(posted.messages, 3);
+}
+
+/* The target does not even acknowledge: ABORT, which asks whether it lives, goes out. */
+static void a_session_command_is_not_held(void **state)
+{
+	struct ini_slot *first;
+
+	(void)state;
+	first = submit(512);
+	assert_int_equal(rblk_abort(&volume, done, first), 0);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	assert_int_equal(posted.messages, 2);
+	submit(512);
+	assert_int_equal(posted.messages, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +211,8 @@ int main(void)
 		cmocka_unit_test_setup(a_full_message_does_not_wait, fresh),
 		cmocka_unit_test_setup(a_lone_command_is_not_signalled, fresh),
 		cmocka_unit_test_setup(one_that_is_aborted_is_not_waited_for, fresh),
+		cmocka_unit_test_setup(nothing_is_held_for_what_nobody_is_woken_for, fresh),
+		cmocka_unit_test_setup(a_session_command_is_not_held, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
