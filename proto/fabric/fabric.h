@@ -41,6 +41,7 @@ enum fab_kind {
 	FAB_VERBS, /* "rblk://host[:port]" */
 	FAB_TCP,   /* "rblk+tcp://host[:port]" */
 	FAB_NVME,  /* "nvme+tcp://host[:port]": listened on only, and only by the target */
+	FAB_NVME_RDMA, /* "nvme+rdma://host[:port]": likewise */
 	/* Tests only; one implementation, and a session may have both. */
 	FAB_SIM,
 	FAB_SIM2,
@@ -236,6 +237,8 @@ struct fab_device *fab_request_device(struct fab *fab, struct fab_request *reque
 void fab_request_read_depth(const struct fab_request *request, uint8_t *in, uint8_t *out);
 const struct sockaddr *fab_request_peer(const struct fab_request *request);
 enum fab_kind fab_request_kind(const struct fab_request *request); /* of the fab that accepts it */
+/* The only fab that can accept it; NULL: any. */
+struct fab *fab_request_fab(const struct fab_request *request);
 /* Is this address of this machine an RDMA device's? It may take as long as a system call. Any thread. */
 bool fab_rdma_address(const struct sockaddr *addr);
 

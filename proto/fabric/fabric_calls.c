@@ -12,7 +12,7 @@
 #include "proto/fabric/fabric_impl.h"
 #include "proto/tls/tls.h"
 
-const struct fab_ops *fab_nvme_ops, *fab_sim_ops;
+const struct fab_ops *fab_nvme_ops, *fab_nvme_rdma_ops, *fab_sim_ops;
 
 /* -- context ---------------------------------------------------------------------------------- */
 
@@ -25,6 +25,8 @@ static const struct fab_ops *fab_ops_of(enum fab_kind kind)
 		return &fab_tcp_ops;
 	case FAB_NVME:
 		return fab_nvme_ops;
+	case FAB_NVME_RDMA:
+		return fab_nvme_rdma_ops;
 	case FAB_SIM:
 	case FAB_SIM2:
 		return fab_sim_ops;
@@ -48,7 +50,7 @@ void fab_close(struct fab *fab)
 {
 	if (!fab)
 		return;
-	assert(!fab->conns && "fab_close() before the last fab_conn_destroy()");
+	assert((!fab->conns || fab->above) && "fab_close() before the last fab_conn_destroy()");
 	fab->ops->close(fab);
 }
 
@@ -148,6 +150,11 @@ const struct sockaddr *fab_request_peer(const struct fab_request *request)
 enum fab_kind fab_request_kind(const struct fab_request *request)
 {
 	return request->ops->kind;
+}
+
+struct fab *fab_request_fab(const struct fab_request *request)
+{
+	return request->fab;
 }
 
 static const struct fab_channel *channel_fill(struct fab_channel *channel, const struct rblk_tls *tls)

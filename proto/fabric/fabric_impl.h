@@ -64,6 +64,7 @@ struct fab {
 	int fd;
 	struct fab_conn_table *conns;
 	uint64_t activity; /* of software fabrics: transfers of data, whole or in part */
+	void *above; /* of a fabric that is made of this one (target/nvme/rdma.c) */
 	char error[FAB_ERROR_BYTES]; /* of the last failure */
 };
 
@@ -80,6 +81,7 @@ struct fab_listener {
 
 struct fab_request {
 	const struct fab_ops *ops;
+	struct fab *fab; /* the only one that can accept it; NULL: any */
 	struct sockaddr_storage peer;
 	uint8_t read_in, read_out; /* what the peer offers */
 	struct rblk_tls *tls; /* NULL: without */
@@ -88,7 +90,7 @@ struct fab_request {
 struct fab_conn {
 	struct fab *fab;
 	struct fab_device *device; /* NULL until the address is resolved */
-	void *user;
+	void *user, *above;    /* as the fab's */
 	struct rblk_tls *tls;  /* NULL: without */
 	uint32_t qp_num;       /* unique in the fab; 0 until the queue pair exists */
 	uint32_t inline_bytes; /* what there is */
@@ -108,8 +110,8 @@ struct fab_mr {
 extern const struct fab_ops fab_verbs_ops;
 extern const struct fab_ops fab_tcp_ops;
 
-/* The target's table for NVMe hosts, and the simulator's, which only tests set; NULL elsewhere. */
-extern const struct fab_ops *fab_nvme_ops, *fab_sim_ops;
+/* The target's tables for NVMe hosts, and the simulator's, which only tests set; NULL elsewhere. */
+extern const struct fab_ops *fab_nvme_ops, *fab_nvme_rdma_ops, *fab_sim_ops;
 
 /* Keep fab_conn_find() right. insert: 0 or -ENOMEM, -EEXIST. */
 int fab_conn_table_insert(struct fab *fab, struct fab_conn *conn);

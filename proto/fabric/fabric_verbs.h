@@ -228,6 +228,8 @@ void verbs_open_words(int err, char *error);
 /* -- fabric_verbs_device.c -- */
 /* The fab's own view of a device of rdma_cm's; opened if need be. */
 int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct verbs_device **device);
+/* Likewise, by its name. NULL: there is none, with words in fab_error(). */
+struct fab_device *verbs_device_named(struct fab *fab, const char *name);
 void verbs_device_destroy(struct verbs_device *device);
 void verbs_device_release(struct fab_device *device);
 void verbs_devices_check(struct fab *fab);

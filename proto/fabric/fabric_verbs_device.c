@@ -291,6 +291,23 @@ int verbs_device_get(struct verbs_fab *fab, struct ibv_device *ibdev, struct ver
 	return 0;
 }
 
+struct fab_device *verbs_device_named(struct fab *fab, const char *name)
+{
+	struct verbs_device *device = NULL;
+	struct ibv_device **list;
+	int count = 0, err = -ENODEV;
+
+	list = ibv_get_device_list(&count);
+	for (int i = 0; i < count; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			err = verbs_device_get(verbs_fab(fab), list[i], &device);
+	if (list)
+		ibv_free_device_list(list);
+	if (err == -ENODEV)
+		fab_fail(fab, err, "%s: there is no such device", name);
+	return err ? NULL : &device->head;
+}
+
 /* -- notification ----------------------------------------------------------------------------- */
 
 /*

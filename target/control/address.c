@@ -19,7 +19,8 @@ static const struct {
 	enum fab_kind kind;
 } schemes[] = {
 	{"rblk://", FAB_VERBS}, {"rblk+tcp://", FAB_TCP}, {"rdma://", FAB_VERBS},
-	{"tcp://", FAB_TCP},	{"nvme+tcp://", FAB_NVME}, {"sim://", FAB_SIM},
+	{"tcp://", FAB_TCP},	{"nvme+tcp://", FAB_NVME}, {"nvme+rdma://", FAB_NVME_RDMA},
+	{"sim://", FAB_SIM},
 };
 
 #define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
@@ -99,7 +100,7 @@ const char *tgt_address_parse(const char *text, struct tgt_address *address)
 	if (length && strspn(host, "0123456789") == length)
 		return "a number alone is no host; a port is written :PORT";
 	memcpy(address->host, host, length);
-	address->port = address->kind == FAB_NVME ? NVME_DEFAULT_PORT : RBLK_DEFAULT_PORT;
+	address->port = address->kind == FAB_NVME || address->kind == FAB_NVME_RDMA ? NVME_DEFAULT_PORT : RBLK_DEFAULT_PORT;
 	return port_parse(end + (*end == ']'), &address->port);
 }
 
@@ -172,9 +173,11 @@ int tgt_address_resolve(const struct tgt_address *address,
 
 bool tgt_kinds_share_ports(enum fab_kind one, enum fab_kind other)
 {
-	bool own = one == FAB_VERBS || one == FAB_SIM || other == FAB_VERBS || other == FAB_SIM;
+	bool rdma[] = {one == FAB_VERBS || one == FAB_NVME_RDMA, other == FAB_VERBS || other == FAB_NVME_RDMA};
 
-	return one == other || !own; /* all others' are TCP's */
+	if (one == FAB_SIM || other == FAB_SIM)
+		return one == other;
+	return rdma[0] == rdma[1]; /* those of rdma_cm are its own, all others' are TCP's */
 }
 
 static bool is_any(const struct sockaddr_storage *address)

@@ -13,9 +13,9 @@
 #define TGT_ADDRESS_BYTES 160
 
 /* The form of an address, for --help. */
-#define TGT_ADDRESS_GRAMMAR "rblk://[HOST][:PORT] (RDMA), rblk+tcp://[HOST][:PORT], or nvme+tcp://[HOST][:PORT] for NVMe hosts"
+#define TGT_ADDRESS_GRAMMAR "rblk://[HOST][:PORT] (RDMA), rblk+tcp://[HOST][:PORT], or nvme+tcp://[HOST][:PORT], nvme+rdma://[HOST][:PORT] for NVMe hosts"
 /* The error for an unknown scheme; the simulator's is not for users. */
-#define TGT_ADDRESS_UNKNOWN "it begins with none of rblk://, rblk+tcp:// and nvme+tcp://"
+#define TGT_ADDRESS_UNKNOWN "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"
 
 /*
  * "SCHEME://[HOST][:PORT]", where an IPv6 address is in brackets. Schemes are those of initiators,

@@ -31,7 +31,7 @@ static const char *option_words(const struct tgt_option *option)
 	size_t used = 0;
 
 	if (option->type == TGT_OPTION_LISTEN)
-		return "rblk:// rblk+tcp:// nvme+tcp://";
+		return "rblk:// rblk+tcp:// nvme+tcp:// nvme+rdma://";
 	if (option->type == TGT_OPTION_BLOCK)
 		return "512 1K 2K 4K";
 	if (option->type == TGT_OPTION_BOOL)
@@ -94,7 +94,7 @@ static void zsh_print(void)
 
 	printf("#compdef rblkd\n# zsh completion for rblkd; made from its own tables when it was "
 	       "built.\n\n"
-	       "_rblkd_addresses() { compadd -S '' -- rblk:// rblk+tcp:// nvme+tcp://; }\n\n"
+	       "_rblkd_addresses() { compadd -S '' -- rblk:// rblk+tcp:// nvme+tcp:// nvme+rdma://; }\n\n"
 	       "_rblkd() {\n	_arguments -S");
 	for (i = 0; next_option(&i, &option);)
 		shell_zsh_option(&option);

@@ -33,7 +33,7 @@
 
 #define BACKLOG 128
 #define EVENT_BATCH 64u
-#define KINDS 4u
+#define KINDS 5u
 /* Time between attempts on an address in use at the start: short compared with a restart. */
 #define IN_USE_NS 20000000
 /* How often an address whose device was removed is tried. */
@@ -98,7 +98,7 @@ static int fab_get(struct tgt_listener *listener, const struct listen_place *pla
 			return tgt_error(error, -ENOMEM, "%s: TLS: out of memory", place->name);
 		options.tls = listener->tls;
 	}
-	if (kind == FAB_NVME)
+	if (kind == FAB_NVME || kind == FAB_NVME_RDMA)
 		tgt_nvme_secrets(tgt_rulebook_secrets, listener->rules);
 	listener->fabs[kind] = fab_open(kind, &options, words);
 	if (!listener->fabs[kind])
@@ -470,7 +470,7 @@ static bool listener_request(struct tgt_listener *listener, const struct fab_eve
 	/* Here, because the kernel may take its time to tell this machine's addresses. */
 	tgt_origin_of(fab_request_peer(event->request), &origin);
 	kind = fab_request_kind(event->request);
-	origin.nvme = kind == FAB_NVME;
+	origin.nvme = kind == FAB_NVME || kind == FAB_NVME_RDMA;
 	origin.plain = (kind == FAB_TCP || kind == FAB_NVME) && !fab_request_channel(event->request, &channel);
 	/* Too short to name a session: any reactor will refuse it. */
 	if (event->private_bytes < sizeof(login))
@@ -478,7 +478,7 @@ static bool listener_request(struct tgt_listener *listener, const struct fab_eve
 					 event->private_bytes, NULL);
 	/* A connection manager hands it out at any address. */
 	memcpy(&login, event->private_data, sizeof(login));
-	lease = tgt_lease_get(listener->leases, login.session_id);
+	lease = tgt_lease_get(listener->leases, login.session_id, fab_request_fab(event->request));
 	return lease && tgt_reactor_login(lease->reactor, event->request, &origin, event->private_data,
 					  event->private_bytes, lease);
 }

@@ -31,7 +31,7 @@ int tgt_listener_create(const struct tgt_listener_options *options, struct tgt_l
 void tgt_listener_destroy(struct tgt_listener *listener);
 
 /* Readable when tgt_listener_step() has something to do. At most TGT_LISTEN_FDS. */
-#define TGT_LISTEN_FDS 4
+#define TGT_LISTEN_FDS 5
 unsigned int tgt_listener_fds(const struct tgt_listener *listener, int fds[TGT_LISTEN_FDS]);
 /* When it has something to do without that, in milliseconds; -1: never. */
 int tgt_listener_timeout_ms(const struct tgt_listener *listener);

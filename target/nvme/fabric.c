@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include "target/nvme/dh.h"
+#include "target/nvme/rdma.h"
 #include "target/nvme/tcp.h"
 #include "target/nvme/wake.h"
 
@@ -97,6 +98,7 @@ void tgt_nvme_init(uint16_t queues)
 	ops.connect = nvme_connect;
 	ops.conn_host_id = nvme_host_id;
 	fab_nvme_ops = &ops;
+	nvme_rdma_init();
 	nvme_greet_limits(queues);
 }
 

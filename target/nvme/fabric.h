@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * NVMe/TCP as a kind of fabric: what the rest of the daemon sees of this room.
+ * NVMe/TCP and NVMe over RDMA as kinds of fabric: what the rest of the daemon sees of this room.
  */
 #ifndef RBLK_TARGET_NVME_FABRIC_H
 #define RBLK_TARGET_NVME_FABRIC_H
 
 #include <stdint.h>
 
-/* From now on fab_open() knows FAB_NVME. queues: the most that a session may have. Before any thread opens one. */
+/* From now on fab_open() knows FAB_NVME and FAB_NVME_RDMA. queues: the most that a session may have. Before any thread opens one. */
 void tgt_nvme_init(uint16_t queues);
 /* The end of that, when no fab is open any more. */
 void tgt_nvme_end(void);

@@ -101,8 +101,8 @@ static void identify_controller(const struct nvme_queue *queue, struct nvme_iden
 	data->keep_alive = rblk_to_le16(10);
 	data->sq_entry = 0x66;
 	data->cq_entry = 0x44;
-	/* SGLs, without alignment; and the data of a capsule has an offset. */
-	data->sgls = rblk_to_le32(1u | 1u << 20);
+	/* SGLs, without alignment; and the data of a capsule has an offset. With keys where the transport has them. */
+	data->sgls = rblk_to_le32(1u | 1u << 20 | (queue->transport->keyed ? 1u << 2 : 0));
 	data->descriptors = 1;
 	memcpy(data->subsystem, controller->identity.subsystem, sizeof(data->subsystem));
 }
@@ -226,6 +226,9 @@ static void entry_fill(const struct nvme_queue *queue, const __u8 uuid[16], stru
 		inet_ntop(v4 ? AF_INET : AF_INET6, in6->sin6_addr.s6_addr + (v4 ? 12 : 0), entry->address,
 			  sizeof(entry->address));
 	nvme_subsystem_of(uuid, entry->subsystem);
+	/* RDMA: connected queue pairs, of whatever provider, by the connection manager of RDMA. */
+	if (queue->transport->keyed)
+		entry->specific[0] = entry->specific[1] = entry->specific[2] = 1;
 }
 
 void nvme_discovery_log(const struct nvme_queue *queue, uint64_t offset, uint32_t bytes, uint8_t *data)

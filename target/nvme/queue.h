@@ -3,10 +3,10 @@
  * A queue of an NVMe host. To the host it is a submission and a completion queue; to the reactor that has accepted it,
  * a queue of rblk's own: commands become rblk's messages and its completions become NVMe's. So volumes, sessions,
  * rights, limits and fences are below it and know nothing of NVMe. A struct nvme_transport carries it: with NVMe/TCP it
- * is a connection of fabric_tcp with another framing (tcp.h).
+ * is a connection of fabric_tcp with another framing (tcp.h), over RDMA one of fabric_verbs (rdma.h).
  *
  *   greet.c     what comes before the login: ICReq and Connect
- *   tcp.c, receive.c, send.c: NVMe/TCP
+ *   tcp.c, receive.c, send.c: NVMe/TCP; rdma*.c: NVMe over RDMA
  *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
  *   answer.c    answers to the host's commands
  *   fused.c     pairs of Compare and Write
@@ -60,6 +60,7 @@ struct nvme_slot {
 	bool reserves, reports;	       /* of reservations: a command; a report is asked for */
 	uint8_t fuse;		       /* enum nvme_fuse */
 	uint16_t tag;
+	uint16_t refused; /* RDMA: a status, while it is parked */
 	uint32_t bytes; /* of the host's data */
 	uint32_t moved; /* of them, arrived by H2C data */
 	uint32_t digest; /* of those, as the host says */
@@ -102,6 +103,7 @@ struct nvme_hello {
 
 struct nvme_queue;
 struct nvme_tcp;
+struct nvme_rdma;
 
 /* A transport carries queues. All but `local` may end the connection. */
 struct nvme_transport {
@@ -132,6 +134,7 @@ struct nvme_queue {
 	struct nvme_hello hello; /* first */
 	const struct nvme_transport *transport;
 	struct nvme_tcp *tcp; /* of TCP */
+	struct nvme_rdma *rdma; /* of RDMA */
 	struct nvme_controller *controller;
 	bool answered; /* Connect; and the host has authenticated itself if it has to */
 	struct rblk_wire_accept accept;

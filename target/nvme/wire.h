@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The bytes of NVMe over Fabrics on TCP, as far as they are used here: PDUs (NVMe/TCP Transport Specification),
+ * The bytes of NVMe over Fabrics, on TCP and RDMA, as far as they are used here: PDUs (NVMe/TCP Transport Specification),
  * commands, completions, and the structures that hosts read (NVM Express Base and NVM Command Set Specifications).
  * Little-endian, as proto/wire is.
  */
@@ -457,7 +457,7 @@ struct nvme_discovery {
 RBLK_ASSERT_SIZE(struct nvme_discovery, 1024);
 
 struct nvme_discovery_entry {
-	__u8 transport; /* 3: TCP */
+	__u8 transport; /* 1: RDMA, 3: TCP */
 	__u8 family;	/* 1: IPv4, 2: IPv6 */
 	__u8 kind;	/* 2: a subsystem */
 	__u8 requirements;

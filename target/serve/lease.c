@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/settings.h"
+#include "target/serve/reactor.h"
 
 /* Logins of hostile or broken peers must not fill the memory: above this limit they are refused. */
 #define LEASES_MAX 65536u
@@ -57,12 +58,15 @@ static void leases_reap(struct tgt_leases *leases)
 			lease_free(leases, lease);
 }
 
-static unsigned int reactor_least_loaded(const struct tgt_leases *leases)
+static unsigned int reactor_choose(const struct tgt_leases *leases, const struct fab *only)
 {
 	unsigned int load[TGT_REACTORS_MAX] = {0};
 	const struct tgt_lease *lease;
 	unsigned int best = 0;
 
+	for (unsigned int i = 0; only && i < leases->reactor_count; i++)
+		if (tgt_reactor_has_fab(leases->reactors[i], only))
+			return i;
 	TAILQ_FOREACH(lease, &leases->list, link)
 		load[lease->index]++;
 	for (unsigned int i = 1; i < leases->reactor_count; i++)
@@ -71,7 +75,7 @@ static unsigned int reactor_least_loaded(const struct tgt_leases *leases)
 	return best;
 }
 
-struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session_id[16])
+struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session_id[16], const struct fab *only)
 {
 	struct tgt_lease *lease;
 
@@ -85,7 +89,7 @@ struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session
 	if (!lease)
 		return NULL;
 	memcpy(lease->session_id, session_id, sizeof(lease->session_id));
-	lease->index = reactor_least_loaded(leases);
+	lease->index = reactor_choose(leases, only);
 	lease->reactor = leases->reactors[lease->index];
 	atomic_init(&lease->users, 1);
 	TAILQ_INSERT_TAIL(&leases->list, lease, link);

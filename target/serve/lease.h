@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include "target/base/list.h"
 
+struct fab;
 struct tgt_reactor;
 struct tgt_leases;
 
@@ -31,10 +32,10 @@ struct tgt_leases *tgt_leases_create(struct tgt_reactor **reactors, unsigned int
 void tgt_leases_destroy(struct tgt_leases *leases); /* nobody uses one; NULL: nothing */
 
 /*
- * The session's lease with one more user; a new one, on the reactor with the fewest, if it has
- * none. NULL: out of memory, or there are too many.
+ * The session's lease with one more user; a new one, on the reactor with the fewest, or the one that
+ * has the only fab that can accept its first request, if it has none. NULL: out of memory, or there are too many.
  */
-struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session_id[16]);
+struct tgt_lease *tgt_lease_get(struct tgt_leases *leases, const uint8_t session_id[16], const struct fab *only);
 
 /* -- the lease's reactor ----------------------------------------------------------------------- */
 

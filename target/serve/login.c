@@ -14,6 +14,7 @@
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 #include "target/serve/queue.h"
+#include "target/serve/reactor.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/sessions.h"
 
@@ -44,15 +45,20 @@ static void login_free(struct tgt_reactor *reactor, struct tgt_login *login)
 
 /* -- on another reactor ------------------------------------------------------------------------ */
 
-/* The reactor with the fewest connections, this one if it is one of them; a session's queue 0 stays here. */
+/* The reactor with the fewest connections, this one if it is one of them, or the only one that can; a session's queue 0
+ * stays here. */
 static struct tgt_reactor *login_choose(struct tgt_reactor *reactor, const struct tgt_login *login)
 {
 	struct tgt_peers *peers = reactor->peers;
 	unsigned int count = peers ? atomic_load(&peers->count) : 0;
+	const struct fab *only = fab_request_fab(login->request);
 	struct tgt_reactor *best = reactor;
 
-	if (rblk_le16(login->wire.queue_index) == 0)
+	if (rblk_le16(login->wire.queue_index) == 0 || (only && tgt_reactor_has_fab(reactor, only)))
 		return reactor;
+	for (unsigned int i = 0; only && i < count; i++)
+		if (tgt_reactor_has_fab(peers->reactors[i], only))
+			return peers->reactors[i];
 	for (unsigned int i = 0; i < count; i++)
 		if (atomic_load(&peers->reactors[i]->load) < atomic_load(&best->load))
 			best = peers->reactors[i];

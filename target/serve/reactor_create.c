@@ -78,7 +78,7 @@ static int reactor_open_fabric(struct tgt_reactor *reactor, enum fab_kind kind, 
 
 static int reactor_open_fabrics(struct tgt_reactor *reactor, char *error)
 {
-	static const enum fab_kind kinds[] = {FAB_VERBS, FAB_TCP, FAB_NVME, FAB_SIM};
+	static const enum fab_kind kinds[] = {FAB_VERBS, FAB_TCP, FAB_NVME, FAB_NVME_RDMA, FAB_SIM};
 
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		int err;
@@ -264,6 +264,14 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	}
 	*out = reactor;
 	return 0;
+}
+
+bool tgt_reactor_has_fab(const struct tgt_reactor *reactor, const struct fab *fab)
+{
+	for (unsigned int i = 0; i < reactor->fabric_count; i++)
+		if (reactor->fabrics[i].fab == fab)
+			return true;
+	return false;
 }
 
 /* -- the end ----------------------------------------------------------------------------------- */

@@ -169,7 +169,7 @@ struct tgt_store {
 };
 
 /* Kinds of fabric that one reactor serves at most. */
-#define TGT_FABRICS_MAX 3u
+#define TGT_FABRICS_MAX 4u
 
 enum tgt_channel_state {
 	TGT_CHANNEL_READY,

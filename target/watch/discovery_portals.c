@@ -42,7 +42,7 @@ static void portal_add(struct rblk_wire_discover *answer, enum fab_kind kind,
 	struct in6_addr in6;
 
 	/* NVMe has a discovery of its own. */
-	if (kind == FAB_NVME || count == RBLK_DISCOVER_PORTALS_MAX || !tgt_discovery_address(address, in6.s6_addr) ||
+	if (kind == FAB_NVME || kind == FAB_NVME_RDMA || count == RBLK_DISCOVER_PORTALS_MAX || !tgt_discovery_address(address, in6.s6_addr) ||
 	    IN6_IS_ADDR_LINKLOCAL(&in6) || address_loopback(&in6) != loopback)
 		return;
 	memcpy(portal.address, &in6, sizeof(portal.address));
@@ -66,7 +66,7 @@ static void portals_add(const struct tgt_discovery_self *self, struct rblk_wire_
 		if (!at->ifa_addr || strcmp(at->ifa_name, interface) != 0 ||
 		    (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) ||
 		    (family == AF_INET && at->ifa_addr->sa_family != AF_INET) ||
-		    listen->kind == FAB_NVME /* NVMe has a discovery of its own */ ||
+		    listen->kind == FAB_NVME || listen->kind == FAB_NVME_RDMA /* NVMe has a discovery of its own */ ||
 		    (listen->kind == FAB_VERBS && !self->rdma_address(at->ifa_addr)))
 			continue;
 		portal_add(answer, listen->kind, at->ifa_addr, port, loopback);

@@ -22,6 +22,7 @@ static const char *scheme_of(enum fab_kind kind)
 	case FAB_SIM2:
 		return "rblk+sim2://";
 	case FAB_NVME: /* a target's alone */
+	case FAB_NVME_RDMA:
 		break;
 	}
 	abort();

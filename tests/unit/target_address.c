@@ -27,6 +27,7 @@ static void texts_are_understood(void **state)
 		{"rblk://", "rblk://:4430", FAB_VERBS, "", 4430},
 		{"rblk+tcp://:7", "rblk+tcp://:7", FAB_TCP, "", 7},
 		{"nvme+tcp://[::]", "nvme+tcp://[::]:4420", FAB_NVME, "::", 4420},
+		{"nvme+rdma://h", "nvme+rdma://h:4420", FAB_NVME_RDMA, "h", 4420},
 		{"sim://10.0.0.1:4430", "sim://10.0.0.1:4430", FAB_SIM, "10.0.0.1", 4430},
 	};
 	struct tgt_address address;
@@ -48,10 +49,10 @@ static void nonsense_is_refused(void **state)
 	static const struct {
 		const char *text, *wrong;
 	} cases[] = {
-		{"", "it begins with none of rblk://, rblk+tcp:// and nvme+tcp://"},
-		{"10.0.0.1", "it begins with none of rblk://, rblk+tcp:// and nvme+tcp://"},
-		{"udp://h", "it begins with none of rblk://, rblk+tcp:// and nvme+tcp://"},
-		{"rblk:/h", "it begins with none of rblk://, rblk+tcp:// and nvme+tcp://"},
+		{"", "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"},
+		{"10.0.0.1", "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"},
+		{"udp://h", "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"},
+		{"rblk:/h", "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"},
 		{"rblk://h:", "the port must be a number from 0 to 65535"},
 		{"rblk://h:65536", "the port must be a number from 0 to 65535"},
 		{"rblk://h:-1", "the port must be a number from 0 to 65535"},

@@ -47,8 +47,8 @@ static struct login {
 	struct tgt_lease lease;
 } login;
 
-struct tgt_lease *__wrap_tgt_lease_get(struct tgt_leases *leases, const uint8_t id[16]);
-struct tgt_lease *__wrap_tgt_lease_get(struct tgt_leases *leases, const uint8_t id[16])
+struct tgt_lease *__wrap_tgt_lease_get(struct tgt_leases *leases, const uint8_t id[16], const struct fab *only);
+struct tgt_lease *__wrap_tgt_lease_get(struct tgt_leases *leases, const uint8_t id[16], const struct fab *only)
 {
 	return login.no_lease ? NULL : &login.lease;
 }

@@ -66,10 +66,10 @@ static const struct {
 	 "--block-size: \"1000\" is not a block size: 512, 1K, 2K or 4K"},
 	{{"x.img", "--listen", "udp://there"},
 	 "--listen: \"udp://there\" is not an address: "
-	 "it begins with none of rblk://, rblk+tcp:// and nvme+tcp://"},
+	 "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"},
 	{{"x.img", "--listen", "sim://h"},
 	 "--listen: \"sim://h\" is not an address: "
-	 "it begins with none of rblk://, rblk+tcp:// and nvme+tcp://"},
+	 "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"},
 	{{"x.img", "--listen", "rblk+tcp://h:65536"},
 	 "--listen: \"rblk+tcp://h:65536\" is not an address: "
 	 "the port must be a number from 0 to 65535"},

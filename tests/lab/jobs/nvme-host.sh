@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: the kernel's own NVMe host attaches a volume over TCP, without any software of ours: nvme-cli finds, connects and
+# Goal: the kernel's own NVMe host attaches a volume over TCP or RDMA, without any software of ours: nvme-cli finds, connects and
 # describes it, data is right, flush, FUA, discard and zeroes reach the target, a file system on it is whole, and I/O goes on
-# without an error when the daemon was killed under it or has restarted in good order, also with digests; compare, verify and
+# without an error when the daemon was killed under it or has restarted in good order, over TCP also with digests; compare, verify and
 # reservations are there; where the kernel can, it proves its name by DH-HMAC-CHAP, also again. Method: the target's disk is read
 # beside the attached one; flushes are counted at both.
 . "$LAB/guest.sh"
 RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
 [ -n "$LAB_SLOW" ] && TREE=/usr/include/linux/netfilter SIZE=1M || TREE=/usr/include/linux SIZE=8M
 
-modprobe nvme-tcp || lab_fail "nvme-tcp does not load"
+WAY=${1:-tcp}
+modprobe "nvme-$WAY" || lab_fail "nvme-$WAY does not load"
 modprobe nvme || true
 PORT=4420
-host=(-t tcp -a "$LAB_ADDR" -s $PORT --hostid=00000000-0000-0000-0000-00000000000a
+host=(-t "$WAY" -a "$LAB_ADDR" -s $PORT --hostid=00000000-0000-0000-0000-00000000000a
 	--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
-target_start() { mkdir -p /tmp/kept; lab_rblkd_start --reservations-dir /tmp/kept --listen "nvme+tcp://$LAB_ADDR:$PORT" disk=/dev/vda; }
+target_start() { mkdir -p /tmp/kept; lab_rblkd_start --reservations-dir /tmp/kept --listen "nvme+$WAY://$LAB_ADDR:$PORT" disk=/dev/vda; }
 target_kill() {
 	kill -9 "$LAB_RBLKD"
 	wait "$LAB_RBLKD" 2> /dev/null
@@ -94,6 +95,7 @@ wait $load
 grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
 cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
 
+if [ "$WAY" = tcp ]; then
 lab_say "digests"
 nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
 nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=30 --hdr-digest --data-digest > /tmp/out 2>&1 ||
@@ -113,6 +115,7 @@ grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { c
 cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
 ! dmesg | grep -i 'digest' || lab_fail "the host has found a wrong digest"
 [ "$("$RBLKCTL" volumes --json | jq '.volumes[0].errors.digest // 0')" = 0 ] || lab_fail "the target has found a wrong digest"
+fi
 
 lab_say "compare, verify"
 block=$(blockdev --getss "$DISK")
@@ -156,7 +159,7 @@ if grep -q nvme_auth_negotiate /proc/kallsyms; then
 	connect() { nvme connect "${host[@]}" -n "$nqn" "$@" > /tmp/out 2>&1; }
 	printf '[volume disk]\npath = /dev/vda\n[initiator uuid:00000000-0000-0000-0000-00000000000a]\n%s\nwrite = disk\n' \
 		"secret = /tmp/host.key" > /tmp/auth.conf
-	lab_rblkd_start --reservations-dir /tmp/kept --listen "nvme+tcp://$LAB_ADDR:$PORT" --config /tmp/auth.conf
+	lab_rblkd_start --reservations-dir /tmp/kept --listen "nvme+$WAY://$LAB_ADDR:$PORT" --config /tmp/auth.conf
 	! connect || lab_broken "a host without its secret is let in"
 	! connect --dhchap-secret="$(secret /tmp/other.key)" || lab_broken "a host with another secret is let in"
 	! connect --dhchap-secret="$(secret /tmp/host.key)" --dhchap-ctrl-secret="$(secret --target /tmp/other.key)" ||
