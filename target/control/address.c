@@ -100,7 +100,9 @@ const char *tgt_address_parse(const char *text, struct tgt_address *address)
 	if (length && strspn(host, "0123456789") == length)
 		return "a number alone is no host; a port is written :PORT";
 	memcpy(address->host, host, length);
-	address->port = address->kind == FAB_NVME || address->kind == FAB_NVME_RDMA ? NVME_DEFAULT_PORT : RBLK_DEFAULT_PORT;
+	address->port = RBLK_DEFAULT_PORT;
+	if (address->kind == FAB_NVME || address->kind == FAB_NVME_RDMA)
+		address->port = NVME_DEFAULT_PORT;
 	return port_parse(end + (*end == ']'), &address->port);
 }
 

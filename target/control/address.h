@@ -13,7 +13,8 @@
 #define TGT_ADDRESS_BYTES 160
 
 /* The form of an address, for --help. */
-#define TGT_ADDRESS_GRAMMAR "rblk://[HOST][:PORT] (RDMA), rblk+tcp://[HOST][:PORT], or nvme+tcp://[HOST][:PORT], nvme+rdma://[HOST][:PORT] for NVMe hosts"
+#define TGT_ADDRESS_GRAMMAR \
+	"rblk://[HOST][:PORT] (RDMA), rblk+tcp://[HOST][:PORT], and for NVMe hosts nvme+tcp:// or nvme+rdma://"
 /* The error for an unknown scheme; the simulator's is not for users. */
 #define TGT_ADDRESS_UNKNOWN "it begins with none of rblk://, rblk+tcp://, nvme+tcp:// and nvme+rdma://"
 

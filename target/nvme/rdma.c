@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The table of the fabric: that of the fabric below but for what stands here. Completions of receives become messages of
- * rblk's (rdma_receive.c), others go through. The reactor's receives are posted as two segments: data from the buffer's
+ * The table of the fabric: that of the fabric below but for what stands here. Completions of receives become messages
+ * of rblk's (rdma_receive.c), others go through. The reactor's receives are posted as two segments: data from the buffer's
  * beginning on, and the command at its end. A few are kept back, because a queue has messages that no capsule brings.
  */
 #include "target/nvme/rdma.h"
@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "proto/core/env.h"
-#include "target/nvme/fabric.h"
 #include "target/nvme/wake.h"
 
 #define POST_BATCH 32u
@@ -388,7 +387,8 @@ static int arm(struct fab *head)
 	fab->skips = LOOK_SKIPS;
 	if (some)
 		return some;
-	return fab->done_head != fab->done_tail || !TAILQ_EMPTY(&fab->failed) || fab->has_mail || nvme_rdma_has_work(fab);
+	return fab->done_head != fab->done_tail || !TAILQ_EMPTY(&fab->failed) || fab->has_mail ||
+	       nvme_rdma_has_work(fab);
 }
 
 /* -- the end of a connection, and of a device ---------------------------------------------------- */

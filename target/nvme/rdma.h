@@ -23,7 +23,7 @@
 #include "proto/fabric/fabric_impl.h"
 #include "target/nvme/queue.h"
 
-/* Of wr_ids below: receives, by number; work requests of this room's own. Others are the reactor's SENDs. */
+/* Bits of wr_ids below: a receive, by number; a work request of this room's own. Others are the reactor's sends. */
 #define NVME_RDMA_RECEIVE (1ull << 63)
 #define NVME_RDMA_OWN (1ull << 62)
 
@@ -245,9 +245,9 @@ void nvme_rdma_lobby_join(struct nvme_rdma_fab *fab);
 void nvme_rdma_lobby_leave(struct nvme_rdma_fab *fab);
 /* A host's request, at the listener. */
 void nvme_rdma_greet(struct nvme_rdma_fab *fab, const struct fab_event *event);
-/* What others have sent to this fab. True: *event is a login's. */
+/* Takes what others have sent to this fab. True: *event is a login's. */
 bool nvme_rdma_mail(struct nvme_rdma_fab *fab, struct fab_event *event);
-/* Of a connection that is not accepted: its first message, the end of what it was answered, its events, its timer. */
+/* A connection that is not accepted: its first message, the data that this has elsewhere, its events, its end. */
 void nvme_rdma_first(struct nvme_rdma *rdma, const struct nvme_command *command, const void *data, uint32_t bytes);
 void nvme_rdma_first_read(struct nvme_rdma *rdma, const void *data);
 void nvme_rdma_lobby_event(struct nvme_rdma *rdma, enum fab_event_type type);
@@ -266,16 +266,16 @@ extern const struct nvme_transport nvme_rdma_transport;
 void nvme_rdma_capsule(struct nvme_rdma *rdma, const struct nvme_rdma_receive *receive,
 		       const struct nvme_command *command, const char *data, uint32_t bytes);
 void nvme_rdma_fail(struct nvme_rdma *rdma, int status);
-/* What was woken, and what has waited for a spare receive that is there now. */
+/* Queues that were woken, and that have waited for a spare receive that is there now. */
 void nvme_rdma_work(struct nvme_rdma_fab *fab);
 bool nvme_rdma_has_work(const struct nvme_rdma_fab *fab);
 void nvme_rdma_idle(struct nvme_rdma *rdma); /* it is in none of these lists any more */
 
 /* -- rdma_send.c --------------------------------------------------------------------------------- */
 
-/* Of a queue. False: no memory. */
+/* A queue's memory and places. False: no memory. */
 bool nvme_rdma_send_init(struct nvme_rdma *rdma);
-/* Of a connection in the lobby: so much data of Connect, nvme_rdma_first_read() follows. False: it cannot be. */
+/* Gets so much data of Connect, in the lobby; nvme_rdma_first_read() follows. False: it cannot be had. */
 bool nvme_rdma_fetch_first(struct nvme_rdma *rdma, uint32_t bytes);
 void nvme_rdma_send_fini(struct nvme_rdma *rdma);
 int nvme_rdma_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -288,7 +288,7 @@ bool nvme_rdma_has_room(const struct nvme_queue *queue);
 void nvme_rdma_respond(struct nvme_queue *queue, const struct nvme_slot *slot,
 		       const struct nvme_completion *completion, void *data, uint32_t bytes);
 void nvme_rdma_fetch(struct nvme_queue *queue, struct nvme_slot *slot);
-/* Of a connection in the lobby: Connect's. False: it cannot be sent. */
+/* Connect's answer, in the lobby. False: it cannot be sent. */
 bool nvme_rdma_respond_first(struct nvme_rdma *rdma, uint16_t status);
 
 #endif

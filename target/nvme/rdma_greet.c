@@ -101,7 +101,7 @@ void nvme_rdma_lobby_leave(struct nvme_rdma_fab *fab)
 
 /* -- at the listener ----------------------------------------------------------------------------- */
 
-/* What a host asks for. 0: it may have that. */
+/* Checks what a host asks for. 0: it may have that. */
 static enum nvme_rdma_status ask_check(const void *private_data, size_t bytes, struct nvme_rdma_request *request)
 {
 	struct nvme_rdma_ask ask;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What goes to the host. Of the reactor's work requests READs and WRITEs get the address and the key that the command
+ * The sending half of a queue. The reactor's READs and WRITEs get the address and the key that the command
  * has; a SEND has one completion of rblk's, which is replaced by NVMe's where it lies. What is for this room becomes a
  * WRITE of nothing, so that completions keep their order, or is left out if nobody waits for its completion. Answers of
  * this room's own, and data that it fetches, have a few places of registered memory, and wait for one.

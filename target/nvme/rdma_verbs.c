@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* What becomes readable without a tag is nobody's event: it only ends the sleep. */
+/* Readable without a tag, it is nobody's event: it only ends the sleep. */
 static int wake(struct fab *fab)
 {
 	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

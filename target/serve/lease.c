@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "target/base/settings.h"
-#include "target/serve/reactor.h"
+#include "target/serve/reactor_impl.h"
 
 /* Logins of hostile or broken peers must not fill the memory: above this limit they are refused. */
 #define LEASES_MAX 65536u

@@ -14,7 +14,6 @@
 #include "target/serve/device.h"
 #include "target/serve/host.h"
 #include "target/serve/queue.h"
-#include "target/serve/reactor.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/sessions.h"
 

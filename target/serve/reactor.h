@@ -32,9 +32,6 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor);
 /* Nanoseconds on env_now_ns()'s clock at which a step is due even if nothing arrives. */
 uint64_t tgt_reactor_deadline_ns(const struct tgt_reactor *reactor);
 
-/* Is this one of its fabs? Any thread. */
-bool tgt_reactor_has_fab(const struct tgt_reactor *reactor, const struct fab *fab);
-
 /* It has drained (tgt_reactor_drain): the thread ends, and destroy joins it. Any thread. */
 bool tgt_reactor_drained(const struct tgt_reactor *reactor);
 /* How long it has been in turns that found work. Any thread; the reactor need not be asked, and sleeps on. */

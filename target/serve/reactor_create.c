@@ -266,14 +266,6 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	return 0;
 }
 
-bool tgt_reactor_has_fab(const struct tgt_reactor *reactor, const struct fab *fab)
-{
-	for (unsigned int i = 0; i < reactor->fabric_count; i++)
-		if (reactor->fabrics[i].fab == fab)
-			return true;
-	return false;
-}
-
 /* -- the end ----------------------------------------------------------------------------------- */
 
 /* True: everything has ended, so nothing points into what is freed next. */

@@ -125,4 +125,13 @@ struct tgt_reactor {
 	bool started;	  /* control thread */
 };
 
+/* Is this one of its fabs? Any thread: they are fixed after creation. */
+static inline bool tgt_reactor_has_fab(const struct tgt_reactor *reactor, const struct fab *fab)
+{
+	for (unsigned int i = 0; i < reactor->fabric_count; i++)
+		if (reactor->fabrics[i].fab == fab)
+			return true;
+	return false;
+}
+
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a host of NVMe over RDMA that breaks the rules is refused, or loses its connection and nothing more, and a
+ * Goal: a host of NVMe over RDMA that breaks the rules is refused, or loses its connection and nothing more; a
  * well-behaved host beside it notices nothing. Method: a session that writes and reads after each mischief of another:
- * what the connection manager carries, Connect, SGLs, more commands than it may have, silent connections by the hundred.
+ * what the connection manager carries, Connect, SGLs, more commands than it may have, silent connections by the
+ * hundred.
  */
 #include "tests/unit/unit.h"
 
@@ -75,11 +76,16 @@ static void wrong_requests_are_rejected(void **state)
 		uint16_t format, queue, receives, commands;
 		uint8_t bytes, status;
 	} all[] = {
-		{0, 0, 32, 31, 31, NVME_RDMA_BAD_LENGTH},   {0, 0, 32, 31, 1, NVME_RDMA_BAD_LENGTH},
-		{1, 0, 32, 31, 32, NVME_RDMA_BAD_FORMAT},   {0, RBLK_QUEUES_MAX, 128, 127, 32, NVME_RDMA_BAD_QUEUE},
-		{0, 0xffff, 128, 127, 32, NVME_RDMA_BAD_QUEUE}, {0, 0, 32, 0, 32, NVME_RDMA_BAD_COMMANDS},
-		{0, 0, 33, 32, 32, NVME_RDMA_BAD_COMMANDS}, {0, 1, 129, 128, 32, NVME_RDMA_BAD_COMMANDS},
-		{0, 1, 0xffff, 0xffff, 32, NVME_RDMA_BAD_COMMANDS}, {0, 1, 126, 127, 32, NVME_RDMA_BAD_RECEIVES},
+		{0, 0, 32, 31, 31, NVME_RDMA_BAD_LENGTH},
+		{0, 0, 32, 31, 1, NVME_RDMA_BAD_LENGTH},
+		{1, 0, 32, 31, 32, NVME_RDMA_BAD_FORMAT},
+		{0, RBLK_QUEUES_MAX, 128, 127, 32, NVME_RDMA_BAD_QUEUE},
+		{0, 0xffff, 128, 127, 32, NVME_RDMA_BAD_QUEUE},
+		{0, 0, 32, 0, 32, NVME_RDMA_BAD_COMMANDS},
+		{0, 0, 33, 32, 32, NVME_RDMA_BAD_COMMANDS},
+		{0, 1, 129, 128, 32, NVME_RDMA_BAD_COMMANDS},
+		{0, 1, 0xffff, 0xffff, 32, NVME_RDMA_BAD_COMMANDS},
+		{0, 1, 126, 127, 32, NVME_RDMA_BAD_RECEIVES},
 		{0, 0, 0, 31, 32, NVME_RDMA_BAD_RECEIVES},
 	};
 	struct rdma_host host = {.host_id = 0};
@@ -133,14 +139,14 @@ static void the_first_message_is_connect(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < UNIT_LENGTH(all); i++) {
 		const struct first *first = &all[i];
-		struct nvme_command command = {.opcode = first->opcode,
-					       .flags = NVME_FLAGS_SGL,
-					       .namespace = rblk_to_le32(first->type),
-					       .address = rblk_to_le64(first->offset),
-					       .length = rblk_to_le32(first->length),
-					       .sgl = first->sgl,
-					       .word = {rblk_to_le32((uint32_t)first->queue << 16),
-							rblk_to_le32(first->entries - 1u)}};
+		struct nvme_command command = {
+			.opcode = first->opcode,
+			.flags = NVME_FLAGS_SGL,
+			.namespace = rblk_to_le32(first->type),
+			.address = rblk_to_le64(first->offset),
+			.length = rblk_to_le32(first->length),
+			.sgl = first->sgl,
+			.word = {rblk_to_le32((uint32_t)first->queue << 16), rblk_to_le32(first->entries - 1u)}};
 		struct rdma_host host = {.host_id = 0};
 		uint16_t id;
 
@@ -161,9 +167,8 @@ static void the_first_message_is_connect(void **state)
 /* Commands right behind Connect, which is not answered yet. */
 static void nothing_comes_before_the_answer(void **state)
 {
-	struct nvme_command command = {.opcode = NVME_FABRICS,
-				       .namespace = rblk_to_le32(NVME_CONNECT),
-				       .word = {0, rblk_to_le32(31)}};
+	struct nvme_command command = {
+		.opcode = NVME_FABRICS, .namespace = rblk_to_le32(NVME_CONNECT), .word = {0, rblk_to_le32(31)}};
 	struct nvme_command identify = {.opcode = NVME_IDENTIFY, .flags = NVME_FLAGS_SGL};
 
 	(void)state;
@@ -225,9 +230,9 @@ static void wrong_sgls_are_refused(void **state)
 	(void)state;
 	connect_both(&first, &second, 16);
 	for (unsigned int i = 0; i < UNIT_LENGTH(all); i++) {
-		struct nvme_command command = command_of(all[i].opcode, all[i].at, all[i].length,
-							 all[i].sgl == NVME_SGL_CAPSULE ? 0 : rdma_host_key(&second),
-							 all[i].sgl);
+		struct nvme_command command =
+			command_of(all[i].opcode, all[i].at, all[i].length,
+				   all[i].sgl == NVME_SGL_CAPSULE ? 0 : rdma_host_key(&second), all[i].sgl);
 
 		if (all[i].sgl == NVME_SGL_CAPSULE)
 			command.length = rblk_to_le32(all[i].length);
@@ -248,9 +253,12 @@ static void wrong_keys_end_the_connection(void **state)
 		bool key; /* the right one, but an address beyond */
 		uint32_t length;
 	} all[] = {
-		{false, NVME_READ, NVME_SGL_KEYED, false, BLOCK}, {false, NVME_READ, NVME_SGL_KEYED, true, BLOCK},
-		{false, NVME_WRITE, NVME_SGL_KEYED, false, BLOCK}, {false, NVME_WRITE, NVME_SGL_KEYED, true, BLOCK},
-		{false, NVME_COMPARE, NVME_SGL_KEYED, false, BLOCK}, {true, NVME_IDENTIFY, NVME_SGL_KEYED, false, 4096},
+		{false, NVME_READ, NVME_SGL_KEYED, false, BLOCK},
+		{false, NVME_READ, NVME_SGL_KEYED, true, BLOCK},
+		{false, NVME_WRITE, NVME_SGL_KEYED, false, BLOCK},
+		{false, NVME_WRITE, NVME_SGL_KEYED, true, BLOCK},
+		{false, NVME_COMPARE, NVME_SGL_KEYED, false, BLOCK},
+		{true, NVME_IDENTIFY, NVME_SGL_KEYED, false, 4096},
 		{true, NVME_IDENTIFY, NVME_SGL_KEYED, true, 4096},
 		{false, NVME_READ, NVME_SGL_KEYED_INVALIDATE, false, BLOCK},
 	};
@@ -262,7 +270,8 @@ static void wrong_keys_end_the_connection(void **state)
 
 		connect_both(&first, &second, 16);
 		host = all[i].admin ? &first : &second;
-		command = command_of(all[i].opcode, all[i].key ? (uintptr_t)rdma_host_data(host) + RDMA_HOST_DATA - 1 : 64,
+		command = command_of(all[i].opcode,
+				     all[i].key ? (uintptr_t)rdma_host_data(host) + RDMA_HOST_DATA - 1 : 64,
 				     all[i].length, all[i].key ? rdma_host_key(host) : 0, all[i].sgl);
 		if (all[i].admin)
 			command.word[0] = rblk_to_le32(NVME_CNS_CONTROLLER);
@@ -306,7 +315,8 @@ static void floods_end_the_connection(void **state)
 
 		connect_both(&first, &second, ENTRIES);
 		for (unsigned int j = 0; j < 200; j++) {
-			struct nvme_command write = {.opcode = NVME_WRITE, .namespace = rblk_to_le32(1),
+			struct nvme_command write = {.opcode = NVME_WRITE,
+						     .namespace = rblk_to_le32(1),
 						     .word = {rblk_to_le32(64), 0, rblk_to_le32(15)}};
 
 			rdma_host_begin_command(&second, &write, RDMA_HOST_CAPSULE, data, sizeof(data));
@@ -357,14 +367,10 @@ static void silent_connections_are_few_and_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_requests_are_rejected),
-		cmocka_unit_test(the_first_message_is_connect),
-		cmocka_unit_test(nothing_comes_before_the_answer),
-		cmocka_unit_test(wrong_sgls_are_refused),
-		cmocka_unit_test(wrong_keys_end_the_connection),
-		cmocka_unit_test(capsules_have_a_length),
-		cmocka_unit_test(floods_end_the_connection),
-		cmocka_unit_test(silent_connections_are_few_and_end),
+		cmocka_unit_test(wrong_requests_are_rejected),	   cmocka_unit_test(the_first_message_is_connect),
+		cmocka_unit_test(nothing_comes_before_the_answer), cmocka_unit_test(wrong_sgls_are_refused),
+		cmocka_unit_test(wrong_keys_end_the_connection),   cmocka_unit_test(capsules_have_a_length),
+		cmocka_unit_test(floods_end_the_connection),	   cmocka_unit_test(silent_connections_are_few_and_end),
 	};
 
 	setenv("RBLKD", getenv("RBLKD_SOFT"), 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: NVMe over RDMA serves a volume: discovery, data by keys and in capsules, what is gathered or compared, log pages
- * that need several pieces, several queues on several reactors, more commands than credits. Method: a host of the bare
- * fabric at an rblkd whose RDMA is fabric_tcp; the volume's file is read beside it.
+ * Goal: NVMe over RDMA serves a volume: discovery, data by keys and in capsules, what is gathered or compared, log
+ * pages that need several pieces, several queues on several reactors, more commands than credits. Method: a host of the
+ * bare fabric at an rblkd whose RDMA is fabric_tcp; the volume's file is read beside it.
  */
 #include "tests/unit/unit.h"
 
@@ -50,14 +50,16 @@ static int start(void **state)
 {
 	(void)state;
 	e2e_file_create(&file, "disk", 1 << 20);
-	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--keepalive", "600s", "--listen", "nvme+rdma://127.0.0.1:0", file.volume, NULL);
+	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--keepalive", "600s", "--listen",
+			 "nvme+rdma://127.0.0.1:0", file.volume, NULL);
 	e2e_daemon_second_host(&server, address);
 	discover();
 	assert_int_equal(rdma_host_connect(&admin, address, nqn, RDMA_HOST_NQN, 0, 32), NVME_OK);
 	rdma_host_enable(&admin);
 	for (uint16_t i = 0; i < QUEUES; i++) {
 		queues[i].controller = admin.controller;
-		assert_int_equal(rdma_host_connect(&queues[i], address, nqn, RDMA_HOST_NQN, (uint16_t)(i + 1), 128), NVME_OK);
+		assert_int_equal(rdma_host_connect(&queues[i], address, nqn, RDMA_HOST_NQN, (uint16_t)(i + 1), 128),
+				 NVME_OK);
 	}
 	return 0;
 }
@@ -86,7 +88,9 @@ static void data_moves_both_ways(void **state)
 	static const struct {
 		enum rdma_host_way way;
 		uint32_t bytes;
-	} all[] = {{RDMA_HOST_CAPSULE, BLOCK}, {RDMA_HOST_CAPSULE, NVME_CAPSULE_BYTES}, {RDMA_HOST_KEYED, BLOCK},
+	} all[] = {{RDMA_HOST_CAPSULE, BLOCK},
+		   {RDMA_HOST_CAPSULE, NVME_CAPSULE_BYTES},
+		   {RDMA_HOST_KEYED, BLOCK},
 		   {RDMA_HOST_KEYED, 65536}};
 	uint8_t data[65536];
 
@@ -94,10 +98,13 @@ static void data_moves_both_ways(void **state)
 	for (unsigned int q = 0; q < QUEUES; q++)
 		for (unsigned int i = 0; i < UNIT_LENGTH(all); i++) {
 			env_random(data, sizeof(data));
-			assert_int_equal(rdma_host_io(&queues[q], NVME_WRITE, all[i].way, 8 * q, data, all[i].bytes), NVME_OK);
+			assert_int_equal(rdma_host_io(&queues[q], NVME_WRITE, all[i].way, 8 * q, data, all[i].bytes),
+					 NVME_OK);
 			is_on_disk(8 * q, data, all[i].bytes);
 			memset(rdma_host_data(&queues[q]), 0, sizeof(data));
-			assert_int_equal(rdma_host_io(&queues[q], NVME_READ, RDMA_HOST_KEYED, 8 * q, NULL, all[i].bytes), NVME_OK);
+			assert_int_equal(
+				rdma_host_io(&queues[q], NVME_READ, RDMA_HOST_KEYED, 8 * q, NULL, all[i].bytes),
+				NVME_OK);
 			assert_memory_equal(rdma_host_data(&queues[q]), data, all[i].bytes);
 		}
 	assert_int_equal(rdma_host_io(&queues[0], NVME_FLUSH, RDMA_HOST_NONE, 0, NULL, 0), NVME_OK);
@@ -114,7 +121,8 @@ static void data_is_compared(void **state)
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_int_equal(rdma_host_io(&queues[1], NVME_COMPARE, ways[i], 100, data, sizeof(data)), NVME_OK);
 		data[sizeof(data) - 1] ^= 1;
-		assert_int_equal(rdma_host_io(&queues[1], NVME_COMPARE, ways[i], 100, data, sizeof(data)), NVME_DIFFERS);
+		assert_int_equal(rdma_host_io(&queues[1], NVME_COMPARE, ways[i], 100, data, sizeof(data)),
+				 NVME_DIFFERS);
 		data[sizeof(data) - 1] ^= 1;
 	}
 }
@@ -123,9 +131,13 @@ static void data_is_compared(void **state)
 static void compare_and_write_is_one(void **state)
 {
 	uint8_t data[3][BLOCK];
-	struct nvme_command compare = {.opcode = NVME_COMPARE, .flags = NVME_FUSE_FIRST, .namespace = rblk_to_le32(1),
+	struct nvme_command compare = {.opcode = NVME_COMPARE,
+				       .flags = NVME_FUSE_FIRST,
+				       .namespace = rblk_to_le32(1),
 				       .word = {rblk_to_le32(200)}},
-			    write = {.opcode = NVME_WRITE, .flags = NVME_FUSE_SECOND, .namespace = rblk_to_le32(1),
+			    write = {.opcode = NVME_WRITE,
+				     .flags = NVME_FUSE_SECOND,
+				     .namespace = rblk_to_le32(1),
 				     .word = {rblk_to_le32(200)}};
 	uint16_t first, second;
 
@@ -146,7 +158,8 @@ static void compare_and_write_is_one(void **state)
 
 static void ranges_are_fetched(void **state)
 {
-	struct nvme_command command = {.opcode = NVME_DATASET_MANAGEMENT, .namespace = rblk_to_le32(1),
+	struct nvme_command command = {.opcode = NVME_DATASET_MANAGEMENT,
+				       .namespace = rblk_to_le32(1),
 				       .word = {rblk_to_le32(2), rblk_to_le32(NVME_DSM_DEALLOCATE)}};
 	struct nvme_range ranges[3] = {{.blocks = rblk_to_le32(8), .lba = rblk_to_le64(800)},
 				       {.blocks = rblk_to_le32(8), .lba = rblk_to_le64(816)},
@@ -178,7 +191,8 @@ static void many_at_once(void **state)
 							 i % 3 == 0 ? data : NULL, sizeof(data));
 		}
 		for (unsigned int i = 0; i < UNIT_LENGTH(ids); i++)
-			assert_int_equal(rdma_host_await(&queues[3], ids[i]), i % 5 == 4 ? NVME_BAD_NAMESPACE : NVME_OK);
+			assert_int_equal(rdma_host_await(&queues[3], ids[i]),
+					 i % 5 == 4 ? NVME_BAD_NAMESPACE : NVME_OK);
 	}
 	is_on_disk(0, data, sizeof(data));
 }
@@ -206,7 +220,8 @@ static void the_daemon_ends(void **state)
 
 	(void)state;
 	e2e_file_create(&disk, "other", 1 << 20);
-	e2e_daemon_start(&other, "--reactors", "2", "--keepalive", "600s", "--listen", "nvme+rdma://127.0.0.1:0", disk.volume, NULL);
+	e2e_daemon_start(&other, "--reactors", "2", "--keepalive", "600s", "--listen", "nvme+rdma://127.0.0.1:0",
+			 disk.volume, NULL);
 	e2e_daemon_second_host(&other, there);
 	assert_int_equal(rdma_host_connect(&one, there, NVME_DISCOVERY_NQN, RDMA_HOST_NQN, 0, 32), NVME_OK);
 	/* One that never says Connect. */
@@ -222,9 +237,12 @@ static void the_daemon_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(data_moves_both_ways),	    cmocka_unit_test(data_is_compared),
-		cmocka_unit_test(compare_and_write_is_one), cmocka_unit_test(ranges_are_fetched),
-		cmocka_unit_test(many_at_once),		    cmocka_unit_test(pages_are_read),
+		cmocka_unit_test(data_moves_both_ways),
+		cmocka_unit_test(data_is_compared),
+		cmocka_unit_test(compare_and_write_is_one),
+		cmocka_unit_test(ranges_are_fetched),
+		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(pages_are_read),
 		cmocka_unit_test(the_daemon_ends),
 	};
 

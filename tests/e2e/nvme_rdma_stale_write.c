@@ -44,8 +44,9 @@ static void begin(const char *reactors, const char *fault)
 	fprintf(config, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n%s%s\n",
 		fault ? "fault = " : "", fault ? fault : "");
 	assert_int_equal(fclose(config), 0);
-	e2e_daemon_start(&server, "--listen", "nvme+rdma://127.0.0.1:0", "--listen", "nvme+tcp://127.0.0.1:0", "--config",
-			 path, "--reactors", reactors, "--keepalive", "600s", "--session-time", "600s", NULL);
+	e2e_daemon_start(&server, "--listen", "nvme+rdma://127.0.0.1:0", "--listen", "nvme+tcp://127.0.0.1:0",
+			 "--config", path, "--reactors", reactors, "--keepalive", "600s", "--session-time", "600s",
+			 NULL);
 	e2e_daemon_second_host(&server, address);
 	log = fopen(server.log, "r");
 	while (fgets(line, sizeof(line), log))
@@ -77,7 +78,8 @@ static void host_connect(struct host *host, const char *to, unsigned int count)
 	host->count = count;
 	for (unsigned int i = 0; i < count; i++) {
 		host->queues[i].controller = host->admin.controller;
-		assert_int_equal(rdma_host_connect(&host->queues[i], to, DISK, RDMA_HOST_NQN, (uint16_t)(i + 1), 16), NVME_OK);
+		assert_int_equal(rdma_host_connect(&host->queues[i], to, DISK, RDMA_HOST_NQN, (uint16_t)(i + 1), 16),
+				 NVME_OK);
 	}
 }
 
@@ -91,7 +93,8 @@ static void host_close(struct host *host)
 /* Each queue writes a block of its own. */
 static void write_begin(struct rdma_host *queue, unsigned int block, enum rdma_host_way way)
 {
-	struct nvme_command command = {.opcode = NVME_WRITE, .namespace = rblk_to_le32(1),
+	struct nvme_command command = {.opcode = NVME_WRITE,
+				       .namespace = rblk_to_le32(1),
 				       .word = {rblk_to_le32(block * SECTORS), 0, rblk_to_le32(SECTORS - 1)}};
 
 	rdma_host_begin_command(queue, &command, way, older, BLOCK);
@@ -162,7 +165,8 @@ static void stays_newer(const char *reactors, bool delays, void (*lose)(struct h
 	proxy_mend(proxy);
 	others_have_ended(&old);
 	for (unsigned int i = 0; i < QUEUES; i++) {
-		assert_int_equal(rdma_host_io(&new.queues[0], NVME_READ, RDMA_HOST_KEYED, i * SECTORS, NULL, BLOCK), NVME_OK);
+		assert_int_equal(rdma_host_io(&new.queues[0], NVME_READ, RDMA_HOST_KEYED, i * SECTORS, NULL, BLOCK),
+				 NVME_OK);
 		assert_memory_equal(rdma_host_data(&new.queues[0]), newer, BLOCK);
 	}
 	host_close(&old);
@@ -203,12 +207,14 @@ static void transports_know_of_each_other(void **state)
 	queue.controller = admin.controller;
 	assert_int_equal(nvme_host_connect(&queue, tcp_address, DISK, NVME_HOST_NQN, 1, 16), NVME_OK);
 	for (unsigned int i = 0; i < QUEUES; i++)
-		assert_int_equal(nvme_host_io(&queue, NVME_WRITE, NVME_HOST_CAPSULE, i * SECTORS, SECTORS - 1, newer, BLOCK),
-				 NVME_OK);
+		assert_int_equal(
+			nvme_host_io(&queue, NVME_WRITE, NVME_HOST_CAPSULE, i * SECTORS, SECTORS - 1, newer, BLOCK),
+			NVME_OK);
 	proxy_mend(proxy);
 	others_have_ended(&old);
 	for (unsigned int i = 0; i < QUEUES; i++) {
-		assert_int_equal(nvme_host_io(&queue, NVME_READ, NVME_HOST_IN, i * SECTORS, SECTORS - 1, back, BLOCK), NVME_OK);
+		assert_int_equal(nvme_host_io(&queue, NVME_READ, NVME_HOST_IN, i * SECTORS, SECTORS - 1, back, BLOCK),
+				 NVME_OK);
 		assert_memory_equal(back, newer, BLOCK);
 	}
 	/* The other way round: what has come by TCP ends when it comes by RDMA. */
