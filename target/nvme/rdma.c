@@ -123,8 +123,6 @@ static bool wants_spare(const struct nvme_rdma_device *device)
 {
 	uint32_t wanted = 2 * device->queues + 2;
 
-	if (!TAILQ_EMPTY(&fab_of(device)->starved))
-		wanted = NVME_RDMA_SPARES;
 	return device->spare_count < (wanted < NVME_RDMA_SPARES ? wanted : NVME_RDMA_SPARES);
 }
 

@@ -259,7 +259,6 @@ void nvme_rdma_send_go_on(struct nvme_rdma *rdma)
 void nvme_rdma_own_sent(struct nvme_rdma *rdma, uint64_t wr_id, bool well)
 {
 	uint32_t index = (uint32_t)wr_id & NO_PLACE;
-	struct nvme_rdma_place *place = &rdma->places[index];
 	struct nvme_slot *slot;
 
 	if (rdma->state == NVME_RDMA_REFUSED)
@@ -268,8 +267,8 @@ void nvme_rdma_own_sent(struct nvme_rdma *rdma, uint64_t wr_id, bool well)
 		nvme_rdma_first_read(rdma, place_data(rdma, 0));
 	if (!well || !rdma->queue || rdma->closed || rdma->failed || index >= NVME_RDMA_PLACES)
 		return;
-	slot = place->slot;
-	place->used = false;
+	slot = rdma->places[index].slot;
+	rdma->places[index].used = false;
 	if (slot) {
 		memcpy(slot->data, place_data(rdma, index), slot->bytes);
 		nvme_fetched(rdma->queue, slot);
