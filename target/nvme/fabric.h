@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* From now on fab_open() knows FAB_NVME and FAB_NVME_RDMA. queues: the most that a session may have. Before any thread opens one. */
+/* From now on fab_open() knows FAB_NVME and FAB_NVME_RDMA. queues: the most that a session may have. Before any thread
+ * opens one. */
 void tgt_nvme_init(uint16_t queues);
 /* The end of that, when no fab is open any more. */
 void tgt_nvme_end(void);

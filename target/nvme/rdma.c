@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The table of the fabric: that of the fabric below but for what stands here. Completions of receives become messages
- * of rblk's (rdma_receive.c), others go through. The reactor's receives are posted as two segments: data from the buffer's
- * beginning on, and the command at its end. A few are kept back, because a queue has messages that no capsule brings.
+ * of rblk's (rdma_receive.c), others go through. The reactor's receives are posted as two segments: data from the
+ * buffer's beginning on, and the command at its end. A few are kept back, because a queue has messages that no capsule brings.
  */
 #include "target/nvme/rdma.h"
 

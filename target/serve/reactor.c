@@ -162,8 +162,8 @@ static void reactor_step_drain(struct tgt_reactor *reactor)
 	struct tgt_session *session, *following;
 
 	if (TAILQ_EMPTY(&reactor->sessions)) {
-		/* A channel may still be closing: its memory is deregistered by a thread, whose message is to come. A queue pair
-		 * may be that of a connection that no session has. */
+		/* A channel may still be closing: its memory is deregistered by a thread, whose message is to come. A
+		 * queue pair may be that of a connection that no session has. */
 		if ((reactor->ring && tgt_ring_inflight(reactor->ring)) || !TAILQ_EMPTY(&reactor->pending) ||
 		    reactor->qp_helper_jobs)
 			return;
