@@ -180,7 +180,7 @@ static void step_payload(const struct nvme_queue *queue, char payload[RBLK_CAPSU
 		nvme_auth_payload(queue, (void *)payload);
 	} else if (queue->step == NVME_STEP_IDENTIFY) {
 		memcpy(identify->initiator, queue->hello.name, sizeof(identify->initiator));
-		strcpy(identify->software, "NVMe host");
+		strcpy(identify->software, queue->transport->keyed ? "NVMe host, by RDMA" : "NVMe host");
 	} else {
 		memcpy(open->name, queue->volume, sizeof(open->name));
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The bytes of NVMe over Fabrics, on TCP and RDMA, as far as they are used here: PDUs (NVMe/TCP Transport
- * Specification), commands, completions, and the structures that hosts read (NVM Express Base and NVM Command Set Specifications).
- * Little-endian, as proto/wire is.
+ * Specification), commands, completions, and the structures that hosts read (NVM Express Base and NVM Command Set
+ * Specifications). Little-endian, as proto/wire is.
  */
 #ifndef RBLK_TARGET_NVME_WIRE_H
 #define RBLK_TARGET_NVME_WIRE_H

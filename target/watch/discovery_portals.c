@@ -43,7 +43,8 @@ static void portal_add(struct rblk_wire_discover *answer, enum fab_kind kind,
 
 	/* NVMe has a discovery of its own. */
 	if (kind == FAB_NVME || kind == FAB_NVME_RDMA || count == RBLK_DISCOVER_PORTALS_MAX ||
-	    !tgt_discovery_address(address, in6.s6_addr) || IN6_IS_ADDR_LINKLOCAL(&in6) || address_loopback(&in6) != loopback)
+	    !tgt_discovery_address(address, in6.s6_addr) || IN6_IS_ADDR_LINKLOCAL(&in6) ||
+	    address_loopback(&in6) != loopback)
 		return;
 	memcpy(portal.address, &in6, sizeof(portal.address));
 	for (uint16_t i = 0; i < count; i++)

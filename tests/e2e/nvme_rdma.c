@@ -208,6 +208,8 @@ static void pages_are_read(void **state)
 	assert_int_equal(rblk_le32(page->command_units), (64 + NVME_CAPSULE_BYTES) / 16);
 	assert_string_equal(page->subsystem, nqn);
 	assert_int_equal(rdma_host_run(&admin, &command, RDMA_HOST_KEYED, NULL, 512), NVME_BAD_SGL_LENGTH);
+	/* Who looks at the sessions sees how they come. */
+	assert_int_not_equal(e2e_daemon_log_wait(&server, "NVMe host, by RDMA", 1), 0);
 }
 
 /* Also while a connection is in the lobby. */
