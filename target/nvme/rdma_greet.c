@@ -384,10 +384,9 @@ void nvme_rdma_first_read(struct nvme_rdma *rdma, const void *data)
 bool nvme_rdma_mail(struct nvme_rdma_fab *fab, struct fab_event *event)
 {
 	struct nvme_rdma_request *request;
+	struct nvme_rdma *rdma;
 
 	while ((request = mail_take(fab))) {
-		struct nvme_rdma *rdma = request->conn;
-
 		if (!fab->entries) {
 			login_tell(fab, request, event);
 			return true;
@@ -396,7 +395,8 @@ bool nvme_rdma_mail(struct nvme_rdma_fab *fab, struct fab_event *event)
 			lobby_begin(fab, request);
 			continue;
 		}
-		/* It was refused. */
+		/* It was refused. Its connection is this thread's alone. */
+		rdma = request->conn;
 		if (rdma) {
 			rdma->request = NULL;
 			connect_refuse(rdma, request->refused);
