@@ -8,7 +8,8 @@
 # the target learns of the loss from that. Of nvme-rdma with nvmet and native multipath the job says what it finds.
 # Method: slow_disk, whose chosen write waits for the job's word, below both targets; two RDMA devices as the paths,
 # of which one's link goes down. The module has one path, which is cut and comes back at once.
-#   stale-write.sh [librblk] [kmod] [unfenced] [nvme] [host]    default: all but host. /out/result has a line of each
+# By RDMA that host is told to connect anew: so both ends know of the loss.
+#   stale-write.sh [librblk] [kmod] [unfenced] [nvme] [host] [rdma]    default: all but host and rdma. /out/result has a line of each
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/nvmet.sh"
@@ -111,19 +112,20 @@ wire_fails() {
 	echo 60000 > "$timeout"
 	lab_wire_restore 1
 }
-# run_host NAME BYTE
+host_resets() { echo 1 > "$controller/reset_controller" & }
+# run_host NAME BYTE PATH-FAILS
 run_host() {
-	local nqn
-	modprobe nvme-tcp || lab_fail "nvme-tcp does not load"
-	lab_rblkd_start --keepalive 600s --listen nvme+tcp://10.8.1.2:4420 "disk=$disk"
+	local nqn way=${host[1]}
+	modprobe "nvme-$way" || lab_fail "nvme-$way does not load"
+	lab_rblkd_start --keepalive 600s --listen "nvme+$way://${host[3]}:4420" "disk=$disk"
 	nqn=$(nvme discover "${host[@]}" | awk '$1 == "subnqn:" { print $2 }')
 	nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=600 --reconnect-delay=1 --ctrl-loss-tmo=600 || lab_fail "nvme connect"
 	lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
 	controller=$(echo /sys/class/nvme/nvme*) timeout=$(echo /sys/block/nvme*c*n*/queue/io_timeout)
 	echo 5000 > "$timeout"
 	FIO=(--ioengine=psync "--filename=$(lab_nvme_disk)")
-	show "$1" true wire_fails
-	holds "$@"
+	show "$1" true "$3"
+	holds "$1" "$2"
 	nvme disconnect -n "$nqn" || lab_fail "nvme disconnect"
 	lab_rblkd_stop
 }
@@ -132,10 +134,15 @@ show_host() {
 	host=(-t tcp -a 10.8.1.2 -s 4420 --hostid=00000000-0000-0000-0000-00000000000a
 		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
 	lab_wire_up 1
-	run_host "the kernel's NVMe host" 22
+	run_host "the kernel's NVMe host" 22 wire_fails
 	RBLKD=$LAB_BUILD/tests/lab/rblkd_unfenced
-	run_host "the same, with the fence taken out of rblkd" 11
+	run_host "the same, with the fence taken out of rblkd" 11 wire_fails
 	RBLKD=$fenced
+}
+show_rdma() {
+	host=(-t rdma -a "$LAB_ADDR" -s 4420 --hostid=00000000-0000-0000-0000-00000000000a
+		--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
+	run_host "the kernel's NVMe host, by RDMA" 22 host_resets
 }
 
 nvme_path() { lab_nvme_connect stale "$1" --keep-alive-tmo=2 --ctrl-loss-tmo=600; }
