@@ -42,7 +42,7 @@ struct nvme_controller *nvme_controller_create(const struct nvme_identity *ident
 	pthread_mutex_unlock(&lock);
 	if (controller->id)
 		return controller;
-	nvme_errors_free(&controller->errors);
+	nvme_errors_fini(&controller->errors);
 	free(controller);
 	return NULL;
 }
@@ -75,7 +75,7 @@ void nvme_controller_put(struct nvme_controller *controller)
 		controllers[controller->id - 1] = NULL;
 	pthread_mutex_unlock(&lock);
 	if (last) {
-		nvme_errors_free(&controller->errors);
+		nvme_errors_fini(&controller->errors);
 		free(controller);
 	}
 }

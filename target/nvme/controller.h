@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Controllers: what the queues of an NVMe host's association have in common. One is created when its admin queue is
- * accepted, and is a session of rblk's: its id is the session's. Queues come from several threads and have references;
- * what is not atomic is fixed before Connect of the admin queue is answered, and so before another queue can know it.
+ * accepted, and is a session of rblk's: its id is the session's. Queues come from several threads and have references.
+ * What is neither atomic nor under a lock is fixed before Connect of the admin queue is answered, and so before another
+ * queue can know it.
  */
 #ifndef RBLK_TARGET_NVME_CONTROLLER_H
 #define RBLK_TARGET_NVME_CONTROLLER_H
@@ -36,10 +37,11 @@ struct nvme_abort {
 /* Errors that the log keeps: ELPE. */
 #define NVME_ERRORS_MAX 16u
 
+/* The error log. Any queue's thread; lock: all fields. Lives in its controller. */
 struct nvme_errors {
 	pthread_mutex_t lock;
-	uint64_t count; /* in all */
-	struct nvme_error last[NVME_ERRORS_MAX]; /* a ring */
+	uint64_t count; /* of all errors; the newest is last[(count - 1) % NVME_ERRORS_MAX] */
+	struct nvme_error last[NVME_ERRORS_MAX];
 };
 
 /* Those of a host and subsystem stand in a line (path.c); I/O is refused but by the one that is in charge. */
@@ -90,7 +92,7 @@ struct nvme_controller {
 /* -- errors.c ------------------------------------------------------------------------------------ */
 
 void nvme_errors_init(struct nvme_errors *errors);
-void nvme_errors_free(struct nvme_errors *errors);
+void nvme_errors_fini(struct nvme_errors *errors);
 /* Fills data (zeroed) with the newest first, as many as there is room for. How many there were in all. Any thread. */
 uint64_t nvme_errors_read(struct nvme_errors *errors, uint8_t *data, uint64_t bytes);
 

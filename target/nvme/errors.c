@@ -9,9 +9,16 @@ void nvme_errors_init(struct nvme_errors *errors)
 	pthread_mutex_init(&errors->lock, NULL);
 }
 
-void nvme_errors_free(struct nvme_errors *errors)
+void nvme_errors_fini(struct nvme_errors *errors)
 {
 	pthread_mutex_destroy(&errors->lock);
+}
+
+/* Words 10 and 11 of an I/O command are the block that it begins at. */
+static bool errors_has_block(uint8_t opcode)
+{
+	return opcode == NVME_READ || opcode == NVME_WRITE || opcode == NVME_COMPARE || opcode == NVME_WRITE_ZEROES ||
+	       opcode == NVME_VERIFY;
 }
 
 void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *slot, uint16_t status)
@@ -31,8 +38,10 @@ void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *sl
 		.transport = queue->transport->kind,
 	};
 	if (!nvme_is_admin(queue)) {
-		entry->block = rblk_to_le64((uint64_t)rblk_le32(command->word[1]) << 32 | rblk_le32(command->word[0]));
 		entry->namespace = command->namespace;
+		if (errors_has_block(command->opcode))
+			entry->block = rblk_to_le64((uint64_t)rblk_le32(command->word[1]) << 32 |
+						    rblk_le32(command->word[0]));
 	}
 	pthread_mutex_unlock(&errors->lock);
 }

@@ -111,8 +111,14 @@ static void errors_are_kept(void **state)
 	assert_int_equal(rblk_le64(errors[1].block), 1u << 30);
 	assert_int_equal(rblk_le32(errors[1].namespace), 1);
 	assert_int_equal(errors[1].transport, 3);
+	/* Such a command's words 10 and 11 are no block. */
+	assert_true(nvme_host_io(&io, 0x7c, NVME_HOST_NONE, 1u << 30, 7, NULL, 0));
+	assert_int_equal(log_page(NVME_LOG_ERRORS, errors, sizeof(errors)), NVME_OK);
+	assert_int_equal(rblk_le64(errors[0].number), before + 3);
+	assert_int_equal(rblk_le32(errors[0].namespace), 1);
+	assert_int_equal(rblk_le64(errors[0].block), 0);
 	assert_int_equal(log_page(NVME_LOG_HEALTH, health, sizeof(health)), NVME_OK);
-	assert_int_equal(health[176] | health[177] << 8, before + 2);
+	assert_int_equal(health[176] | health[177] << 8, before + 3);
 }
 
 int main(void)
