@@ -65,7 +65,8 @@ void tgt_limit_put(struct tgt_limit *limit)
 		free(limit);
 }
 
-/* As much of `want_ns` as there is before end_ns, which is now; or ever, for a debt that a bucket leaves. */
+/* Sells up to want_ns of the time before end_ns: now_ns, or UINT64_MAX for a debt, which is taken from the future. Returns
+ * how much. */
 static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns, uint64_t end_ns,
 			   uint64_t want_ns)
 {
@@ -119,7 +120,7 @@ static uint64_t kind_wants(const struct tgt_token_bucket_kind *kind)
 
 static void bucket_buy(struct tgt_token_bucket *bucket, uint64_t now_ns)
 {
-	uint64_t debt_ns = 0;
+	uint64_t wait_ns = 0;
 
 	for (unsigned int i = 0; i < TGT_LIMIT_KINDS; i++) {
 		struct tgt_token_bucket_kind *kind = &bucket->kinds[i];
@@ -129,16 +130,17 @@ static void bucket_buy(struct tgt_token_bucket *bucket, uint64_t now_ns)
 		kind->credit_ns += (int64_t)limit_sell(bucket->limit, (enum tgt_limit_kind)i, now_ns,
 						       now_ns, kind_wants(kind));
 		kind->used_ns = 0;
-		if (kind->credit_ns <= 0 && (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS > debt_ns)
-			debt_ns = (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS;
+		if (kind->credit_ns <= 0 && (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS > wait_ns)
+			wait_ns = (uint64_t)-kind->credit_ns + TGT_LIMIT_WAIT_NS;
 	}
 	/* Time that is not bought within the burst is lost. */
-	if (debt_ns > bucket->limit->burst_ns / 2)
-		debt_ns = bucket->limit->burst_ns / 2;
+	if (wait_ns > bucket->limit->burst_ns / 2)
+		wait_ns = bucket->limit->burst_ns / 2;
 	bucket->jitter = bucket->jitter * 1664525u + 1013904223u;
-	if (!debt_ns)
-		debt_ns = TGT_LIMIT_QUANTUM_NS / 4 * 3 + bucket->jitter % (TGT_LIMIT_QUANTUM_NS / 2);
-	bucket->next_ns = now_ns + debt_ns;
+	/* None is owed: about a quantum, each bucket a little different. */
+	if (!wait_ns)
+		wait_ns = TGT_LIMIT_QUANTUM_NS / 4 * 3 + bucket->jitter % (TGT_LIMIT_QUANTUM_NS / 2);
+	bucket->next_ns = now_ns + wait_ns;
 }
 
 static bool bucket_has_credit(const struct tgt_token_bucket *bucket)
