@@ -204,6 +204,23 @@ static void a_session_command_is_not_held(void **state)
 	assert_int_equal(posted.messages, 2);
 }
 
+static void without_the_only_one_that_is_held_nothing_is(void **state)
+{
+	struct ini_slot *only;
+
+	(void)state;
+	submit(512);
+	only = submit(512);
+	assert_ptr_equal(queue->filling, only);
+	assert_int_equal(rblk_abort(&volume, done, only), 0);
+	assert_null(queue->filling);
+	assert_int_equal(queue->pending_count, 0);
+	complete();
+	assert_int_equal(posted.messages, 1);
+	submit(512);
+	assert_int_equal(posted.messages, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +230,7 @@ int main(void)
 		cmocka_unit_test_setup(one_that_is_aborted_is_not_waited_for, fresh),
 		cmocka_unit_test_setup(nothing_is_held_for_what_nobody_is_woken_for, fresh),
 		cmocka_unit_test_setup(a_session_command_is_not_held, fresh),
+		cmocka_unit_test_setup(without_the_only_one_that_is_held_nothing_is, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
