@@ -18,9 +18,12 @@ tgt_reactor_run tgt_reactor_list_changed;
 tgt_reactor_run tgt_reactor_rules_changed;
 /* For `rblk fault`: end the connections, or the sessions, that have the volume open (NULL: all). */
 tgt_reactor_run tgt_reactor_cut, tgt_reactor_forget;
-/* For `rblkctl clear`: clear the volume's registrations and reservation, as a RESERVE by a registrant would; logged. */
+/*
+ * For `rblkctl clear`: clear the volume's registrations and reservation, as a RESERVE by a registrant would; logged
+ * (reserve.c).
+ */
 tgt_reactor_run tgt_reserve_clear;
-/* Logs what it is doing: its sessions and their resources (status.c). */
+/* Logs what the reactor is doing: its sessions and their resources (status.c). */
 tgt_reactor_run tgt_status_log;
 /* A device was lost: check whether this reactor has one that does not exist any more. */
 tgt_reactor_run tgt_reactor_check_devices;

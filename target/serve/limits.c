@@ -101,5 +101,6 @@ void tgt_limits_changed(struct tgt_reactor *reactor)
 	struct tgt_session *session;
 
 	TAILQ_FOREACH(session, &reactor->sessions, link)
-		tgt_limits_named(session);
+		session_limit(session, NULL);
+	tgt_throttle_again(&reactor->loop);
 }

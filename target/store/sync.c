@@ -11,6 +11,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "target/base/daemon_event.h"
+#include "target/base/list.h"
 #include "target/base/text.h"
 #include "target/store/failed_sync_file.h"
 
@@ -114,12 +115,11 @@ static void waiting_wake(struct tgt_volume_trouble *trouble)
 /* Takes out of `kept` what waits for no sync any more. */
 static void kept_take(struct tgt_channel *channel, struct tgt_waiter_list *ready)
 {
-	struct tgt_waiter *waiter, *next;
+	struct tgt_waiter *waiter, *following;
 
-	for (waiter = TAILQ_FIRST(&channel->kept); waiter; waiter = next) {
+	TAILQ_FOREACH_SAFE(waiter, &channel->kept, link, following) {
 		struct tgt_io *io = tgt_io_of(waiter);
 
-		next = TAILQ_NEXT(waiter, link);
 		io->others = tgt_orphans_left(&channel->trouble->syncs, io->others);
 		if (io->others)
 			continue;
