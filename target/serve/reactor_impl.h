@@ -48,8 +48,9 @@ TAILQ_HEAD(tgt_pending_list, tgt_pending);
 TAILQ_HEAD(tgt_host_list, tgt_host);
 
 /*
- * An OPEN, a FENCE of a volume or a RESERVE that waits for what may end on any reactor: first in its struct. Each turn tries
- * it, in the order in which they came; that may answer and end it. session_command.h makes and ends one.
+ * An OPEN, a FENCE of a volume or a RESERVE that waits for what may end on any reactor: first in its struct, if it has
+ * one of its own. Each turn tries it, in the order in which they came; that may answer and end it. pending.c makes and
+ * ends it.
  */
 struct tgt_pending {
 	TAILQ_ENTRY(tgt_pending) link; /* reactor->pending */

@@ -18,7 +18,10 @@ typedef enum rblk_status tgt_session_command(struct tgt_request *request, const 
 
 tgt_session_command tgt_authenticate_begin, tgt_fence_begin, tgt_open_begin, tgt_reserve_begin, tgt_reserve_report;
 
-/* The queue's half of an I/O queue: these commands, handles, events. */
+/*
+ * A queue gives them to its I/O queue (io/io_queue.h). One that has not proven its session's name is DENIED everything
+ * but AUTHENTICATE, KEEPALIVE and PING.
+ */
 extern const struct tgt_io_queue_ops tgt_admin_io_ops;
 
 static inline void tgt_command_answer(struct tgt_request *request, enum rblk_status status)
@@ -29,15 +32,21 @@ static inline void tgt_command_answer(struct tgt_request *request, enum rblk_sta
 		tgt_request_complete(request, status);
 }
 
+/* -- pending.c --------------------------------------------------------------------------------- */
+
 /*
- * Lists a zeroed struct of so many bytes that begins with a struct tgt_pending. The request, which is HELD, gets
- * it as `held`; NULL: there is none. go_on and the request's leave are the caller's to set. Takes over the reference.
- * NULL: no memory.
+ * Makes what waits, zeroed, last in reactor->pending; `bytes`: of the struct, which begins with a struct tgt_pending.
+ * request: HELD, it becomes request->held; NULL: there is none. barrier: it also waits for a barrier, which begins now.
+ * Takes over the reference to the volume, on failure too. The caller sets go_on and the request's leave. NULL: no
+ * memory; the request is still HELD, and the caller answers it this turn, before its leave can be called. The reactor's
+ * thread.
  */
 struct tgt_pending *tgt_pending_create(struct tgt_reactor *reactor, size_t bytes, struct tgt_request *request,
 				       struct tgt_volume *volume, bool barrier);
 /* It goes no further; that frees it. */
 void tgt_pending_end(struct tgt_pending *pending);
+
+/* -- open.c, fence.c --------------------------------------------------------------------------- */
 
 /* The session's OPENs that wait for the handle's slot end, ABORTED. */
 void tgt_open_drop(struct tgt_session *session, uint32_t handle);
