@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The lists of <sys/queue.h>, and the walk that the BSDs' has and glibc's has not: its body may take away the entry, and no
- * other one.
+ * The lists of <sys/queue.h>, and the walk that the BSDs' has and glibc's has not: its body may take away the entry,
+ * and no other one.
  */
 #ifndef RBLK_TARGET_LIST_H
 #define RBLK_TARGET_LIST_H

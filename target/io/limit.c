@@ -65,8 +65,10 @@ void tgt_limit_put(struct tgt_limit *limit)
 		free(limit);
 }
 
-/* Sells up to want_ns of the time before end_ns: now_ns, or UINT64_MAX for a debt, which is taken from the future. Returns
- * how much. */
+/*
+ * Sells up to want_ns of the time before end_ns: now_ns, or UINT64_MAX for a debt, which is taken from the future.
+ * Returns how much.
+ */
 static uint64_t limit_sell(struct tgt_limit *limit, enum tgt_limit_kind kind, uint64_t now_ns, uint64_t end_ns,
 			   uint64_t want_ns)
 {

@@ -274,8 +274,8 @@ static struct log_range log_range(const struct nvme_slot *slot)
 }
 
 /*
- * Fills a log page that is kept here: changed namespaces, ANA, errors, health (a healthy medium, and how many errors), one
- * slot of firmware, no notice of reservations; the others are log.c's.
+ * Fills a log page that is kept here: changed namespaces, ANA, errors, health (a healthy medium, and how many errors),
+ * one slot of firmware, no notice of reservations; the others are log.c's.
  */
 static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uint8_t *data, uint64_t bytes)
 {
