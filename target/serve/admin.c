@@ -12,6 +12,7 @@
 #include "target/serve/authorize.h"
 #include "target/serve/event.h"
 #include "target/serve/handle.h"
+#include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
 

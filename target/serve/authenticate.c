@@ -15,6 +15,7 @@
 #include "target/base/log.h"
 #include "target/serve/authorize.h"
 #include "target/serve/event.h"
+#include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
 #include "target/serve/sessions.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include "target/serve/barrier.h"
 #include "target/serve/handle.h"
+#include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
 
 /*

@@ -98,8 +98,10 @@ static void login_arrive(struct tgt_reactor *reactor, struct tgt_message *messag
 		else
 			tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_RESOURCES, 0, NULL);
 	}
-	if (login->host)
+	if (login->host) {
 		tgt_host_put(reactor, login->host);
+		login->host = NULL;
+	}
 	if (remote && remote->slots[remote_queue->index].queue) {
 		remote_queue->accepted = true;
 		remote->slots[remote_queue->index].queue->remote_queue = remote_queue;

@@ -14,7 +14,6 @@
 #include "target/serve/device.h"
 #include "target/serve/event.h"
 #include "target/serve/keepalive.h"
-#include "target/serve/session_command.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
 
@@ -241,7 +240,7 @@ void tgt_login_accept(struct tgt_login *login, struct tgt_session *session, bool
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_NO_CREDITS, 0, NULL);
 		return;
 	}
-	err = tgt_queue_create(session, login, &tgt_admin_io_ops, credits, &queue);
+	err = tgt_queue_create(session, login, credits, &queue);
 	if (!err) {
 		slot->origin = login->origin;
 		login_establish(login, queue);

@@ -12,6 +12,7 @@
 #include "target/serve/authorize.h"
 #include "target/serve/barrier.h"
 #include "target/serve/handle.h"
+#include "target/serve/queue.h"
 
 /* An OPEN, which waits at least for the end of the turn. */
 struct tgt_open {

@@ -13,11 +13,12 @@
 #include "target/io/request.h"
 #include "target/serve/device.h"
 #include "target/serve/host.h"
+#include "target/serve/session_command.h"
 
 /* -- creating ---------------------------------------------------------------------------------- */
 
 static int queue_init(struct tgt_queue *queue, struct tgt_session *session, const struct tgt_login *login,
-		      const struct tgt_io_queue_ops *ops, uint16_t credits, void *ring)
+		      uint16_t credits, void *ring)
 {
 	struct tgt_io_queue *io_queue = &queue->io_queue;
 
@@ -27,7 +28,7 @@ static int queue_init(struct tgt_queue *queue, struct tgt_session *session, cons
 	queue->login = login->wire;
 	queue->incarnation = rblk_le32(login->wire.incarnation);
 	queue->proven = !session->proven;
-	io_queue->ops = ops;
+	io_queue->ops = &tgt_admin_io_ops;
 	io_queue->loop = &session->reactor->loop;
 	io_queue->share = &session->share;
 	io_queue->answers = session->home ? &session->home->answers : &session->answers;
@@ -108,8 +109,8 @@ static void queue_free(struct tgt_queue *queue)
 	free(queue);
 }
 
-int tgt_queue_create(struct tgt_session *session, const struct tgt_login *login, const struct tgt_io_queue_ops *ops,
-		     uint16_t credits, struct tgt_queue **out)
+int tgt_queue_create(struct tgt_session *session, const struct tgt_login *login, uint16_t credits,
+		     struct tgt_queue **out)
 {
 	void *ring = tgt_pool_alloc(session->reactor->reserve, tgt_io_queue_ring_bytes(credits));
 	struct tgt_queue *queue = calloc(1, sizeof(*queue));
@@ -118,7 +119,7 @@ int tgt_queue_create(struct tgt_session *session, const struct tgt_login *login,
 	*out = NULL;
 	if (!queue || !ring)
 		goto err_free;
-	err = queue_init(queue, session, login, ops, credits, ring);
+	err = queue_init(queue, session, login, credits, ring);
 	if (err)
 		goto err_free;
 	err = queue_accept(queue, login->request);

@@ -18,7 +18,11 @@ struct tgt_exchange {
 	char name[RBLK_NAME_BYTES];
 };
 
-/* One per login that is not answered yet; freed when it is. Owns request and lease, uses host. */
+/*
+ * A login that is not answered yet. tgt_reactor_login() makes it, login.c frees it with its lease when it is answered.
+ * Uses a host; the request is consumed by the answer. A struct tgt_remote_queue embeds a copy for the other reactor,
+ * without lease. It stands here because queue.c and remote_queue.c make theirs of it, and login.h is above them.
+ */
 struct tgt_login {
 	struct tgt_message message;  /* first: tgt_reactor_login() sends it */
 	TAILQ_ENTRY(tgt_login) link; /* reactor->logins, while it waits */
@@ -74,8 +78,8 @@ static inline struct tgt_session *tgt_session_of(const struct tgt_request *reque
  * (fab_conn_establish). Negative errno with *queue NULL: the request is still the caller's; with
  * *queue set: the connection is there, to be refused and closed.
  */
-int tgt_queue_create(struct tgt_session *session, const struct tgt_login *login, const struct tgt_io_queue_ops *ops,
-		     uint16_t credits, struct tgt_queue **queue);
+int tgt_queue_create(struct tgt_session *session, const struct tgt_login *login, uint16_t credits,
+		     struct tgt_queue **queue);
 
 /* Begin to close it, with one log line unless reason is NULL. Idempotent. */
 void tgt_queue_close(struct tgt_queue *queue, const char *reason);

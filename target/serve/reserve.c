@@ -15,6 +15,7 @@
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/peers.h"
+#include "target/serve/queue.h"
 #include "target/serve/rights.h"
 #include "target/store/reservation_file.h"
 #include "target/store/worker.h"

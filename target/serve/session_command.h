@@ -7,7 +7,7 @@
 #define RBLK_TARGET_SESSION_COMMAND_H
 
 #include "target/io/request.h"
-#include "target/serve/queue.h"
+#include "target/serve/session.h"
 
 /*
  * Begins the command, which is RECEIVED, and returns its answer. RBLK_OK: with the report, if it has allocated one.

@@ -17,6 +17,7 @@
 #include "target/serve/peers.h"
 #include "target/serve/barrier.h"
 #include "target/serve/reactor_impl.h"
+#include "target/serve/queue.h"
 #include "target/serve/session_command.h"
 
 #define REACTORS 2u
