@@ -578,8 +578,9 @@ RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t o
 			  void *arg);
 
 /*
- * Ring the doorbell: all commands started since go out in as few messages as they fit in. While the device still has a
- * message of a queue that others follow, the last one, if it is not full, waits: rblk_poll() sends it. 0, or
+ * Ring the doorbell: send all commands started since in as few messages as they fit in. Of each queue, the last message
+ * is held back if it is not full and the device has not completed an earlier signalled SEND of that queue; rblk_poll()
+ * sends it after that completion. A program that does other work after it must call rblk_poll() meanwhile. 0, or
  * -ENOTCONN: the session has FAILED. Other errors end the session, and rblk_poll() tells of them.
  */
 RBLK_API int rblk_submit(struct rblk_session *session);
