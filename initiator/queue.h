@@ -139,9 +139,13 @@ struct ini_queue {
 	u32 slot_count;         /* wanted credits + RBLK_RESERVED_TAGS; granted may be fewer */
 	struct ini_list pending, retry, held;
 	u32 pending_count;
-	struct core_clock clock;  /* when they are sent */
-	bool urgent;              /* a session command is among them: none waits */
-	struct ini_slot *filling; /* the first of them that is in the clock's last message */
+	struct core_clock clock; /* when pending commands are sent */
+	bool urgent; /* a session command is among them: none waits */
+	/*
+	 * The first pending slot of clock.filling, before which the doorbell stops; may be out of date, then less is
+	 * held. NULL: nothing is held.
+	 */
+	struct ini_slot *filling;
 
 	/* The registered block: receive buffers, then the ring of descriptors. */
 	u8 *block;

@@ -54,7 +54,7 @@ struct core_clock {
 	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */
 	u32 last_bytes;            /* the in-capsule data of the last command in it, and its pieces */
 	u16 last_segments;
-	u16 sending;               /* SENDs that the device has */
+	u16 sending;               /* signalled SENDs that the device has not completed */
 	bool owed;                 /* the doorbell was to be rung, and waits for them */
 };
 
@@ -67,7 +67,7 @@ bool core_clock_add(struct core_clock *clock, u32 capsule_bytes, u16 segments);
 /* The doorbell is to be rung. True: but not for the message that is filling, which will be later. */
 bool core_clock_waits(struct core_clock *clock);
 
-/* The device has been given so many SENDs. `all`: nothing is left to be sent. */
+/* So many signalled SENDs were posted. `all`: nothing is left to be sent. */
 void core_clock_sent(struct core_clock *clock, u16 messages, bool all);
 
 /* It has completed one. True: ring now. */

@@ -27,7 +27,7 @@ void tgt_log(enum tgt_log_level level, const char *format, ...)
 #define TGT_LOG_BURST 100
 #define TGT_LOG_RATE 10
 struct tgt_log_limit {
-	uint64_t paid_ns; /* each line adds its price */
+	uint64_t paid_ns; /* monotonic; lines are paid for until then, each adds 1 s / TGT_LOG_RATE */
 	unsigned int dropped;
 };
 void tgt_log_limited(struct tgt_log_limit *limit, enum tgt_log_level level, const char *format,

@@ -22,7 +22,10 @@ TAILQ_HEAD(tgt_receives_list, tgt_receives);
 #define TGT_RECEIVES_CHUNKS 128u
 #define TGT_RECEIVES_CHUNK 512u
 
-/* The owner maps and registers its memory: up to TGT_RECEIVES_CHUNK * buffer_bytes. */
+/*
+ * serve/device.c maps and registers it once, and undoes both with the device; tgt_receives_init() and _fini() leave it
+ * as it is. At most TGT_RECEIVES_CHUNK * buffer_bytes.
+ */
 struct tgt_receives_chunk {
 	struct tgt_dma_memory memory;
 	struct fab_mr *mr;
