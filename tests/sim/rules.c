@@ -44,7 +44,9 @@ void sim_rules_received(struct sim_conn *conn, uint64_t wr_id, const uint8_t *me
 	for (const struct rblk_wire_command *command = first; command <= last; command++) {
 		uint16_t tag = rblk_le16(command->tag);
 
-		if (command->opcode == RBLK_OP_FENCE || command->opcode == RBLK_OP_RESERVE)
+		/* The FENCE of all comes before that of a volume, which would find the target gone. */
+		if ((command->opcode == RBLK_OP_FENCE && rblk_le32(command->volume)) ||
+		    command->opcode == RBLK_OP_RESERVE)
 			sim_world_lasts(conn->fab->actor);
 		if (tag < SIM_TAGS)
 			conn->brought[tag] =
