@@ -24,16 +24,6 @@ bool rblk_overdue_ends(struct rblk_io *io)
 	       time_after_eq(jiffies, io->overdue_since + msecs_to_jiffies(limit_ms));
 }
 
-/* False: there is no room, or no connection. */
-static bool rblk_overdue_add(struct rblk_queue *queue, u32 sequence)
-{
-	lockdep_assert_held(&queue->lock);
-	if (queue->down || queue->abort_count == RBLK_ABORTS_MAX)
-		return false;
-	queue->aborts[queue->abort_count++] = sequence;
-	return true;
-}
-
 /*
  * blk-mq holds the request, so it is not another one's yet; but it may be answered meanwhile, or be
  * sent again on another connection. What is noted under the lock is a command of this one.
@@ -43,9 +33,9 @@ static void rblk_overdue_ask(struct rblk_queue *queue, struct rblk_io *io)
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	if (queue->commands[io->command.tag] == &io->command &&
-	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT &&
-	    rblk_overdue_add(queue, io->command.account.sequence)) {
+	if (!queue->down && queue->commands[io->command.tag] == &io->command &&
+	    READ_ONCE(io->command.account.state) == CORE_TAG_SENT) {
+		queue->owners[io->command.tag].aborts = true;
 		if (!io->overdue)
 			io->overdue_since = io->sent_at;
 		io->overdue = true;
@@ -65,12 +55,13 @@ void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk)
 	unsigned int tag;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	for (tag = 0; tag < queue->credits; tag++) {
+	for (tag = 0; !queue->down && tag < queue->credits; tag++) {
 		struct rblk_owner *owner = &queue->owners[tag];
 
-		if (READ_ONCE(queue->commands[tag]) && owner->disk == disk && owner->sent &&
-		    !owner->dropped)
-			owner->dropped = rblk_overdue_add(queue, owner->sequence);
+		if (READ_ONCE(queue->commands[tag]) && owner->disk == disk && owner->sent) {
+			owner->aborts |= !owner->dropped;
+			owner->dropped = true;
+		}
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	rblk_drive_kick(queue->session);
@@ -110,18 +101,23 @@ enum blk_eh_timer_return rblk_overdue_check(struct request *rq)
 	return BLK_EH_RESET_TIMER;
 }
 
-/* The sequence number of a command that is to be dropped now: one ABORT at a time. */
-static bool rblk_overdue_next(struct rblk_queue *queue, u32 *sequence)
+/* A command that is to be dropped now, NULL: none is. One ABORT at a time. */
+static struct rblk_owner *rblk_overdue_next(struct rblk_queue *queue, u32 *sequence)
 {
-	bool found;
+	struct rblk_owner *owner = NULL;
+	unsigned int tag;
 
 	spin_lock_irq(&queue->lock);
-	found = queue->abort_count && !queue->aborting;
-	queue->aborting |= found;
-	if (found)
-		*sequence = queue->aborts[--queue->abort_count];
+	for (tag = 0; !owner && !queue->aborting && !queue->down && tag < queue->credits; tag++)
+		if (queue->owners[tag].aborts && READ_ONCE(queue->commands[tag]))
+			owner = &queue->owners[tag];
+	if (owner) {
+		owner->aborts = false;
+		queue->aborting = true;
+		*sequence = owner->sequence;
+	}
 	spin_unlock_irq(&queue->lock);
-	return found;
+	return owner;
 }
 
 /* Is the command with this number still without an answer? */
@@ -178,10 +174,12 @@ void rblk_overdue_abort(struct rblk_queue *queue)
 		.opcode = RBLK_OP_ABORT,
 		.left = rblk_overdue_answered,
 	};
+	struct rblk_owner *owner;
 	u32 sequence;
 	int error;
 
-	if (!rblk_overdue_next(queue, &sequence))
+	owner = rblk_overdue_next(queue, &sequence);
+	if (!owner)
 		return;
 	sc.lba = sequence;
 	error = rblk_call_send(queue, &sc, timeout_ms);
@@ -191,16 +189,8 @@ void rblk_overdue_abort(struct rblk_queue *queue)
 	}
 	spin_lock_irq(&queue->lock);
 	queue->aborting = false;
-	if (error == -EBUSY)
-		rblk_overdue_add(queue, sequence);
+	/* Unless its tag is another one's by now. This connection does not end while drive_work runs. */
+	owner->aborts |= error == -EBUSY && owner->sequence == sequence;
 	spin_unlock_irq(&queue->lock);
 	rblk_drive_in(queue->session, msecs_to_jiffies(RBLK_ABORT_AGAIN_MS));
-}
-
-void rblk_overdue_stop(struct rblk_queue *queue)
-{
-	/* Nothing is added while the queue is down. */
-	spin_lock_irq(&queue->lock);
-	queue->abort_count = 0;
-	spin_unlock_irq(&queue->lock);
 }

@@ -28,8 +28,6 @@ enum blk_eh_timer_return rblk_overdue_check(struct request *rq);
 void rblk_overdue_drop(struct rblk_queue *queue, const struct rblk_disk *disk);
 /* ABORT of the next one. By drive_work. */
 void rblk_overdue_abort(struct rblk_queue *queue);
-/* The queue is drained: no ABORT of this connection meets the next one. */
-void rblk_overdue_stop(struct rblk_queue *queue);
 /* It has been overdue for so long that it is to fail, and not to be sent again. */
 bool rblk_overdue_ends(struct rblk_io *io);
 

@@ -115,20 +115,6 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
 	return error;
 }
 
-bool rblk_queue_idle(struct rblk_queue *queue)
-{
-	unsigned long flags;
-	unsigned int tag;
-	bool idle;
-
-	spin_lock_irqsave(&queue->lock, flags);
-	idle = list_empty(&queue->pending) && !queue->reserved_used;
-	for (tag = 0; idle && tag < queue->credits; tag++)
-		idle = !READ_ONCE(queue->commands[tag]);
-	spin_unlock_irqrestore(&queue->lock, flags);
-	return idle;
-}
-
 /*
  * Not by the requests: one that has just ended may be freed with its disk (a FLUSH of the block
  * layer's own is).
@@ -142,7 +128,7 @@ bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk)
 	spin_lock_irqsave(&queue->lock, flags);
 	for (tag = 0; !serves && tag < queue->credits; tag++)
 		serves = smp_load_acquire(&queue->commands[tag]) &&
-			 queue->owners[tag].disk == disk;
+			 (!disk || queue->owners[tag].disk == disk);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	return serves;
 }

@@ -29,8 +29,6 @@ struct rblk_io;
 
 /* Tags of a queue for other queues' requests: those of queues that are lost, and large ones. */
 #define RBLK_BORROW_MAX 128
-/* Commands that an ABORT is to be sent for; more wait until these have been asked for. */
-#define RBLK_ABORTS_MAX 32
 #define RBLK_MESSAGE_SGE 8       /* descriptors + in-capsule data of up to 7 commands */
 #define RBLK_MESSAGE_SGE_MIN 2   /* a descriptor and its data */
 #define RBLK_DESCRIPTORS_PER_MESSAGE 32
@@ -63,7 +61,8 @@ struct rblk_receive {
 struct rblk_owner {
 	const struct rblk_disk *disk; /* only compared; NULL: one of the session's own */
 	u32 sequence;
-	bool sent, dropped; /* it has a sequence; ABORT is asked for because its disk is detached */
+	bool sent, dropped; /* it has a sequence; ABORT was asked for because its disk is detached */
+	bool aborts; /* an ABORT of it is to be sent */
 };
 
 /* A proof of both ends, step by step, by the queue's work; and the last answer (authenticate.c). */
@@ -186,10 +185,7 @@ struct rblk_queue {
 	bool connects, closes; /* core_lock: what it is to do */
 	struct rblk_volume_fences volumes;
 
-	/* overdue.c. lock: sequence numbers of the commands that the target is to drop */
-	bool aborting; /* one is asked for */
-	u32 aborts[RBLK_ABORTS_MAX];
-	unsigned int abort_count;
+	bool aborting; /* lock: an ABORT is under way (overdue.c) */
 
 	/* commands that have registrations of their own (memory.c); blk_mq.c spreads by it */
 	atomic_t large;
@@ -257,13 +253,14 @@ void rblk_queue_kick(struct rblk_queue *queue);
  */
 void rblk_queue_kick_now(struct rblk_queue *queue);
 
-/* Has it a command of the disk's, sent or to be sent? */
+/* Has it a command of the disk's, or of any (NULL), sent or to be sent? */
 bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk);
-/*
- * Has it no command, neither sent nor to be sent? It may have one right after, if it is asked for
- * any.
- */
-bool rblk_queue_idle(struct rblk_queue *queue);
+
+/* Has it no command? It may have one right after, if it is asked for any. */
+static inline bool rblk_queue_idle(struct rblk_queue *queue)
+{
+	return !READ_ONCE(queue->reserved_used) && !rblk_queue_serves(queue, NULL);
+}
 
 /*
  * A polled queue: end what has been answered, or add it to the batch, if there is one, which the

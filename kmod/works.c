@@ -14,7 +14,6 @@
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
-#include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
 #include "kmod/tell.h"
@@ -98,7 +97,6 @@ static void rblk_works_close(struct rblk_queue *queue)
 	rblk_queue_release_keys(queue);
 	rblk_waiting_take_lost(queue);
 	rblk_queue_release_id(queue);
-	rblk_overdue_stop(queue);
 	spin_lock_irq(&session->core_lock);
 	core_session_drained(&session->core, queue->index, rblk_drive_now());
 	rblk_drive_follow(session);
