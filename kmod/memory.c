@@ -43,11 +43,9 @@ MODULE_PARM_DESC(slot_bytes,
 
 struct rblk_memory {
 	struct rblk_slots slots;
-	unsigned int order; /* of a chunk's pages */
+	struct rblk_ring ring; /* a slot for each tag */
 	unsigned int credits;
 	u32 fast_pages;
-	struct page **chunks; /* slots.chunks */
-	u64 *dma;             /* likewise */
 	struct ib_mr **slot_mrs; /* slots.mrs */
 	struct ib_reg_wr *slot_wrs;
 	struct ib_cqe slot_cqe;
@@ -61,27 +59,6 @@ static void rblk_memory_registered(struct ib_cq *cq, struct ib_wc *wc)
 
 	if (wc->status != IB_WC_SUCCESS && wc->status != IB_WC_WR_FLUSH_ERR)
 		rblk_queue_lost(queue, "registering memory: %s", ib_wc_status_msg(wc->status));
-}
-
-static int rblk_memory_alloc_slots(struct rblk_queue *queue, struct rblk_memory *m)
-{
-	int node = ibdev_to_node(queue->ibdev);
-	unsigned int i;
-
-	for (i = 0; i < m->slots.chunks; i++) {
-		m->chunks[i] = alloc_pages_node(node, GFP_KERNEL | __GFP_ZERO | __GFP_COMP,
-						m->order);
-		if (!m->chunks[i])
-			return -ENOMEM;
-		m->dma[i] = ib_dma_map_page(queue->ibdev, m->chunks[i], 0, m->slots.chunk_bytes,
-					    DMA_BIDIRECTIONAL);
-		if (ib_dma_mapping_error(queue->ibdev, m->dma[i])) {
-			__free_pages(m->chunks[i], m->order);
-			m->chunks[i] = NULL;
-			return -EIO;
-		}
-	}
-	return 0;
 }
 
 static int rblk_memory_alloc_mrs(struct ib_pd *pd, struct ib_mr **mrs, unsigned int count,
@@ -115,7 +92,7 @@ u32 rblk_memory_pages_needed(u32 slot)
 
 static struct rblk_slots rblk_memory_slots(const struct ib_device *ibdev, u32 slot, u32 tags)
 {
-	return rblk_slots_lay_out(PAGE_SIZE, slot, ibdev->attrs.max_fast_reg_page_list_len, tags);
+	return rblk_slots_lay_out(slot, ibdev->attrs.max_fast_reg_page_list_len, tags);
 }
 
 u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot, u32 tags)
@@ -133,16 +110,14 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 	m->credits = credits;
 	m->fast_pages = min(queue->ibdev->attrs.max_fast_reg_page_list_len, RBLK_FAST_PAGES_MAX);
 	m->slots = rblk_memory_slots(queue->ibdev, queue->session->slot_bytes, tags);
-	m->order = get_order(m->slots.chunk_bytes);
 	m->slot_cqe.done = rblk_memory_registered;
-	m->chunks = kcalloc(m->slots.chunks, sizeof(*m->chunks), GFP_KERNEL);
-	m->dma = kcalloc(m->slots.chunks, sizeof(*m->dma), GFP_KERNEL);
 	m->slot_mrs = kcalloc(m->slots.mrs, sizeof(*m->slot_mrs), GFP_KERNEL);
 	m->slot_wrs = kcalloc(m->slots.mrs, sizeof(*m->slot_wrs), GFP_KERNEL);
 	m->fast_mrs = kcalloc(credits, sizeof(*m->fast_mrs), GFP_KERNEL);
-	if (!m->chunks || !m->dma || !m->slot_mrs || !m->slot_wrs || !m->fast_mrs)
+	if (!m->slot_mrs || !m->slot_wrs || !m->fast_mrs)
 		return -ENOMEM;
-	return rblk_memory_alloc_slots(queue, m);
+	return rblk_ring_create(&m->ring, queue->ibdev, tags, m->slots.slot_bytes,
+				DMA_BIDIRECTIONAL);
 }
 
 int rblk_memory_make_keys(struct rblk_queue *queue)
@@ -155,11 +130,6 @@ int rblk_memory_make_keys(struct rblk_queue *queue)
 		       rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, m->credits, m->fast_pages);
 }
 
-static u64 rblk_memory_slot_dma(const struct rblk_memory *m, u32 tag)
-{
-	return m->dma[rblk_slots_chunk(&m->slots, tag)] + rblk_slots_offset(&m->slots, tag);
-}
-
 /* One slot region: its slots as a list with device addresses filled in by hand. */
 static int rblk_memory_map_slots(struct rblk_memory *m, u32 tags, unsigned int n,
 				 struct scatterlist *sgl)
@@ -168,12 +138,12 @@ static int rblk_memory_map_slots(struct rblk_memory *m, u32 tags, unsigned int n
 	u32 first = n * m->slots.per_mr, count = min(m->slots.per_mr, tags - first), i;
 	struct ib_mr *mr = m->slot_mrs[n];
 	int mapped;
+	u64 dma;
 
 	sg_init_table(sgl, count);
 	for (i = 0; i < count; i++) {
-		sg_set_page(&sgl[i], m->chunks[rblk_slots_chunk(&m->slots, first + i)], bytes,
-			    rblk_slots_offset(&m->slots, first + i));
-		sg_dma_address(&sgl[i]) = rblk_memory_slot_dma(m, first + i);
+		sg_set_buf(&sgl[i], rblk_ring_entry(&m->ring, first + i, &dma), bytes);
+		sg_dma_address(&sgl[i]) = dma;
 		sg_dma_len(&sgl[i]) = bytes;
 	}
 	mapped = ib_map_mr_sg(mr, sgl, count, NULL, RBLK_SLOT_UNIT);
@@ -250,22 +220,15 @@ void rblk_memory_end_keys(struct rblk_queue *queue)
 void rblk_memory_destroy(struct rblk_queue *queue)
 {
 	struct rblk_memory *m = queue->memory;
-	unsigned int i;
 
 	if (!m)
 		return;
 	rblk_memory_end_mrs(m->fast_mrs, m->credits);
 	rblk_memory_end_mrs(m->slot_mrs, m->slots.mrs);
-	for (i = 0; m->chunks && m->dma && i < m->slots.chunks && m->chunks[i]; i++) {
-		ib_dma_unmap_page(queue->ibdev, m->dma[i], m->slots.chunk_bytes,
-				  DMA_BIDIRECTIONAL);
-		__free_pages(m->chunks[i], m->order);
-	}
+	rblk_ring_release(&m->ring, queue->ibdev);
 	kfree(m->fast_mrs);
 	kfree(m->slot_wrs);
 	kfree(m->slot_mrs);
-	kfree(m->dma);
-	kfree(m->chunks);
 	kfree(m);
 	queue->memory = NULL;
 }
@@ -284,15 +247,14 @@ u32 rblk_memory_max_bytes(const struct rblk_queue *queue)
 
 void *rblk_memory_slot(struct rblk_queue *queue, u16 tag)
 {
-	const struct rblk_memory *m = queue->memory;
+	u64 dma;
 
-	return page_address(m->chunks[rblk_slots_chunk(&m->slots, tag)]) +
-	       rblk_slots_offset(&m->slots, tag);
+	return rblk_ring_entry(&queue->memory->ring, tag, &dma);
 }
 
 void rblk_memory_slot_sge(struct rblk_queue *queue, u16 tag, u32 bytes, struct ib_sge *sge)
 {
-	sge->addr = rblk_memory_slot_dma(queue->memory, tag);
+	rblk_ring_entry(&queue->memory->ring, tag, &sge->addr);
 	sge->length = bytes;
 	sge->lkey = queue->pd->local_dma_lkey;
 }
@@ -311,8 +273,9 @@ void rblk_memory_slot_segment(struct rblk_queue *queue, u16 tag, u32 bytes,
 void rblk_memory_sync_slot(struct rblk_queue *queue, u16 tag, bool for_device)
 {
 	u32 bytes = queue->memory->slots.slot_bytes;
-	u64 dma = rblk_memory_slot_dma(queue->memory, tag);
+	u64 dma;
 
+	rblk_ring_entry(&queue->memory->ring, tag, &dma);
 	if (for_device)
 		ib_dma_sync_single_for_device(queue->ibdev, dma, bytes, DMA_BIDIRECTIONAL);
 	else

@@ -14,30 +14,31 @@ static const u32 tag_counts[] = { 8, 132, 1028 };
 
 static void slots_are_as_large_as_asked(void **state)
 {
-	struct rblk_slots s = rblk_slots_lay_out(65536, 4096, 512, 132);
+	struct rblk_chunks c = rblk_chunks_lay_out(65536, 4096, 132);
+	struct rblk_slots s = rblk_slots_lay_out(4096, 512, 132);
 
-	assert_int_equal(s.slot_bytes, 4096);
+	assert_int_equal(c.entry_bytes, 4096);
 	/* 132 slots of 4 KiB take 9 pages of 64 KiB, not 132. */
-	assert_int_equal(s.per_chunk, 16);
-	assert_int_equal(s.chunks, 9);
-	assert_int_equal(s.chunk_bytes, 65536);
+	assert_int_equal(c.per_chunk, 16);
+	assert_int_equal(c.chunks, 9);
+	assert_int_equal(c.chunk_bytes, 65536);
+	assert_int_equal(s.slot_bytes, 4096);
 	assert_int_equal(s.per_mr, 132);
 	assert_int_equal(s.mrs, 1);
 }
 
 static void check_layout(u32 page, u32 size, u32 units, u32 tags)
 {
-	struct rblk_slots s = rblk_slots_lay_out(page, size, units, tags);
+	struct rblk_chunks c = rblk_chunks_lay_out(page, size, tags);
+	struct rblk_slots s = rblk_slots_lay_out(size, units, tags);
 
-	assert_true(s.chunk_bytes >= page && s.chunk_bytes % page == 0);
-	assert_true(s.chunks * s.chunk_bytes < tags * size + s.chunk_bytes);
+	assert_true(c.chunk_bytes >= page && c.chunk_bytes % page == 0);
+	assert_true(c.chunks * c.chunk_bytes < tags * size + c.chunk_bytes);
 	assert_true(s.per_mr * (size / RBLK_SLOT_UNIT) <= units);
+	/* One after the other, and whole in their chunk: none overlaps. */
+	assert_int_equal(c.per_chunk * size, c.chunk_bytes);
+	assert_true(c.chunks * c.per_chunk >= tags);
 	for (u32 tag = 0; tag < tags; tag++) {
-		u32 place = rblk_slots_chunk(&s, tag) * s.chunk_bytes + rblk_slots_offset(&s, tag);
-
-		assert_int_equal(place, tag * size); /* one after the other: none overlaps */
-		assert_true(rblk_slots_chunk(&s, tag) < s.chunks);
-		assert_true(rblk_slots_offset(&s, tag) + size <= s.chunk_bytes);
 		assert_true(rblk_slots_mr(&s, tag) < s.mrs);
 		assert_int_equal(rblk_slots_mr(&s, tag) * s.per_mr * size +
 					 rblk_slots_mr_offset(&s, tag),
@@ -56,7 +57,7 @@ static void slots_do_not_overlap(void **state)
 
 static void a_region_too_small_for_a_slot_holds_none(void **state)
 {
-	struct rblk_slots s = rblk_slots_lay_out(4096, 65536, 8, 12);
+	struct rblk_slots s = rblk_slots_lay_out(65536, 8, 12);
 
 	assert_int_equal(s.per_mr, 0);
 	assert_int_equal(s.mrs, 0);

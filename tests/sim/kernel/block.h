@@ -190,8 +190,7 @@ struct scatterlist {
 };
 struct sg_table { struct scatterlist *sgl; };
 #define sg_init_table(sgl, count) memset(sgl, 0, (count) * sizeof(*(sgl)))
-#define sg_set_page(sg, page, bytes, offset) \
-	((void)((sg)->address = (u8 *)page_address(page) + (offset), (sg)->length = (bytes)))
+#define sg_set_buf(sg, buffer, bytes) ((void)((sg)->address = (buffer), (sg)->length = (bytes)))
 #define sg_dma_address(sg) ((sg)->dma_address)
 #define sg_dma_len(sg) ((sg)->dma_length)
 #define sg_alloc_table_chained(table, segments, first, firsts) ((table)->sgl = (first), 0)

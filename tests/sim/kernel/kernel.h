@@ -98,7 +98,6 @@ unsigned int sim_kernel_starved(void);
 struct page;
 struct page *alloc_pages_node(int node, gfp_t gfp, unsigned int order);
 void __free_pages(struct page *page, unsigned int order);
-#define __free_page(page) __free_pages(page, 0)
 #define page_address(page) ((void *)(page))
 #define get_order(bytes) ((bytes) <= PAGE_SIZE ? 0u : (unsigned int)ilog2(((bytes) - 1) / PAGE_SIZE) + 1)
 
