@@ -20,13 +20,6 @@
 
 /* -- operations -- */
 
-/* Not an error of queue_rq's: that would leave a started request of dm-multipath's behind. */
-static void rblk_mq_end(struct rblk_io *io, blk_status_t status)
-{
-	io->command.error = blk_status_to_errno(status);
-	blk_mq_complete_request(rblk_io_rq(io));
-}
-
 /*
  * All requests of a processor go to one queue, and a queue is served by one thread of the target,
  * whose processor moves the data of large ones at a fraction of the link's speed. So large requests
@@ -124,8 +117,8 @@ static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
 		return status;
 	if (status == BLK_STS_TRANSPORT)
 		rblk_waiting_hold(io); /* the queue went down meanwhile */
-	else
-		rblk_mq_end(io, status);
+	else /* no error of ours: that would leave a started request of dm-multipath's behind */
+		rblk_io_fail(io, blk_status_to_errno(status));
 	return BLK_STS_OK;
 }
 
@@ -213,21 +206,6 @@ static unsigned int rblk_mq_count_queues(struct rblk_session *session, int *node
 	return depth == UINT_MAX ? 0 : depth;
 }
 
-/*
- * A set that goes from one user to two, or back, waits until all requests of that one have ended.
- * The placeholder, which never has any, is always one of two or more: so no attach or detach waits
- * for another disk's I/O. (nvme's connect queue has the same effect.)
- */
-static int rblk_mq_hold_place(struct rblk_session *session)
-{
-	struct request_queue *q = rblk_compat_alloc_queue(&session->tag_set);
-
-	if (IS_ERR(q))
-		return PTR_ERR(q);
-	session->placeholder = q;
-	return 0;
-}
-
 static int rblk_mq_create_locked(struct rblk_session *session)
 {
 	struct blk_mq_tag_set *set = &session->tag_set;
@@ -258,7 +236,13 @@ static int rblk_mq_create_locked(struct rblk_session *session)
 	error = blk_mq_alloc_tag_set(set);
 	if (error)
 		return error;
-	error = rblk_mq_hold_place(session);
+	/*
+	 * A set that goes from one user to two, or back, waits until all requests of that one have
+	 * ended. The placeholder, which never has any, is always one of two or more: so no attach
+	 * or detach waits for another disk's I/O. (nvme's connect queue has the same effect.)
+	 */
+	session->placeholder = rblk_compat_alloc_queue(set);
+	error = PTR_ERR_OR_ZERO(session->placeholder);
 	if (error)
 		blk_mq_free_tag_set(set);
 	else

@@ -80,6 +80,12 @@ void rblk_io_complete(struct request *rq)
 	blk_mq_end_request(rq, rblk_io_finish(rq));
 }
 
+void rblk_io_fail(struct rblk_io *io, int error)
+{
+	io->command.error = error;
+	blk_mq_complete_request(rblk_io_rq(io));
+}
+
 /* Ends a batch of requests that have all succeeded: none of them is ended alone. */
 static void rblk_io_complete_batch(struct io_comp_batch *batch)
 {

@@ -122,6 +122,8 @@ void rblk_io_init(struct rblk_io *io, struct rblk_queue *queue);
  * context.
  */
 blk_status_t rblk_io_send(struct rblk_io *io, struct rblk_queue *queue);
+/* A request that is started and on no queue ends with this error (negative). Any context. */
+void rblk_io_fail(struct rblk_io *io, int error);
 /* blk-mq's .complete: the data is copied out where it went through a slot, the request is ended. */
 void rblk_io_complete(struct request *rq);
 

@@ -85,10 +85,16 @@ static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 							 tags) + 1;
 }
 
+/* At worst each outstanding command is in a message of its own. */
+static u32 rblk_connect_messages(const struct rblk_queue *queue)
+{
+	return queue->wanted + RBLK_RESERVED_TAGS;
+}
+
 /* A reply for each command that may be outstanding, and the events; and the spare one. */
 static u32 rblk_connect_receive_depth(const struct rblk_queue *queue)
 {
-	return queue->wanted + RBLK_RESERVED_TAGS + RBLK_EVENT_RECEIVES + 1;
+	return rblk_connect_messages(queue) + RBLK_EVENT_RECEIVES + 1;
 }
 
 /* -- what stays while connections go over the same RDMA device -- */
@@ -113,54 +119,6 @@ static int rblk_connect_check_device(struct rblk_queue *queue)
 		return 0;
 	rblk_queue_lost(queue, "RDMA device %s: %s", ibdev->name, lacks);
 	return -EOPNOTSUPP;
-}
-
-static int rblk_connect_make_receives(struct rblk_queue *queue)
-{
-	unsigned int i, count = rblk_connect_receive_depth(queue);
-	int error;
-
-	error = rblk_ring_create(&queue->replies, queue->ibdev, count, RBLK_REPLY_BYTES,
-				 DMA_FROM_DEVICE);
-	if (error)
-		return error;
-	queue->receives = kvzalloc_node(array_size(count, sizeof(*queue->receives)), GFP_KERNEL,
-					ibdev_to_node(queue->ibdev));
-	if (!queue->receives)
-		return -ENOMEM;
-	for (i = 0; i < count; i++) {
-		struct rblk_receive *r = &queue->receives[i];
-
-		r->cqe.done = rblk_queue_receive_done;
-		r->queue = queue;
-		r->data = rblk_ring_entry(&queue->replies, i, &r->dma);
-	}
-	return 0;
-}
-
-/* Messages: at worst each outstanding command is in one of its own. */
-static int rblk_connect_make_messages(struct rblk_queue *queue)
-{
-	unsigned int i, count = queue->wanted + RBLK_RESERVED_TAGS;
-	int error;
-
-	error = rblk_ring_create(&queue->descriptors, queue->ibdev, count,
-				 RBLK_DESCRIPTORS_PER_MESSAGE * sizeof(struct rblk_wire_command),
-				 DMA_TO_DEVICE);
-	if (error)
-		return error;
-	queue->messages = kvzalloc_node(array_size(count, sizeof(*queue->messages)), GFP_KERNEL,
-					ibdev_to_node(queue->ibdev));
-	if (!queue->messages)
-		return -ENOMEM;
-	for (i = 0; i < count; i++) {
-		struct rblk_message *m = &queue->messages[i];
-
-		m->cqe.done = rblk_queue_send_done;
-		m->queue = queue;
-		m->descriptors = rblk_ring_entry(&queue->descriptors, i, &m->descriptors_dma);
-	}
-	return 0;
 }
 
 /*
@@ -206,9 +164,15 @@ static int rblk_connect_make_hardware(struct rblk_queue *queue)
 		error = rblk_memory_create(queue, queue->wanted,
 					   queue->wanted + RBLK_RESERVED_TAGS);
 	if (!error)
-		error = rblk_connect_make_messages(queue);
+		error = rblk_ring_create(&queue->descriptors, queue->ibdev,
+					 rblk_connect_messages(queue),
+					 RBLK_DESCRIPTORS_PER_MESSAGE *
+						 sizeof(struct rblk_wire_command),
+					 DMA_TO_DEVICE);
 	if (!error)
-		error = rblk_connect_make_receives(queue);
+		error = rblk_ring_create(&queue->replies, queue->ibdev,
+					 rblk_connect_receive_depth(queue), RBLK_REPLY_BYTES,
+					 DMA_FROM_DEVICE);
 	if (error)
 		rblk_queue_release_hardware(queue);
 	return error;
@@ -253,15 +217,27 @@ static int rblk_connect_make_qp(struct rblk_queue *queue)
 /* All messages are free, and all receives are posted but the spare one. */
 static int rblk_connect_fill(struct rblk_queue *queue)
 {
-	unsigned int i, messages = queue->wanted + RBLK_RESERVED_TAGS;
-	unsigned int spare = rblk_connect_receive_depth(queue) - 1;
+	unsigned int i, receives = rblk_connect_receive_depth(queue);
 	int error = 0;
 
-	for (i = 0; i < messages; i++)
-		list_add_tail(&queue->messages[i].free, &queue->free_messages);
-	for (i = 0; i < spare && !error; i++)
-		error = rblk_queue_post_receive(queue, &queue->receives[i]);
-	queue->spare = &queue->receives[spare];
+	for (i = 0; i < rblk_connect_messages(queue); i++) {
+		struct rblk_message *m = &queue->messages[i];
+
+		m->cqe.done = rblk_queue_send_done;
+		m->queue = queue;
+		m->descriptors = rblk_ring_entry(&queue->descriptors, i, &m->descriptors_dma);
+		list_add_tail(&m->free, &queue->free_messages);
+	}
+	for (i = 0; i < receives && !error; i++) {
+		struct rblk_receive *r = &queue->receives[i];
+
+		r->cqe.done = rblk_queue_receive_done;
+		r->queue = queue;
+		r->data = rblk_ring_entry(&queue->replies, i, &r->dma);
+		if (i < receives - 1)
+			error = rblk_queue_post_receive(queue, r);
+	}
+	queue->spare = &queue->receives[receives - 1];
 	return error;
 }
 
@@ -450,7 +426,12 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	queue->owners =
 		kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->owners), GFP_KERNEL);
 	queue->reserved = kcalloc(RBLK_RESERVED_TAGS, sizeof(*queue->reserved), GFP_KERNEL);
-	if (queue->commands && queue->owners && queue->reserved)
+	queue->messages =
+		kvcalloc(rblk_connect_messages(queue), sizeof(*queue->messages), GFP_KERNEL);
+	queue->receives =
+		kvcalloc(rblk_connect_receive_depth(queue), sizeof(*queue->receives), GFP_KERNEL);
+	if (queue->commands && queue->owners && queue->reserved && queue->messages &&
+	    queue->receives)
 		return queue;
 	rblk_queue_free(queue);
 	return NULL;
@@ -512,10 +493,6 @@ void rblk_queue_release_hardware(struct rblk_queue *queue)
 	rblk_memory_destroy(queue);
 	rblk_ring_release(&queue->replies, queue->ibdev);
 	rblk_ring_release(&queue->descriptors, queue->ibdev);
-	kvfree(queue->receives);
-	queue->receives = NULL;
-	kvfree(queue->messages);
-	queue->messages = NULL;
 	if (queue->cq)
 		ib_free_cq(queue->cq);
 	queue->cq = NULL;
@@ -528,6 +505,8 @@ void rblk_queue_release_hardware(struct rblk_queue *queue)
 
 void rblk_queue_free(struct rblk_queue *queue)
 {
+	kvfree(queue->receives);
+	kvfree(queue->messages);
 	kfree(queue->reserved);
 	kfree(queue->owners);
 	kfree(queue->commands);

@@ -143,14 +143,14 @@ struct rblk_queue {
 	struct core_clock clock;      /* lock: when they are */
 	struct rblk_command *filling; /* lock: the first of them that is in clock's last message */
 	struct list_head free_messages; /* lock */
-	struct rblk_message *messages;
+	struct rblk_message *messages; /* one for each command; fixed */
 	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */
 
 	/*
 	 * One buffer more than is posted: it takes the place of the one that has just been filled,
 	 * before what that brought is acted upon (C3). The CQ's handlers own it.
 	 */
-	struct rblk_receive *receives;
+	struct rblk_receive *receives; /* fixed */
 	struct rblk_receive *spare;
 	struct rblk_ring replies; /* RBLK_REPLY_BYTES for each receive */
 

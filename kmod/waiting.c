@@ -19,21 +19,7 @@
 
 /* -- ending -- */
 
-static void rblk_waiting_end(struct rblk_io *io)
-{
-	io->command.error = -ENOLINK; /* BLK_STS_TRANSPORT: another path may do better */
-	blk_mq_complete_request(rblk_io_rq(io));
-}
-
-static void rblk_waiting_end_all(struct list_head *list)
-{
-	struct rblk_io *io, *after;
-
-	list_for_each_entry_safe(io, after, list, command.entry) {
-		list_del_init(&io->command.entry);
-		rblk_waiting_end(io);
-	}
-}
+#define RBLK_WAITING_ERROR (-ENOLINK) /* BLK_STS_TRANSPORT: another path may do better */
 
 /*
  * A gate is closed before rblk_waiting_sweep() takes the lock: a request that comes after the sweep
@@ -121,7 +107,10 @@ void rblk_waiting_sweep(struct rblk_session *session)
 		list_move_tail(&io->command.entry, &ended);
 	}
 	spin_unlock_irqrestore(&session->waiting_lock, flags);
-	rblk_waiting_end_all(&ended);
+	list_for_each_entry_safe(io, after, &ended, command.entry) {
+		list_del_init(&io->command.entry);
+		rblk_io_fail(io, RBLK_WAITING_ERROR);
+	}
 }
 
 /* -- coming -- */
@@ -151,7 +140,7 @@ static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned l
 static void rblk_waiting_hold_until(struct rblk_io *io, unsigned long at)
 {
 	if (!rblk_waiting_add(io, RBLK_WAIT_READY, at))
-		rblk_waiting_end(io);
+		rblk_io_fail(io, RBLK_WAITING_ERROR);
 }
 
 void rblk_waiting_hold(struct rblk_io *io)
@@ -240,7 +229,7 @@ bool rblk_waiting_refused(struct rblk_io *io)
 		return true;
 	/* It could go again, and cannot wait for that: another path may do better. */
 	if (status == RBLK_E_DIGEST || status == RBLK_E_ABORTED)
-		io->command.error = -ENOLINK;
+		io->command.error = RBLK_WAITING_ERROR;
 	return false;
 }
 
@@ -263,7 +252,7 @@ void rblk_waiting_take_lost(struct rblk_queue *queue)
 		io->refusals = 0;
 		io->expired = io->abort_asked && rblk_overdue_ends(io);
 		if (!rblk_waiting_add(io, RBLK_WAIT_LOST, jiffies))
-			rblk_waiting_end(io);
+			rblk_io_fail(io, RBLK_WAITING_ERROR);
 	}
 }
 
@@ -447,8 +436,7 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 	blk_status_t status;
 
 	if (io->expired) {
-		io->command.error = -ETIMEDOUT;
-		blk_mq_complete_request(rblk_io_rq(io));
+		rblk_io_fail(io, -ETIMEDOUT);
 		return;
 	}
 	if (route == RBLK_NO_ROUTE) {
@@ -470,8 +458,7 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 		rblk_waiting_hold_until(io, jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(1)));
 		break;
 	default:
-		io->command.error = blk_status_to_errno(status);
-		blk_mq_complete_request(rblk_io_rq(io));
+		rblk_io_fail(io, blk_status_to_errno(status));
 	}
 }
 

@@ -50,6 +50,7 @@ typedef unsigned int gfp_t;
 #define ERR_PTR(error) ((void *)(intptr_t)(error))
 #define PTR_ERR(pointer) ((int)(intptr_t)(pointer))
 #define IS_ERR(pointer) ((uintptr_t)(pointer) > (uintptr_t)-4096)
+#define PTR_ERR_OR_ZERO(pointer) (IS_ERR(pointer) ? PTR_ERR(pointer) : 0)
 #define ERR_CAST(pointer) ((void *)(pointer))
 #define be32_to_cpu(x) be32toh(x)
 #define ilog2(x) (31 - __builtin_clz(x))
@@ -87,6 +88,7 @@ void sim_kernel_starve(void);
 unsigned int sim_kernel_starved(void);
 #define kzalloc(bytes, gfp) sim_kernel_alloc(1, bytes)
 #define kcalloc(count, bytes, gfp) sim_kernel_alloc(count, bytes)
+#define kvcalloc kcalloc
 #define kvzalloc_node(bytes, gfp, node) sim_kernel_alloc(1, bytes)
 #define array_size(count, bytes) ((size_t)(count) * (bytes))
 #define kfree(memory) sim_kernel_free(memory)
