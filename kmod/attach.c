@@ -6,7 +6,6 @@
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 
-#include "kmod/close.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/overdue.h"
@@ -212,17 +211,11 @@ static int rblk_attach_check_end(struct rblk_disk *disk, char *text)
 /* From nothing to a disk that nobody sees yet. */
 static int rblk_attach_build(struct rblk_disk *disk, char *text)
 {
-	int error = rblk_attach_connect(disk, text);
-
-	if (!error)
-		error = rblk_attach_open(disk, text);
-	if (!error)
-		error = rblk_attach_await_fence(disk, text);
-	if (!error)
-		error = rblk_attach_check_volatile(disk, text);
-	if (!error)
-		error = rblk_attach_make_disk(disk, text);
-	return error;
+	return rblk_attach_connect(disk, text) ?:
+	       rblk_attach_open(disk, text) ?:
+	       rblk_attach_await_fence(disk, text) ?:
+	       rblk_attach_check_volatile(disk, text) ?:
+	       rblk_attach_make_disk(disk, text);
 }
 
 /* A disk over a session that may be new. */

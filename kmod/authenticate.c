@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The exchange of AUTHENTICATE, the initiator's side; see authenticate.h. */
+/* The exchange of AUTHENTICATE, the initiator's side; see queue.h. Called by connect.c. */
 #include <linux/random.h>
 #include <linux/string.h>
 
-#include "kmod/authenticate.h"
+#include "kmod/queue.h"
 #include "kmod/call.h"
 #include "kmod/drive.h"
 #include "kmod/key.h"
-#include "kmod/queue.h"
 #include "kmod/session.h"
 #include "proto/core/proof.h"
 #include "proto/wire/wire_check.h"

@@ -4,7 +4,7 @@
  * for long. The session has a bit for each slot of its handles that is to be closed; CLOSE is sent
  * again when its answer was lost.
  */
-#include "kmod/close.h"
+#include "kmod/volume.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"

@@ -6,7 +6,6 @@
  */
 #include "kmod/command.h"
 #include "kmod/call.h"
-#include "kmod/digest.h"
 #include "kmod/disk.h"
 #include "kmod/durable.h"
 #include "kmod/memory.h"

@@ -136,6 +136,25 @@ void rblk_command_answered(struct rblk_command *command,
 			   const struct rblk_wire_completion *completion, u32 invalidated_rkey);
 /* The same for a read that came WITH IMMEDIATE. */
 void rblk_command_answered_immediate(struct rblk_command *command, u8 queued_code, u8 stored_code);
+/*
+ * -- digest.c: the CRC32C of requests' data, on queues where it is agreed (RBLK_FEATURE_DIGEST): of
+ * what goes out, for the target to check before it stores anything, and of what came in, to be
+ * compared with the target's
+ */
+
+/*
+ * Adds the digest of its data to a command whose data is mapped, or the request for a read's. Any
+ * context.
+ */
+void rblk_digest_add(struct rblk_io *io);
+/*
+ * Its command has ended well: is the data what the target has read? The device has no more to do
+ * with the data from then on. The queue's CQ handlers.
+ */
+bool rblk_digest_matches(struct rblk_io *io);
+
+/* -- command.c */
+
 /* Has it a key of its own that is valid, or may be? */
 bool rblk_command_has_valid_key(struct rblk_command *command);
 /* Is it this command's key that the target has invalidated? V8. */

@@ -9,7 +9,6 @@
 #include <net/net_namespace.h>
 
 #include "kmod/queue.h"
-#include "kmod/authenticate.h"
 #include "kmod/call.h"
 #include "kmod/session.h"
 #include "kmod/drive.h"
@@ -159,20 +158,13 @@ static int rblk_connect_make_hardware(struct rblk_queue *queue)
 
 	if (queue->pd)
 		return 0;
-	error = rblk_connect_make_cq(queue);
-	if (!error)
-		error = rblk_memory_create(queue, queue->wanted,
-					   queue->wanted + RBLK_RESERVED_TAGS);
-	if (!error)
-		error = rblk_ring_create(&queue->descriptors, queue->ibdev,
-					 rblk_connect_messages(queue),
-					 RBLK_DESCRIPTORS_PER_MESSAGE *
-						 sizeof(struct rblk_wire_command),
-					 DMA_TO_DEVICE);
-	if (!error)
-		error = rblk_ring_create(&queue->replies, queue->ibdev,
-					 rblk_connect_receive_depth(queue), RBLK_REPLY_BYTES,
-					 DMA_FROM_DEVICE);
+	error = rblk_connect_make_cq(queue) ?:
+		rblk_memory_create(queue) ?:
+		rblk_ring_create(&queue->descriptors, queue->ibdev, rblk_connect_messages(queue),
+				 RBLK_DESCRIPTORS_PER_MESSAGE * sizeof(struct rblk_wire_command),
+				 DMA_TO_DEVICE) ?:
+		rblk_ring_create(&queue->replies, queue->ibdev, rblk_connect_receive_depth(queue),
+				 RBLK_REPLY_BYTES, DMA_FROM_DEVICE);
 	if (error)
 		rblk_queue_release_hardware(queue);
 	return error;
@@ -296,13 +288,8 @@ static int rblk_connect_take_device(struct rblk_queue *queue)
 
 static int rblk_connect_make_all(struct rblk_queue *queue)
 {
-	int error = rblk_connect_make_hardware(queue);
-
-	if (!error)
-		error = rblk_memory_make_keys(queue);
-	if (!error)
-		error = rblk_connect_make_qp(queue);
-	return error ? error : rblk_connect_fill(queue);
+	return rblk_connect_make_hardware(queue) ?: rblk_memory_make_keys(queue) ?:
+	       rblk_connect_make_qp(queue) ?: rblk_connect_fill(queue);
 }
 
 /* As new, but for what is fixed, what it has counted, and the login that it is to send. */

@@ -105,6 +105,10 @@ static int rblk_word_name(const struct rblk_word *w, void *to, const char *word,
 	{ name, take, offsetof(struct rblk_line, field), sizeof_field(struct rblk_line, field), \
 	  ##__VA_ARGS__ }
 
+/* One of the session's numbers has the word's name. */
+#define RBLK_NUMBER(name, ...) \
+	RBLK_WORD(#name "=", rblk_word_number, options.session.name, __VA_ARGS__)
+
 static const struct rblk_word rblk_words[] = {
 	RBLK_WORD("address=", rblk_word_text, addresses),
 	RBLK_WORD("port=", rblk_word_text, ports),
@@ -118,24 +122,16 @@ static const struct rblk_word rblk_words[] = {
 	RBLK_WORD("initiator=", rblk_word_name, options.session.initiator),
 	RBLK_WORD("key=", rblk_word_text, options.session.key),
 	RBLK_WORD("digest", rblk_word_flag, options.session.digest),
-	RBLK_WORD("queues=", rblk_word_number, options.session.queues, 1, RBLK_QUEUES_MAX),
-	RBLK_WORD("poll_queues=", rblk_word_number, options.session.poll_queues, 0,
-		  RBLK_QUEUES_MAX - 1),
-	RBLK_WORD("credits=", rblk_word_number, options.session.credits, RBLK_CREDITS_MIN,
-		  RBLK_CREDITS_MAX),
-	RBLK_WORD("connect_ms=", rblk_word_number, options.session.connect_ms,
-		  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
-	RBLK_WORD("command_ms=", rblk_word_number, options.session.command_ms,
-		  RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
-	RBLK_WORD("reconnect_ms=", rblk_word_number, options.session.reconnect_ms,
-		  RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
-	RBLK_WORD("fail_fast_ms=", rblk_word_number, options.session.fail_fast_ms, 0,
-		  RBLK_ATTACH_GIVE_UP_MS_MAX),
-	RBLK_WORD("give_up_ms=", rblk_word_number, options.session.give_up_ms, 0,
-		  RBLK_ATTACH_GIVE_UP_MS_MAX),
-	RBLK_WORD("tos=", rblk_word_number, options.session.tos, 0, RBLK_ATTACH_TOS_MAX),
-	RBLK_WORD("ack_timeout=", rblk_word_number, options.session.ack_timeout, 0,
-		  RBLK_ATTACH_ACK_TIMEOUT_MAX),
+	RBLK_NUMBER(queues, 1, RBLK_QUEUES_MAX),
+	RBLK_NUMBER(poll_queues, 0, RBLK_QUEUES_MAX - 1),
+	RBLK_NUMBER(credits, RBLK_CREDITS_MIN, RBLK_CREDITS_MAX),
+	RBLK_NUMBER(connect_ms, RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
+	RBLK_NUMBER(command_ms, RBLK_ATTACH_WAIT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
+	RBLK_NUMBER(reconnect_ms, RBLK_ATTACH_RECONNECT_MS_MIN, RBLK_ATTACH_WAIT_MS_MAX),
+	RBLK_NUMBER(fail_fast_ms, 0, RBLK_ATTACH_GIVE_UP_MS_MAX),
+	RBLK_NUMBER(give_up_ms, 0, RBLK_ATTACH_GIVE_UP_MS_MAX),
+	RBLK_NUMBER(tos, 0, RBLK_ATTACH_TOS_MAX),
+	RBLK_NUMBER(ack_timeout, 0, RBLK_ATTACH_ACK_TIMEOUT_MAX),
 };
 
 static int rblk_control_word(struct rblk_line *line, const char *word, char *text)

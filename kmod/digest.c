@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Digests of data, see digest.h. Data in a slot is digested there, because that is what is sent; a
+ * Digests of data, see command.h. Data in a slot is digested there, because that is what is sent; a
  * page may change while it is copied. The pages of larger writes are stable (rblk_limits.stable),
  * or their writer's own affair.
  */
 #include <linux/highmem.h>
 
-#include "kmod/digest.h"
+#include "kmod/command.h"
 #include "kmod/compat.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
+#include "proto/core/digest.h"
 
 static u32 rblk_digest_pages(struct request *rq)
 {

@@ -13,7 +13,6 @@
 #include "kmod/compat.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
-#include "kmod/reservation.h"
 
 RBLK_COMPAT_OPEN(rblk_disk_opened)
 {

@@ -37,6 +37,7 @@ struct rblk_options {
 	struct rblk_disk_options disk;
 };
 
+struct pr_ops;
 struct rblk_durable;
 
 /* An OPEN of the disk's volume, and its answer (volume.c); core_lock. */
@@ -201,6 +202,9 @@ void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of a
  */
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
 void rblk_disk_permit(struct rblk_disk *disk, bool writes);
+
+/* -- reservation.c: of a volume (specification, section 6.2), as the block layer has them */
+extern const struct pr_ops rblk_pr_ops;
 
 /*
  * -- sysfs.c: what a disk and its session show; below debugfs what tests write, while the disk is

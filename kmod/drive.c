@@ -15,7 +15,6 @@
 #include "kmod/drive.h"
 #include "kmod/attach_limits.h"
 #include "kmod/call.h"
-#include "kmod/close.h"
 #include "kmod/disk.h"
 #include "kmod/module.h"
 #include "kmod/overdue.h"

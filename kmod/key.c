@@ -113,11 +113,9 @@ int rblk_key_prove(struct rblk_prover *prover, struct rblk_wire_proof *proof,
 	if (IS_ERR(found))
 		return PTR_ERR(found);
 	mutex_lock(&prover->lock);
-	error = rblk_key_set(prover, key_ref_to_ptr(found));
-	if (!error)
-		error = rblk_key_digest(prover, proof, CORE_PROOF_INITIATOR, initiator);
-	if (!error)
-		error = rblk_key_digest(prover, proof, CORE_PROOF_TARGET, target);
+	error = rblk_key_set(prover, key_ref_to_ptr(found)) ?:
+		rblk_key_digest(prover, proof, CORE_PROOF_INITIATOR, initiator) ?:
+		rblk_key_digest(prover, proof, CORE_PROOF_TARGET, target);
 	mutex_unlock(&prover->lock);
 	key_ref_put(found);
 	return error;

@@ -100,9 +100,10 @@ u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot, u32 
 	return rblk_memory_slots(ibdev, slot, tags).mrs;
 }
 
-int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags)
+int rblk_memory_create(struct rblk_queue *queue)
 {
 	struct rblk_memory *m = kzalloc(sizeof(*m), GFP_KERNEL);
+	unsigned int credits = queue->wanted, tags = credits + RBLK_RESERVED_TAGS;
 
 	if (!m)
 		return -ENOMEM;
@@ -123,11 +124,10 @@ int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned 
 int rblk_memory_make_keys(struct rblk_queue *queue)
 {
 	struct rblk_memory *m = queue->memory;
-	int error = rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slots.mrs,
-					  m->slots.per_mr * (m->slots.slot_bytes / RBLK_SLOT_UNIT));
+	u32 pages = m->slots.per_mr * (m->slots.slot_bytes / RBLK_SLOT_UNIT);
 
-	return error ? error :
-		       rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, m->credits, m->fast_pages);
+	return rblk_memory_alloc_mrs(queue->pd, m->slot_mrs, m->slots.mrs, pages) ?:
+	       rblk_memory_alloc_mrs(queue->pd, m->fast_mrs, m->credits, m->fast_pages);
 }
 
 /* One slot region: its slots as a list with device addresses filled in by hand. */

@@ -23,10 +23,11 @@ u32 rblk_memory_pages_needed(u32 slot_bytes);
 u32 rblk_memory_slot_registrations(const struct ib_device *ibdev, u32 slot_bytes, u32 tags);
 
 /*
- * Sleeps. Slots for `tags` commands, room for registrations of `credits` of them. Where it fails,
- * rblk_memory_destroy() is due, too, which does nothing where there is nothing.
+ * Sleeps. A slot for each command that may be outstanding, room for registrations of those of
+ * requests. Where it fails, rblk_memory_destroy() is due, too, which does nothing where there is
+ * nothing.
  */
-int rblk_memory_create(struct rblk_queue *queue, unsigned int credits, unsigned int tags);
+int rblk_memory_create(struct rblk_queue *queue);
 void rblk_memory_destroy(struct rblk_queue *queue);
 /*
  * Sleep. For each connection: makes the registrations that are missing; registers the slots with

@@ -10,11 +10,11 @@
 
 #include "kmod/queue.h"
 #include "kmod/blk_mq.h"
-#include "kmod/digest.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/trace.h"
+#include "proto/core/digest.h"
 #include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"

@@ -278,6 +278,17 @@ int rblk_login_send(struct rblk_queue *queue);
 int rblk_login_accepted(struct rblk_queue *queue, const struct rdma_conn_param *param, char *text);
 void rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event);
 
+/*
+ * -- authenticate.c: on each new connection of a session with a key the initiator proves its name,
+ * and the target that it has the secret, before the state machine is told that it was accepted.
+ * Nothing else is sent until then. Steps of connect.c, between which the target's answers come: 0 or
+ * negative errno, told already as a loss, or, where the target refuses or does not prove itself, as
+ * if it had rejected the login. rblk_authenticate_prove() sleeps.
+ */
+int rblk_authenticate_begin(struct rblk_queue *queue);
+int rblk_authenticate_prove(struct rblk_queue *queue);
+int rblk_authenticate_end(struct rblk_queue *queue);
+
 /* Between queue.c, connect.c and command.c. */
 void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc);
 void rblk_queue_receive_done(struct ib_cq *cq, struct ib_wc *wc);

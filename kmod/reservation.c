@@ -7,13 +7,13 @@
  * victims; 0, a negative errno, or a PR_STS_ is returned.
  */
 #include <linux/blkdev.h>
+#include <linux/pr.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
-#include "kmod/reservation.h"
+#include "kmod/disk.h"
 #include "kmod/call.h"
 #include "kmod/compat.h"
-#include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/waiting.h"

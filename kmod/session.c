@@ -162,9 +162,7 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	INIT_LIST_HEAD(&session->waiting);
 	rblk_session_count_queues(session);
 	rblk_drive_init(session);
-	error = rblk_session_make_prover(session);
-	if (!error)
-		error = rblk_session_make_queues(session);
+	error = rblk_session_make_prover(session) ?: rblk_session_make_queues(session);
 	if (error) {
 		rblk_session_put(session);
 		return ERR_PTR(error);

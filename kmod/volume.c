@@ -14,7 +14,6 @@
 #include "kmod/attach_limits.h"
 #include "kmod/blk_mq.h"
 #include "kmod/call.h"
-#include "kmod/close.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/durable.h"

@@ -8,7 +8,6 @@
 #include "kmod/waiting.h"
 #include "kmod/blk_mq.h"
 #include "kmod/command.h"
-#include "kmod/digest.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
@@ -16,6 +15,7 @@
 #include "kmod/queue.h"
 #include "kmod/volume.h"
 #include "kmod/works.h"
+#include "proto/core/digest.h"
 
 /* -- ending -- */
 

@@ -7,7 +7,6 @@
 #include <linux/sched/mm.h>
 
 #include "kmod/works.h"
-#include "kmod/authenticate.h"
 #include "kmod/blk_mq.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"

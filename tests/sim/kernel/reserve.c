@@ -9,7 +9,6 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/queue.h"
-#include "kmod/reservation.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/kernel/block.h"
