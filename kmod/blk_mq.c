@@ -97,7 +97,7 @@ static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
 		blk_mq_start_request(bd->rq);
 		rblk_waiting_hold(io);
 		if (bd->last)
-			rblk_queue_kick(home); /* those before it had a route */
+			rblk_queue_kick(home, false); /* those before it had a route */
 		return BLK_STS_OK;
 	}
 	if (!rblk_mq_take_tag(session, io, &route))
@@ -109,10 +109,10 @@ static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
 	 * Another queue's doorbell is nobody's to ring later: the route may have changed by then.
 	 */
 	if (route != home->index)
-		rblk_queue_kick(session->queues[route]);
+		rblk_queue_kick(session->queues[route], false);
 	/* Those before the last one may be on their own queue, wherever this one went. */
 	if (bd->last)
-		rblk_queue_kick(home);
+		rblk_queue_kick(home, false);
 	if (status == BLK_STS_OK || status == BLK_STS_RESOURCE)
 		return status;
 	if (status == BLK_STS_TRANSPORT)
@@ -124,7 +124,7 @@ static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
 
 static void rblk_mq_commit_rqs(struct blk_mq_hw_ctx *hctx)
 {
-	rblk_queue_kick(hctx->driver_data);
+	rblk_queue_kick(hctx->driver_data, false);
 }
 
 static int rblk_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *batch)
@@ -206,18 +206,19 @@ static unsigned int rblk_mq_count_queues(struct rblk_session *session, int *node
 	return depth == UINT_MAX ? 0 : depth;
 }
 
-static int rblk_mq_create_locked(struct rblk_session *session)
+int rblk_mq_create(struct rblk_session *session)
 {
 	struct blk_mq_tag_set *set = &session->tag_set;
 	unsigned int depth;
-	int error, node;
+	int error = 0, node;
 
-	lockdep_assert_held(&session->lifecycle);
+	mutex_lock(&session->lifecycle);
 	if (session->tag_set_ready)
-		return 0;
+		goto out;
+	error = -ENOTCONN;
 	depth = rblk_mq_count_queues(session, &node);
 	if (!depth)
-		return -ENOTCONN;
+		goto out;
 	memset(set, 0, sizeof(*set));
 	set->ops = &rblk_mq_ops;
 	set->nr_hw_queues = session->hw_queues;
@@ -235,7 +236,7 @@ static int rblk_mq_create_locked(struct rblk_session *session)
 	set->driver_data = session;
 	error = blk_mq_alloc_tag_set(set);
 	if (error)
-		return error;
+		goto out;
 	/*
 	 * A set that goes from one user to two, or back, waits until all requests of that one have
 	 * ended. The placeholder, which never has any, is always one of two or more: so no attach
@@ -247,15 +248,7 @@ static int rblk_mq_create_locked(struct rblk_session *session)
 		blk_mq_free_tag_set(set);
 	else
 		smp_store_release(&session->tag_set_ready, true);
-	return error;
-}
-
-int rblk_mq_create(struct rblk_session *session)
-{
-	int error;
-
-	mutex_lock(&session->lifecycle);
-	error = rblk_mq_create_locked(session);
+out:
 	mutex_unlock(&session->lifecycle);
 	return error;
 }

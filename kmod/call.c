@@ -254,7 +254,7 @@ static int rblk_call_post(struct rblk_queue *queue, const struct rblk_session_co
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (!error)
-		rblk_queue_kick_now(queue);
+		rblk_queue_kick(queue, true);
 	return error;
 }
 

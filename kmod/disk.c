@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A disk's gendisk: its limits, its size, its beginning and end. Called by attach.c and volume.c.
+ * A disk's gendisk: who has it open, its limits, its size, its beginning and end. Called by attach.c and volume.c.
  * Its requests are blk_mq.c's.
  */
 #include <linux/blk-mq.h>
@@ -11,17 +11,37 @@
 #include "kmod/disk.h"
 #include "kmod/blk_mq.h"
 #include "kmod/compat.h"
+#include "kmod/durable.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 
 RBLK_COMPAT_OPEN(rblk_disk_opened)
 {
-	return rblk_disk_open(RBLK_COMPAT_DISK->private_data);
+	struct rblk_disk *rblk = RBLK_COMPAT_DISK->private_data;
+	int error = 0;
+
+	mutex_lock(&rblk->opens_lock);
+	if (rblk->detaching) {
+		error = -ENXIO;
+	} else {
+		if (!rblk->openers++)
+			rblk_durable_join(rblk);
+		kref_get(&rblk->refs);
+	}
+	mutex_unlock(&rblk->opens_lock);
+	return error;
 }
 
 RBLK_COMPAT_RELEASE(rblk_disk_released)
 {
-	rblk_disk_release(disk->private_data);
+	struct rblk_disk *rblk = disk->private_data;
+
+	mutex_lock(&rblk->opens_lock);
+	/* F7: everyone who had it open has closed it. */
+	if (!--rblk->openers)
+		rblk_durable_leave(rblk);
+	mutex_unlock(&rblk->opens_lock);
+	rblk_disk_put(rblk);
 }
 
 /*

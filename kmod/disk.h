@@ -150,8 +150,8 @@ int rblk_disk_detach(const char *name, bool force, char *text);
 void rblk_disk_detach_all(void); /* module unload: nothing is open any more */
 
 /*
- * -- disks.c: the registry, who has a disk open, and what a disk says of itself; all may sleep, but
- * where it is said that they do not.
+ * -- disks.c: the registry, and what a disk says of itself; all may sleep, but where it is said that
+ * they do not.
  */
 
 /*
@@ -170,9 +170,6 @@ void rblk_disk_unregister(struct rblk_disk *disk);
 struct rblk_disk *rblk_disk_find(unsigned long first, unsigned long last);
 /* The queues that have commands of the disk's, sent or to be sent, as a bitmap. Any context. */
 unsigned long rblk_disk_queues(const struct rblk_disk *disk);
-/* The block device's open and release. */
-int rblk_disk_open(struct rblk_disk *disk);
-void rblk_disk_release(struct rblk_disk *disk);
 /* No new command is sent for it, and what waits or comes fails. Any context. */
 void rblk_disk_fail(struct rblk_disk *disk, const char *why);
 /*

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Attached disks: the registry, who has one open, what state it is in. attach.c adds and removes
+ * Attached disks: the registry, what state each is in. attach.c adds and removes
  * them; whether their volumes are open is volume.c's.
  */
 #include <linux/random.h>
@@ -41,28 +41,11 @@ void rblk_disk_put(struct rblk_disk *disk)
 	kref_put(&disk->refs, rblk_disk_free);
 }
 
-/* Into the registry, unless another disk has its name. */
-static int rblk_disk_register(struct rblk_disk *disk)
-{
-	struct rblk_disk *other;
-	unsigned long index;
-	int error = 0;
-
-	mutex_lock(&rblk_disks_lock);
-	xa_for_each(&rblk_disks, index, other)
-		if (disk->options.name[0] && !strcmp(other->options.name, disk->options.name))
-			error = -EEXIST;
-	if (!error)
-		error = xa_alloc(&rblk_disks, &disk->index, disk, XA_LIMIT(0, RBLK_DISKS_MAX - 1),
-				 GFP_KERNEL);
-	mutex_unlock(&rblk_disks_lock);
-	return error == -EBUSY ? -ENOSPC : error;
-}
-
 struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 {
-	struct rblk_disk *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
-	int error;
+	struct rblk_disk *other, *disk = kzalloc(sizeof(*disk), GFP_KERNEL);
+	unsigned long index;
+	int error = 0;
 
 	if (!disk)
 		return ERR_PTR(-ENOMEM);
@@ -72,11 +55,18 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 	mutex_init(&disk->reservation_lock);
 	get_random_bytes(&disk->attachment, sizeof(disk->attachment));
 	disk->refreshed = jiffies;
-	error = rblk_disk_register(disk);
+	mutex_lock(&rblk_disks_lock);
+	xa_for_each(&rblk_disks, index, other)
+		if (disk->options.name[0] && !strcmp(other->options.name, disk->options.name))
+			error = -EEXIST;
+	if (!error)
+		error = xa_alloc(&rblk_disks, &disk->index, disk, XA_LIMIT(0, RBLK_DISKS_MAX - 1),
+				 GFP_KERNEL);
+	mutex_unlock(&rblk_disks_lock);
 	if (!error)
 		return disk;
 	kfree(disk);
-	return ERR_PTR(error);
+	return ERR_PTR(error == -EBUSY ? -ENOSPC : error);
 }
 
 void rblk_disk_join(struct rblk_disk *disk, struct rblk_session *session)
@@ -136,34 +126,6 @@ unsigned long rblk_disk_queues(const struct rblk_disk *disk)
 		if (rblk_queue_serves(session->queues[i], disk))
 			__set_bit(i, &queues);
 	return queues;
-}
-
-/* -- who has it open -- */
-
-int rblk_disk_open(struct rblk_disk *disk)
-{
-	int error = 0;
-
-	mutex_lock(&disk->opens_lock);
-	if (disk->detaching) {
-		error = -ENXIO;
-	} else {
-		if (!disk->openers++)
-			rblk_durable_join(disk);
-		kref_get(&disk->refs);
-	}
-	mutex_unlock(&disk->opens_lock);
-	return error;
-}
-
-void rblk_disk_release(struct rblk_disk *disk)
-{
-	mutex_lock(&disk->opens_lock);
-	/* F7: everyone who had it open has closed it. */
-	if (!--disk->openers)
-		rblk_durable_leave(disk);
-	mutex_unlock(&disk->opens_lock);
-	rblk_disk_put(disk);
 }
 
 /* -- state -- */
@@ -248,32 +210,23 @@ static bool rblk_disk_is_late(struct rblk_disk *disk, bool *sweep)
 	return false;
 }
 
-/* A disk of the session that is to give up; NULL: none is. */
-static struct rblk_disk *rblk_disk_find_late(struct rblk_session *session)
-{
-	struct rblk_disk *disk, *late = NULL;
-	bool sweep = false;
-
-	spin_lock_irq(&session->core_lock);
-	list_for_each_entry(disk, &session->disks, peer) {
-		if (!rblk_disk_is_late(disk, &sweep))
-			continue;
-		late = disk;
-		break;
-	}
-	spin_unlock_irq(&session->core_lock);
-	if (sweep)
-		rblk_waiting_sweep(session);
-	return late;
-}
-
 void rblk_disk_late(struct rblk_session *session)
 {
-	struct rblk_disk *disk;
+	struct rblk_disk *disk, *late;
+	bool sweep = false;
 
-	/* One that leaves the session waits for us (rblk_disk_leave()). */
-	while ((disk = rblk_disk_find_late(session)))
-		rblk_disk_give_up(disk);
+	do {
+		late = NULL;
+		spin_lock_irq(&session->core_lock);
+		list_for_each_entry(disk, &session->disks, peer)
+			if (!late && rblk_disk_is_late(disk, &sweep))
+				late = disk;
+		spin_unlock_irq(&session->core_lock);
+		if (late) /* one that leaves the session waits for us (rblk_disk_leave()) */
+			rblk_disk_give_up(late);
+	} while (late);
+	if (sweep)
+		rblk_waiting_sweep(session);
 }
 
 const char *rblk_disk_state(const struct rblk_disk *disk)

@@ -119,51 +119,51 @@ void rblk_drive_kick(struct rblk_session *session)
 	mod_delayed_work(rblk_workqueue, &session->drive_work, 0);
 }
 
-void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
+/* With a reason (enum rblk_reject_reason), the target has refused the attempt; 0: it is lost. */
+static void __printf(4, 0)
+rblk_drive_down(struct rblk_queue *queue, u16 reason, u32 detail, const char *format, va_list args)
 {
 	struct rblk_session *session = queue->session;
 	struct core_session *core = &session->core;
 	char why[RBLK_TEXT_BYTES];
 	unsigned long flags;
-	va_list args;
 	u8 state;
 
-	rblk_trace_queue_lost(format);
-	va_start(args, format);
 	vscnprintf(why, sizeof(why), format, args);
-	va_end(args);
 	spin_lock_irqsave(&session->core_lock, flags);
 	state = core->queue[queue->index].state;
-	if (state == CORE_QUEUE_LIVE)
+	if (state == CORE_QUEUE_LIVE && !reason)
 		rblk_tell_lost(queue, "%s", why);
 	else if (state == CORE_QUEUE_CONNECTING)
 		rblk_tell_attempt(queue, "%s", why);
 	else
 		goto out;
-	core_session_lost(core, queue->index, rblk_drive_now());
+	if (reason)
+		core_session_rejected(core, queue->index, reason, detail, rblk_drive_now());
+	else
+		core_session_lost(core, queue->index, rblk_drive_now());
 	rblk_drive_follow(session);
 out:
 	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
+void rblk_queue_lost(struct rblk_queue *queue, const char *format, ...)
+{
+	va_list args;
+
+	rblk_trace_queue_lost(format);
+	va_start(args, format);
+	rblk_drive_down(queue, 0, 0, format, args);
+	va_end(args);
+}
+
 void rblk_queue_rejected(struct rblk_queue *queue, u16 reason, u32 detail, const char *format, ...)
 {
-	struct rblk_session *session = queue->session;
-	struct core_session *core = &session->core;
-	char why[RBLK_TEXT_BYTES];
-	unsigned long flags;
 	va_list args;
 
 	va_start(args, format);
-	vscnprintf(why, sizeof(why), format, args);
+	rblk_drive_down(queue, reason, detail, format, args);
 	va_end(args);
-	spin_lock_irqsave(&session->core_lock, flags);
-	if (core->queue[queue->index].state == CORE_QUEUE_CONNECTING) {
-		rblk_tell_attempt(queue, "%s", why);
-		core_session_rejected(core, queue->index, reason, detail, rblk_drive_now());
-		rblk_drive_follow(session);
-	}
-	spin_unlock_irqrestore(&session->core_lock, flags);
 }
 
 void rblk_queue_heard(struct rblk_queue *queue)

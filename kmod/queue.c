@@ -232,12 +232,6 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	queue->stats.commands++;
 }
 
-/* A polled queue's completions may be looked at by nobody: nothing waits for them. */
-static bool rblk_queue_holds(struct rblk_queue *queue)
-{
-	return !queue->polled && core_clock_waits(&queue->clock);
-}
-
 /* `hold`: what is pending from there on stays; NULL: nothing does. */
 static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_command *hold)
 {
@@ -263,28 +257,19 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_co
 	return ib_post_send(queue->qp, p.first, NULL);
 }
 
-static void rblk_queue_ring(struct rblk_queue *queue, bool now)
+void rblk_queue_kick(struct rblk_queue *queue, bool now)
 {
 	unsigned long flags;
 	int error = 0;
 
 	spin_lock_irqsave(&queue->lock, flags);
+	/* A polled queue's completions may be looked at by nobody: nothing waits for them. */
+	now |= queue->polled || !core_clock_waits(&queue->clock);
 	if (!queue->down)
-		error = rblk_queue_post_locked(queue, !now && rblk_queue_holds(queue) ?
-							      queue->filling : NULL);
+		error = rblk_queue_post_locked(queue, now ? NULL : queue->filling);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)
 		rblk_queue_lost(queue, "posting: error %d", error);
-}
-
-void rblk_queue_kick(struct rblk_queue *queue)
-{
-	rblk_queue_ring(queue, false);
-}
-
-void rblk_queue_kick_now(struct rblk_queue *queue)
-{
-	rblk_queue_ring(queue, true);
 }
 
 /* -- completions; softirq of this queue's CQ, or its poller -- */
@@ -402,11 +387,8 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 	}
 	if (command)
 		error = core_tag_answer(&command->account, rblk_le32(completion->sequence));
-	if (error) {
-		rblk_queue_bad_answer(queue, tag, core_tags_error_text(error));
-		return false;
-	}
-	fault = core_digest_fault(&command->wire, completion);
+	fault = error ? core_tags_error_text(error) :
+			core_digest_fault(&command->wire, completion);
 	if (fault) {
 		rblk_queue_bad_answer(queue, tag, fault);
 		return false;

@@ -244,14 +244,10 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
 void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *command);
 /*
  * Ring the doorbell: send what was added in as few messages as it fits in. What does not fill a
- * message waits until the device has completed the SENDs that it has (core/batch.h). Any context.
+ * message waits until the device has completed the SENDs that it has (core/batch.h), but for `now`:
+ * the session's commands do not depend on a device that completes its SENDs. Any context.
  */
-void rblk_queue_kick(struct rblk_queue *queue);
-/*
- * The same, and nothing waits: the session's commands do not depend on a device that completes its
- * SENDs.
- */
-void rblk_queue_kick_now(struct rblk_queue *queue);
+void rblk_queue_kick(struct rblk_queue *queue, bool now);
 
 /* Has it a command of the disk's, or of any (NULL), sent or to be sent? */
 bool rblk_queue_serves(struct rblk_queue *queue, const struct rblk_disk *disk);

@@ -40,23 +40,17 @@ void rblk_volume_number(struct rblk_disk *disk)
 	WRITE_ONCE(disk->handle, ++session->handles * RBLK_HANDLES_MAX + disk->index + 1);
 }
 
-/* An OPEN is to be sent at that time (jiffies), or earlier. */
-static void rblk_volume_want_at(struct rblk_disk *disk, unsigned long at)
+void rblk_volume_want(struct rblk_disk *disk, unsigned long at)
 {
 	lockdep_assert_held(&disk->session->core_lock);
 	rblk_due_at(&disk->opening.due, at);
 	rblk_drive_kick(disk->session);
 }
 
-void rblk_volume_want(struct rblk_disk *disk)
-{
-	rblk_volume_want_at(disk, jiffies);
-}
-
 static void rblk_volume_again(struct rblk_disk *disk, unsigned int ms)
 {
 	spin_lock_irq(&disk->session->core_lock);
-	rblk_volume_want_at(disk, jiffies + msecs_to_jiffies(ms) + 1);
+	rblk_volume_want(disk, jiffies + msecs_to_jiffies(ms) + 1);
 	spin_unlock_irq(&disk->session->core_lock);
 }
 
@@ -90,7 +84,7 @@ void rblk_volume_recheck(struct rblk_disk *disk)
 {
 	unsigned long next = disk->refreshed + msecs_to_jiffies(RBLK_VOLUME_REFRESH_MS);
 
-	rblk_volume_want_at(disk, time_after(next, jiffies) ? next : jiffies);
+	rblk_volume_want(disk, time_after(next, jiffies) ? next : jiffies);
 }
 
 /*
@@ -261,7 +255,7 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	spin_lock_irq(&session->core_lock);
 	disk->first_by = jiffies + msecs_to_jiffies(o->connect_ms);
 	disk->open_error = -EINPROGRESS;
-	rblk_volume_want(disk);
+	rblk_volume_want(disk, jiffies);
 	spin_unlock_irq(&session->core_lock);
 	left = wait_event_killable_timeout(session->wait,
 					   READ_ONCE(disk->open_error) != -EINPROGRESS ||
@@ -317,7 +311,7 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 		return;
 	disk->gone = true;
 	rblk_volume_closed(disk);
-	rblk_volume_want(disk);
+	rblk_volume_want(disk, jiffies);
 }
 
 /* Has it commands with the old handle, or requests that those have answered just now? */

@@ -474,7 +474,7 @@ void rblk_waiting_send_due(struct rblk_session *session)
 		rblk_waiting_send(session, io);
 	}
 	for (i = 0; i < session->queue_count; i++)
-		rblk_queue_kick(session->queues[i]);
+		rblk_queue_kick(session->queues[i], false);
 	spin_lock_irq(&session->waiting_lock);
 	if (rblk_drive_is_due(session, &session->waiting_due))
 		rblk_drive_in(session, 0);

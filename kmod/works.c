@@ -290,7 +290,7 @@ static void rblk_works_open_disks(struct rblk_session *session)
 	lockdep_assert_held(&session->core_lock);
 	list_for_each_entry(disk, &session->disks, peer)
 		if (disk->opened && !disk->ready)
-			rblk_volume_want(disk);
+			rblk_volume_want(disk, jiffies);
 }
 
 /* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */

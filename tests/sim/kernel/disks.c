@@ -108,7 +108,7 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 	disk = rblk_disk_find(index, index);
 	if (!disk)
 		sim_fail("the kernel: %s was attached, and is not there", text);
-	if (rblk_disk_open(disk))
+	if (disk->gendisk->fops->open(disk->gendisk))
 		sim_fail("the kernel: %s was attached, and cannot be opened", text);
 	rblk_disk_put(disk);
 	return disk;
@@ -119,7 +119,7 @@ void sim_disk_detach(struct rblk_disk *disk, bool force)
 	char name[16], text[RBLK_TEXT_BYTES];
 
 	snprintf(name, sizeof(name), "rblk%d", disk->index);
-	rblk_disk_release(disk);
+	disk->gendisk->fops->release(disk->gendisk);
 	if (rblk_disk_detach(name, force, text))
 		sim_fail("the kernel: detach: %s", text);
 }

@@ -297,7 +297,7 @@ void sim_seen_reserved(const struct rblk_queue *queue, const struct rblk_session
 
 bool sim_disk_open(struct rblk_disk *disk)
 {
-	if (rblk_disk_open(disk))
+	if (disk->gendisk->fops->open(disk->gendisk))
 		return false;
 	sim_gendisk_get(disk->gendisk);
 	return true;
@@ -305,8 +305,10 @@ bool sim_disk_open(struct rblk_disk *disk)
 
 void sim_disk_close(struct rblk_disk *disk)
 {
-	sim_gendisk_put(disk->gendisk);
-	rblk_disk_release(disk);
+	struct gendisk *gendisk = disk->gendisk;
+
+	gendisk->fops->release(gendisk);
+	sim_gendisk_put(gendisk);
 }
 
 static int reserve_call(struct block_device *bdev, const struct rblk_wire_reservation *asked)
