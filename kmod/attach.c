@@ -8,7 +8,6 @@
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
-#include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"

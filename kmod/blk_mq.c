@@ -10,8 +10,6 @@
 #include "kmod/blk_mq.h"
 #include "kmod/compat.h"
 #include "kmod/disk.h"
-#include "kmod/durable.h"
-#include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/waiting.h"
 

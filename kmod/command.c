@@ -7,7 +7,6 @@
 #include "kmod/command.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
-#include "kmod/durable.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/trace.h"

@@ -14,7 +14,6 @@
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
-#include "kmod/works.h"
 
 /* -- connection manager ------------------------------------------------------------------------ */
 
@@ -404,6 +403,7 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	queue->poll_ended = true;
 	queue->wanted = session->options.credits;
 	queue->polled = index >= session->queue_count - session->options.poll_queues;
+	INIT_WORK(&queue->work, rblk_works_run);
 	spin_lock_init(&queue->lock);
 	spin_lock_init(&queue->poll_lock);
 	INIT_LIST_HEAD(&queue->pending);

@@ -11,7 +11,6 @@
 #include "kmod/disk.h"
 #include "kmod/blk_mq.h"
 #include "kmod/compat.h"
-#include "kmod/durable.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 

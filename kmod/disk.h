@@ -39,6 +39,7 @@ struct rblk_options {
 
 struct pr_ops;
 struct rblk_durable;
+struct rblk_io;
 
 /* An OPEN of the disk's volume, and its answer (volume.c); core_lock. */
 struct rblk_opening {
@@ -199,6 +200,45 @@ void rblk_disk_destroy(struct rblk_disk *disk); /* after remove, or instead of a
  */
 void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
 void rblk_disk_permit(struct rblk_disk *disk, bool writes);
+
+/*
+ * -- durable.c: a record of what is durable for each volume that this host has attached (F7, core/durable.h): all
+ * disks of one volume share it, over whatever session, because a FLUSH on one of them speaks for
+ * all. A disk has a part in it, which is told of a loss while somebody has the disk open.
+ *
+ * Each has a lock of its own, the innermost: session->core_lock may be held around it. I/O takes it
+ * only for a FLUSH, and for the first write that succeeds behind one.
+ */
+
+/* The volume with this uuid is the disk's: 0 or -ENOMEM. Once; sleeps. */
+int rblk_durable_get(struct rblk_disk *disk, const u8 uuid[16]);
+/* If it has one; sleeps. */
+void rblk_durable_put(struct rblk_disk *disk);
+/*
+ * The disk's first opener has come; its last one is gone, and with it whoever had to be told.
+ * opens_lock is held.
+ */
+void rblk_durable_join(struct rblk_disk *disk);
+void rblk_durable_leave(struct rblk_disk *disk);
+
+/*
+ * An OPEN has shown this cache epoch, and the disk uses its handle from here on; with core_lock
+ * held. True: acknowledged writes may be lost, for rblk_durable_say_lost().
+ */
+bool rblk_durable_learn(struct rblk_disk *disk, const u8 epoch[16], bool caches);
+void rblk_durable_say_lost(const struct rblk_disk *disk);
+
+/* A FLUSH of the disk is asked for: its number. Any context. */
+u64 rblk_durable_number(struct rblk_disk *disk);
+/*
+ * A request has succeeded, which owes. False: it is a FLUSH, and fails all the same. By the queue's
+ * CQ handlers.
+ */
+bool rblk_durable_done(struct rblk_io *io);
+/* Whoever has the disk open knows that writes may be lost. Any context. */
+void rblk_durable_acknowledge(struct rblk_disk *disk);
+/* FLUSH fails. */
+bool rblk_durable_lost(const struct rblk_disk *disk);
 
 /* -- reservation.c: of a volume (specification, section 6.2), as the block layer has them */
 extern const struct pr_ops rblk_pr_ops;

@@ -11,7 +11,6 @@
 #include "kmod/disk.h"
 #include "kmod/blk_mq.h"
 #include "kmod/drive.h"
-#include "kmod/durable.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"

@@ -17,13 +17,11 @@
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/module.h"
-#include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/session.h"
 #include "kmod/tell.h"
 #include "kmod/volume.h"
 #include "kmod/waiting.h"
-#include "kmod/works.h"
 #include "proto/core/trace.h"
 
 u64 rblk_drive_now(void)
@@ -436,7 +434,7 @@ static void rblk_drive_work(struct work_struct *work)
 
 /* -- beginning and end -- */
 
-void rblk_drive_init(struct rblk_session *session)
+void rblk_drive_start(struct rblk_session *session)
 {
 	const struct core_session_options options = {
 		.queues = session->queue_count,
@@ -451,12 +449,8 @@ void rblk_drive_init(struct rblk_session *session)
 
 	INIT_DELAYED_WORK(&session->drive_work, rblk_drive_work);
 	memset(session->route, RBLK_NO_ROUTE, sizeof(session->route));
-	core_session_init(&session->core, &options);
-}
-
-void rblk_drive_start(struct rblk_session *session)
-{
 	spin_lock_irq(&session->core_lock);
+	core_session_init(&session->core, &options);
 	core_session_start(&session->core, rblk_drive_now());
 	rblk_drive_follow(session);
 	spin_unlock_irq(&session->core_lock);

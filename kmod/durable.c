@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Owns the host's record of what is durable, volume by volume, see durable.h.
+ * Owns the host's record of what is durable, volume by volume, see disk.h.
  */
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
-#include "kmod/durable.h"
+#include "kmod/disk.h"
 #include "kmod/command.h"
 #include "kmod/queue.h"
 #include "proto/wire/wire.h"

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Asks the target to drop what it does not answer, and whether it is alive; see overdue.h. */
+/* Asks the target to drop what it does not answer, and whether it is alive; see waiting.h. */
 #include <linux/jiffies.h>
 
-#include "kmod/overdue.h"
+#include "kmod/waiting.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
-#include "kmod/waiting.h"
 #include "proto/wire/wire_names.h"
 
 /* An ABORT is answered at once by a target that is alive. */

@@ -365,12 +365,6 @@ static bool rblk_queue_fakes_timeout(struct rblk_queue *queue, struct rblk_comma
 	       blk_should_fake_timeout(rblk_io_rq(rblk_command_io(command))->q);
 }
 
-/* V6, V7: the target broke the protocol. */
-static void rblk_queue_bad_answer(struct rblk_queue *queue, u16 tag, const char *what)
-{
-	rblk_queue_lost(queue, "tag %u: %s", tag, what);
-}
-
 /* One completion of a reply. False: V6. */
 static bool rblk_queue_completion(struct rblk_queue *queue,
 				  const struct rblk_wire_completion *completion, u32 invalidated,
@@ -390,7 +384,7 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 	fault = error ? core_tags_error_text(error) :
 			core_digest_fault(&command->wire, completion);
 	if (fault) {
-		rblk_queue_bad_answer(queue, tag, fault);
+		rblk_queue_lost(queue, "tag %u: %s", tag, fault);
 		return false;
 	}
 	if (rblk_command_has_key(command, invalidated))
@@ -465,7 +459,7 @@ static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *w
 	enum core_tags_error error = CORE_TAGS_NOT_SENT;
 
 	if (command && !(command->wire.flags & RBLK_CMD_IMMEDIATE)) {
-		rblk_queue_bad_answer(queue, tag, "an immediate that was not asked for");
+		rblk_queue_lost(queue, "tag %u: %s", tag, "an immediate that was not asked for");
 		return;
 	}
 	if (command && rblk_queue_fakes_timeout(queue, command))
@@ -473,7 +467,7 @@ static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *w
 	if (command)
 		error = core_tag_answer_immediate(&command->account);
 	if (error) {
-		rblk_queue_bad_answer(queue, tag, core_tags_error_text(error));
+		rblk_queue_lost(queue, "tag %u: %s", tag, core_tags_error_text(error));
 		return;
 	}
 	queue->stats.immediates++;

@@ -19,7 +19,6 @@
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "kmod/volume.h"
-#include "kmod/works.h"
 
 /* A session for each disk, if none is shared. */
 #define RBLK_SESSIONS_MAX 256
@@ -39,7 +38,8 @@ static void rblk_session_free(struct kref *refs)
 		if (session->queues[i])
 			rblk_queue_free(session->queues[i]);
 	kfree(session->queues);
-	rblk_prover_destroy(session->prover);
+	if (!IS_ERR(session->prover))
+		rblk_prover_destroy(session->prover);
 	put_net(session->net);
 	ida_free(&rblk_session_numbers, session->number);
 	kfree(session);
@@ -100,21 +100,7 @@ static int rblk_session_make_queues(struct rblk_session *session)
 		session->queues[i] = rblk_queue_alloc(session, i);
 		if (!session->queues[i])
 			return -ENOMEM;
-		rblk_works_init_queue(session->queues[i]);
 	}
-	return 0;
-}
-
-static int rblk_session_make_prover(struct rblk_session *session)
-{
-	struct rblk_prover *prover;
-
-	if (!session->options.key[0])
-		return 0;
-	prover = rblk_prover_create(session->options.key);
-	if (IS_ERR(prover))
-		return PTR_ERR(prover);
-	session->prover = prover;
 	return 0;
 }
 
@@ -161,8 +147,9 @@ static struct rblk_session *rblk_session_alloc(const struct rblk_session_options
 	spin_lock_init(&session->waiting_lock);
 	INIT_LIST_HEAD(&session->waiting);
 	rblk_session_count_queues(session);
-	rblk_drive_init(session);
-	error = rblk_session_make_prover(session) ?: rblk_session_make_queues(session);
+	if (session->options.key[0])
+		session->prover = rblk_prover_create(session->options.key);
+	error = PTR_ERR_OR_ZERO(session->prover) ?: rblk_session_make_queues(session);
 	if (error) {
 		rblk_session_put(session);
 		return ERR_PTR(error);

@@ -15,7 +15,6 @@
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
-#include "kmod/durable.h"
 #include "kmod/queue.h"
 
 static struct rblk_disk *rblk_sysfs_disk(struct device *dev)

@@ -16,7 +16,6 @@
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
-#include "kmod/durable.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
 #include "kmod/waiting.h"

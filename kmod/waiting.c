@@ -11,10 +11,8 @@
 #include "kmod/disk.h"
 #include "kmod/drive.h"
 #include "kmod/memory.h"
-#include "kmod/overdue.h"
 #include "kmod/queue.h"
 #include "kmod/volume.h"
-#include "kmod/works.h"
 #include "proto/core/digest.h"
 
 /* -- ending -- */

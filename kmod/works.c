@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Connects a queue and closes it, fences what it lost, asks whether the target is there, and tells
- * it who we are; see works.h.
+ * it who we are; see drive.h.
  */
 #include <linux/jiffies.h>
 #include <linux/sched/mm.h>
 
-#include "kmod/works.h"
+#include "kmod/drive.h"
 #include "kmod/blk_mq.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
-#include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
 #include "kmod/queue.h"
@@ -103,7 +102,7 @@ static void rblk_works_close(struct rblk_queue *queue)
 }
 
 /* It never waits for the target, and closes behind a step of connecting. */
-static void rblk_works_run(struct work_struct *work)
+void rblk_works_run(struct work_struct *work)
 {
 	struct rblk_queue *queue = container_of(work, struct rblk_queue, work);
 	struct rblk_session *session = queue->session;
@@ -349,12 +348,7 @@ void rblk_works_name(struct rblk_session *session)
 	}
 }
 
-/* -- beginning and end -- */
-
-void rblk_works_init_queue(struct rblk_queue *queue)
-{
-	INIT_WORK(&queue->work, rblk_works_run);
-}
+/* -- the end -- */
 
 void rblk_works_stop(struct rblk_session *session)
 {

@@ -10,7 +10,6 @@
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
-#include "kmod/durable.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
 #include "proto/wire/wire_names.h"
