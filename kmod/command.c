@@ -14,11 +14,6 @@
 #include "proto/core/trace.h"
 #include "proto/wire/wire_names.h"
 
-static bool rblk_command_is_call(const struct rblk_command *command)
-{
-	return command->tag >= command->queue->credits;
-}
-
 /* -- ending -- */
 
 /*
@@ -120,7 +115,7 @@ void rblk_command_put(struct rblk_command *command)
 
 	if (!refcount_dec_and_test(&command->refs))
 		return;
-	is_call = rblk_command_is_call(command);
+	is_call = command->tag >= command->queue->credits;
 	command->account.state = CORE_TAG_FREE;
 	if (!is_call)
 		rblk_command_io(command)->answered = true;

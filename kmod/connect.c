@@ -119,21 +119,13 @@ static int rblk_connect_check_device(struct rblk_queue *queue)
 	return -EOPNOTSUPP;
 }
 
-/*
- * Sessions and their queues take the vectors in turn, so that not every session's first queue has
- * the first.
- */
-static int rblk_connect_vector(const struct rblk_queue *queue)
-{
-	const struct rblk_session *session = queue->session;
-
-	return (session->number * session->queue_count + queue->index) %
-	       queue->ibdev->num_comp_vectors;
-}
-
 static int rblk_connect_make_cq(struct rblk_queue *queue)
 {
 	u32 depth = rblk_connect_send_depth(queue) + rblk_connect_receive_depth(queue);
+	const struct rblk_session *session = queue->session;
+	/* In turn, so that not every session's first queue has the first vector. */
+	int vector = (session->number * session->queue_count + queue->index) %
+		     queue->ibdev->num_comp_vectors;
 	struct ib_cq *cq;
 
 	queue->pd = ib_alloc_pd(queue->ibdev, 0);
@@ -143,7 +135,7 @@ static int rblk_connect_make_cq(struct rblk_queue *queue)
 		queue->pd = NULL;
 		return error;
 	}
-	cq = ib_alloc_cq(queue->ibdev, queue, depth, rblk_connect_vector(queue),
+	cq = ib_alloc_cq(queue->ibdev, queue, depth, vector,
 			 queue->polled ? IB_POLL_DIRECT : IB_POLL_SOFTIRQ);
 	if (IS_ERR(cq))
 		return PTR_ERR(cq);

@@ -12,12 +12,16 @@
 #include "kmod/queue.h"
 #include "proto/core/digest.h"
 
-static u32 rblk_digest_pages(struct request *rq)
+static u32 rblk_digest(struct rblk_io *io)
 {
+	const struct rblk_command *command = &io->command;
+	struct request *rq = rblk_io_rq(io);
 	struct req_iterator iter;
 	struct bio_vec bv;
 	u32 crc = ~0u;
 
+	if (command->memory == RBLK_MEMORY_SLOT || command->memory == RBLK_MEMORY_CAPSULE)
+		return ~crc32c(crc, rblk_memory_slot(command->queue, command->tag), command->bytes);
 	rq_for_each_segment(bv, rq, iter) {
 		void *data = bvec_kmap_local(&bv);
 
@@ -25,15 +29,6 @@ static u32 rblk_digest_pages(struct request *rq)
 		kunmap_local(data);
 	}
 	return ~crc;
-}
-
-static u32 rblk_digest(struct rblk_io *io)
-{
-	const struct rblk_command *command = &io->command;
-
-	if (command->memory == RBLK_MEMORY_SLOT || command->memory == RBLK_MEMORY_CAPSULE)
-		return ~crc32c(~0u, rblk_memory_slot(command->queue, command->tag), command->bytes);
-	return rblk_digest_pages(rblk_io_rq(io));
 }
 
 void rblk_digest_add(struct rblk_io *io)

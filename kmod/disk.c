@@ -65,19 +65,13 @@ static u32 rblk_disk_hint(const struct rblk_disk *disk, u32 bytes, u32 most)
 	return clamp(is_power_of_2(bytes) ? bytes : 0, disk->block_bytes, most);
 }
 
-/* The most sectors of one discard or one writing of zeroes; blk-mq counts its bytes in 32 bits. */
-static u32 rblk_disk_discard_sectors(const struct rblk_disk *disk)
-{
-	u32 shift = disk->block_shift - SECTOR_SHIFT;
-
-	return min(disk->max_discard_blocks, (UINT_MAX >> SECTOR_SHIFT) >> shift) << shift;
-}
-
 /* From here on a queue that can do less is refused (works.c). */
 static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *l)
 {
 	struct rblk_session *session = disk->session;
-	u32 max_bytes = disk->max_io_bytes, discard = rblk_disk_discard_sectors(disk);
+	u32 max_bytes = disk->max_io_bytes, shift = disk->block_shift - SECTOR_SHIFT;
+	/* of one discard or one writing of zeroes; blk-mq counts its bytes in 32 bits */
+	u32 discard = min(disk->max_discard_blocks, (UINT_MAX >> SECTOR_SHIFT) >> shift) << shift;
 	unsigned int i;
 
 	/*

@@ -25,12 +25,9 @@ static int rblk_memory_set_slot_bytes(const char *value, const struct kernel_par
 	unsigned int bytes;
 	int error = kstrtouint(value, 0, &bytes);
 
-	if (error)
-		return error;
-	if (bytes < RBLK_SLOT_BYTES_MIN || bytes > RBLK_SLOT_BYTES_MAX || !is_power_of_2(bytes))
-		return -EINVAL;
-	*(unsigned int *)kp->arg = bytes;
-	return 0;
+	if (!error && !is_power_of_2(bytes))
+		error = -EINVAL;
+	return error ?: param_set_uint_minmax(value, kp, RBLK_SLOT_BYTES_MIN, RBLK_SLOT_BYTES_MAX);
 }
 
 static const struct kernel_param_ops rblk_slot_bytes_ops = {
@@ -147,10 +144,8 @@ static int rblk_memory_map_slots(struct rblk_memory *m, u32 tags, unsigned int n
 		sg_dma_len(&sgl[i]) = bytes;
 	}
 	mapped = ib_map_mr_sg(mr, sgl, count, NULL, RBLK_SLOT_UNIT);
-	if (mapped < 0)
-		return mapped;
-	if ((u32)mapped != count)
-		return -EINVAL;
+	if (mapped != (int)count)
+		return mapped < 0 ? mapped : -EINVAL;
 	m->slot_wrs[n] = (struct ib_reg_wr){
 		.wr = { .wr_cqe = &m->slot_cqe, .opcode = IB_WR_REG_MR },
 		.mr = mr,

@@ -82,20 +82,17 @@ static u32 rblk_queue_capsule_bytes(const struct rblk_command *command)
 	return command->memory == RBLK_MEMORY_CAPSULE ? command->bytes : 0;
 }
 
-static const struct rblk_disk *rblk_queue_owner(struct rblk_command *command)
-{
-	return command->tag < command->queue->credits
-		       ? rblk_disk_of(rblk_io_rq(rblk_command_io(command)))
-		       : NULL;
-}
-
 void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *command)
 {
+	const struct rblk_disk *disk = NULL;
+
 	lockdep_assert_held(&queue->lock);
+	if (command->tag < queue->credits)
+		disk = rblk_disk_of(rblk_io_rq(rblk_command_io(command)));
 	command->account.state = CORE_TAG_TAKEN;
 	refcount_set(&command->refs, 2); /* its SEND, its answer */
 	queue->commands[command->tag] = command;
-	queue->owners[command->tag] = (struct rblk_owner){ .disk = rblk_queue_owner(command) };
+	queue->owners[command->tag] = (struct rblk_owner){ .disk = disk };
 	list_add_tail(&command->entry, &queue->pending);
 	if (core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
 		queue->filling = command;

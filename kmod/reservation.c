@@ -140,12 +140,6 @@ static void rblk_reservation_left(struct rblk_session *session, const struct rbl
 
 /* -- sending, and sending again -- */
 
-static bool rblk_reservation_refused(const struct rblk_session_command *sc, int error)
-{
-	return sc->status ? sc->status == RBLK_E_BUSY || sc->status == RBLK_E_DRAINING
-			  : error == -EBUSY; /* no tag */
-}
-
 /* There is a queue for it; or, without one, the disk is over. */
 static bool rblk_reservation_may_go(struct rblk_disk *disk, struct rblk_session_command *sc,
 				    int *queue)
@@ -190,7 +184,7 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 {
 	unsigned long end = jiffies + msecs_to_jiffies(disk->session->options.give_up_ms);
 	unsigned int times = 0;
-	bool lost = false;
+	bool lost = false, refused;
 	int error;
 
 	lockdep_assert_held(&disk->reservation_lock);
@@ -198,12 +192,10 @@ static int rblk_reservation_run(struct rblk_disk *disk, struct rblk_session_comm
 		error = rblk_reservation_send(disk, sc, &lost);
 		if (!error || error == -EINTR || error == -ENOLINK)
 			return error;
-		if (rblk_reservation_refused(sc, error)) {
-			if (time_after(jiffies, end))
-				return error;
-		} else if (sc->status) {
+		refused = sc->status == RBLK_E_BUSY || sc->status == RBLK_E_DRAINING ||
+			  (!sc->status && error == -EBUSY); /* no tag */
+		if (refused ? time_after(jiffies, end) : sc->status)
 			return error;
-		}
 		/*
 		 * A refused command did nothing: as a retry, a PREEMPT would succeed that another
 		 * one has overtaken.

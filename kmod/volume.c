@@ -275,22 +275,6 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 
 /* -- opening again -- */
 
-/* The first try is logged; sysfs has the reason of the last one. */
-static void rblk_volume_refused(struct rblk_disk *disk, const char *text)
-{
-	struct rblk_session *session = disk->session;
-
-	if (!text[0])
-		return; /* the connection was lost, and the session says why */
-	spin_lock_irq(&session->core_lock);
-	if (disk->gate != RBLK_GATE_FAIL)
-		strscpy(disk->reason, text, sizeof(disk->reason));
-	spin_unlock_irq(&session->core_lock);
-	if (disk->opening.tries == 1)
-		pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n", disk->index,
-				    text);
-}
-
 void rblk_volume_closed(struct rblk_disk *disk)
 {
 	lockdep_assert_held(&disk->session->core_lock);
@@ -406,7 +390,14 @@ static void rblk_volume_take_opened(struct rblk_disk *disk, const struct rblk_op
 		return;
 	}
 	if (error && !first) {
-		rblk_volume_refused(disk, text);
+		/* The first try is logged; sysfs has the reason of the last one. */
+		spin_lock_irq(&disk->session->core_lock);
+		if (text[0] && disk->gate != RBLK_GATE_FAIL)
+			strscpy(disk->reason, text, sizeof(disk->reason));
+		spin_unlock_irq(&disk->session->core_lock);
+		if (text[0] && o->tries == 1) /* else the session says that it is lost */
+			pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n",
+					    disk->index, text);
 		pause_ms = (unsigned int)RBLK_ATTACH_RECONNECT_MS_MIN << min(o->tries, 8u);
 		rblk_volume_again(disk, min(pause_ms, options->reconnect_ms));
 		return;

@@ -331,20 +331,11 @@ bool rblk_waiting_next_volume(struct rblk_session *session, unsigned int queue, 
 	return owes;
 }
 
-static void rblk_waiting_note_volume(struct rblk_session *session, unsigned int queue, u32 handle)
-{
-	const struct rblk_disk *disk;
-
-	list_for_each_entry(disk, &session->disks, peer)
-		if (rblk_waiting_handle(disk) == handle)
-			rblk_waiting_mark(session, disk->uuid, 0, 1ul << queue);
-}
-
 void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queue, u32 handle,
 				 u64 epoch, u32 incarnation)
 {
+	const struct rblk_disk *disk;
 	unsigned long flags;
-	bool owes;
 
 	spin_lock_irqsave(&session->waiting_lock, flags);
 	/*
@@ -352,9 +343,10 @@ void rblk_waiting_release_volume(struct rblk_session *session, unsigned int queu
 	 * knows that incarnation.
 	 */
 	spin_lock(&session->core_lock);
-	owes = core_session_owes_fence(&session->core, queue, epoch, incarnation);
-	if (owes) {
-		rblk_waiting_note_volume(session, queue, handle);
+	if (core_session_owes_fence(&session->core, queue, epoch, incarnation)) {
+		list_for_each_entry(disk, &session->disks, peer)
+			if (rblk_waiting_handle(disk) == handle)
+				rblk_waiting_mark(session, disk->uuid, 0, 1ul << queue);
 		rblk_waiting_let_go(session, queue, true, handle);
 	}
 	spin_unlock(&session->core_lock);

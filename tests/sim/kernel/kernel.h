@@ -125,6 +125,7 @@ struct kernel_param_ops {
 	int (*get)(char *buffer, const struct kernel_param *kp);
 };
 int param_get_uint(char *buffer, const struct kernel_param *kp);
+#define param_set_uint_minmax(value, kp, least, most) 0
 int kstrtouint(const char *text, unsigned int base, unsigned int *value);
 
 #define TRACE_EVENT(name, proto, ...) static inline void trace_##name(proto) {} struct sim_unused
