@@ -86,30 +86,24 @@ void rblk_volume_recheck(struct rblk_disk *disk)
 	rblk_volume_want(disk, time_after(next, jiffies) ? next : jiffies);
 }
 
-/*
- * F10: may it be used at the target that queue 0 has reached? An instance is of its epoch, which
- * the caller checks later.
- */
-static bool rblk_volume_admits(const struct rblk_disk *disk, const struct rblk_wire_volume *v)
-{
-	bool admits;
-
-	spin_lock_irq(&disk->session->core_lock);
-	admits = core_domain_admits(&disk->domain, disk->session->core.instance, v->fence_domain);
-	spin_unlock_irq(&disk->session->core_lock);
-	return admits;
-}
-
 /* Does the volume still have what the disk has promised? NULL: yes; else why not. */
 static const char *rblk_volume_differs(const struct rblk_disk *disk,
 				       const struct rblk_wire_volume *v)
 {
 	u32 flags = rblk_le32(v->flags), was = READ_ONCE(disk->volume_flags);
 	const u32 able = RBLK_VOLUME_FLUSH | RBLK_VOLUME_FUA;
+	bool admits;
 
+	/*
+	 * F10: may it be used at the target that queue 0 has reached? An instance is of its epoch,
+	 * which the caller checks later.
+	 */
+	spin_lock_irq(&disk->session->core_lock);
+	admits = core_domain_admits(&disk->domain, disk->session->core.instance, v->fence_domain);
+	spin_unlock_irq(&disk->session->core_lock);
 	if (memcmp(v->uuid, disk->uuid, sizeof(disk->uuid)))
 		return "another volume has its name now";
-	if (!rblk_volume_admits(disk, v))
+	if (!admits)
 		return CORE_DOMAIN_TEXT;
 	if (rblk_le32(v->block_bytes) != disk->block_bytes)
 		return "its blocks have another size now";

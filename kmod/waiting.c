@@ -162,12 +162,6 @@ static bool rblk_waiting_refused_enough(struct rblk_io *io)
 			  io->refused_since + msecs_to_jiffies(rblk_waiting_give_up_ms(io)));
 }
 
-/* The target may take it later: it is overloaded, or drains. */
-static bool rblk_waiting_later(u16 status)
-{
-	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING;
-}
-
 /*
  * Dropped by an ABORT of ours, for its own sake or its disk's? The target also drops those of a
  * preempted reservation.
@@ -199,6 +193,9 @@ static bool rblk_waiting_gone(struct rblk_io *io)
 bool rblk_waiting_refused(struct rblk_io *io)
 {
 	u16 status = io->command.status;
+	/* The target may take it later: it is overloaded, or drains. */
+	bool later = status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES ||
+		     status == RBLK_E_DRAINING;
 	unsigned long pause;
 
 	if (rblk_waiting_dropped(io)) {
@@ -211,7 +208,7 @@ bool rblk_waiting_refused(struct rblk_io *io)
 		/* Nothing was stored, or nothing that was read counts. */
 		io->digests++;
 		io->command.queue->stats.digest_retries++;
-	} else if (!rblk_waiting_gone(io) && !rblk_waiting_later(status)) {
+	} else if (!rblk_waiting_gone(io) && !later) {
 		io->refusals = 0;
 		return false;
 	} else if (rblk_waiting_refused_enough(io)) {

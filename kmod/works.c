@@ -37,35 +37,28 @@ static void rblk_works_share_tags(struct rblk_queue *queue)
 	queue->home_tags = queue->credits - borrow;
 }
 
-/* Disks that exist keep their limits: a queue that can do less is of no use. */
-static bool rblk_works_check_limits(struct rblk_queue *queue)
-{
-	const struct rblk_session *session = queue->session;
-	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
-
-	lockdep_assert_held(&session->core_lock);
-	if (!session->disk_bytes || bytes >= session->disk_bytes) {
-		queue->accepted_bytes = bytes;
-		return true;
-	}
-	rblk_tell_attempt(queue, "commands of %u bytes, the disks have %u", bytes,
-			  session->disk_bytes);
-	return false;
-}
-
 int rblk_works_accepted(struct rblk_queue *queue)
 {
+	u32 bytes = min(rblk_memory_max_bytes(queue), queue->max_io_bytes);
 	struct rblk_session *session = queue->session;
+	struct core_session *core = &session->core;
 
 	rblk_works_share_tags(queue);
 	spin_lock_irq(&session->core_lock);
-	/* Until it is accepted no disk takes its limits from it; a new disk's are seen here. */
-	if (!rblk_works_check_limits(queue))
-		core_session_unreached(&session->core, queue->index, rblk_drive_now());
-	else if (!core_session_accepted(&session->core, queue->index, queue->accept.target_instance,
-					queue->keepalive_ms, queue->features, rblk_drive_now()))
-		rblk_tell_attempt(queue,
-				  "the target is not that of the other queues (or was restarted)");
+	/*
+	 * Disks that exist keep their limits: a queue that can do less is of no use. Until it is
+	 * accepted no disk takes its limits from it; a new disk's are seen here.
+	 */
+	if (bytes < session->disk_bytes) {
+		rblk_tell_attempt(queue, "commands of %u bytes, the disks have %u", bytes,
+				  session->disk_bytes);
+		core_session_unreached(core, queue->index, rblk_drive_now());
+	} else {
+		queue->accepted_bytes = bytes;
+		if (!core_session_accepted(core, queue->index, queue->accept.target_instance,
+					   queue->keepalive_ms, queue->features, rblk_drive_now()))
+			rblk_tell_attempt(queue, "the target is not that of the other queues (or was restarted)");
+	}
 	rblk_tell_mended(session);
 	rblk_drive_follow(session);
 	spin_unlock_irq(&session->core_lock);
