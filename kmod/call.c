@@ -172,20 +172,6 @@ static void rblk_call_fill(struct rblk_command *command, const struct rblk_sessi
 	rblk_memory_sync_slot(queue, command->tag, true);
 }
 
-/* A target that lives would have answered it. */
-static void rblk_call_unanswered(struct rblk_queue *queue, u8 opcode, unsigned int timeout_ms)
-{
-	if (opcode == RBLK_OP_ABORT)
-		rblk_queue_lost(queue,
-				"no answer to a command in " RBLK_TIME ", nor to its ABORT in "
-				RBLK_TIME,
-				RBLK_TIME_OF(queue->session->options.command_ms),
-				RBLK_TIME_OF(timeout_ms));
-	else
-		rblk_queue_lost(queue, "no answer to %s in " RBLK_TIME, rblk_opcode_name(opcode),
-				RBLK_TIME_OF(timeout_ms));
-}
-
 void rblk_call_late(struct rblk_queue *queue, bool *asks)
 {
 	unsigned long flags;
@@ -208,8 +194,16 @@ void rblk_call_late(struct rblk_queue *queue, bool *asks)
 		opcode = call->command.wire.opcode;
 	}
 	spin_unlock_irqrestore(&queue->lock, flags);
-	if (timeout_ms)
-		rblk_call_unanswered(queue, opcode, timeout_ms);
+	/* A target that lives would have answered it. */
+	if (timeout_ms && opcode == RBLK_OP_ABORT)
+		rblk_queue_lost(queue,
+				"no answer to a command in " RBLK_TIME ", nor to its ABORT in "
+				RBLK_TIME,
+				RBLK_TIME_OF(queue->session->options.command_ms),
+				RBLK_TIME_OF(timeout_ms));
+	else if (timeout_ms)
+		rblk_queue_lost(queue, "no answer to %s in " RBLK_TIME, rblk_opcode_name(opcode),
+				RBLK_TIME_OF(timeout_ms));
 }
 
 /*

@@ -372,19 +372,9 @@ static const struct file_operations rblk_control_fops = {
 	.read = rblk_control_read,
 };
 
-static struct miscdevice rblk_control_device = {
+struct miscdevice rblk_control_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "rblk-control",
 	.fops = &rblk_control_fops,
 	.mode = 0600,
 };
-
-int rblk_control_init(void)
-{
-	return misc_register(&rblk_control_device);
-}
-
-void rblk_control_fini(void)
-{
-	misc_deregister(&rblk_control_device);
-}

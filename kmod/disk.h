@@ -248,8 +248,6 @@ extern const struct pr_ops rblk_pr_ops;
  * added
  */
 extern const struct attribute_group *rblk_disk_groups[];
-void rblk_debugfs_init(void);
-void rblk_debugfs_fini(void);
 void rblk_debugfs_add(struct rblk_disk *disk);
 void rblk_debugfs_remove(struct rblk_disk *disk);
 

@@ -70,7 +70,7 @@ struct rblk_disk *rblk_disk_alloc(const struct rblk_disk_options *options)
 
 void rblk_disk_join(struct rblk_disk *disk, struct rblk_session *session)
 {
-	rblk_session_get(session);
+	kref_get(&session->refs);
 	disk->session = session;
 	mutex_lock(&session->lifecycle);
 	spin_lock_irq(&session->core_lock);

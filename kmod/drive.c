@@ -185,8 +185,10 @@ void rblk_drive_abandon(struct rblk_session *session, const char *why)
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	if (!core_session_over(&session->core))
-		rblk_tell_abandoned(session, why);
+	if (!core_session_over(&session->core)) { /* no other reason counts */
+		strscpy(session->reason, why, sizeof(session->reason));
+		session->attempt[0] = '\0';
+	}
 	core_session_abandon(&session->core, rblk_drive_now());
 	rblk_drive_follow(session);
 	spin_unlock_irqrestore(&session->core_lock, flags);

@@ -5,6 +5,8 @@
 #define CREATE_TRACE_POINTS
 #include "kmod/trace.h"
 
+#include <linux/debugfs.h>
+#include <linux/miscdevice.h>
 #include <linux/module.h>
 
 #include "kmod/disk.h"
@@ -23,14 +25,14 @@ static int __init rblk_init(void)
 	error = rblk_keyring_init();
 	if (error)
 		goto err_destroy_workqueue;
-	rblk_debugfs_init();
-	error = rblk_control_init();
+	rblk_debugfs = debugfs_create_dir("rblk", NULL);
+	error = misc_register(&rblk_control_device);
 	if (error)
 		goto err_debugfs_fini;
 	return 0;
 
 err_debugfs_fini:
-	rblk_debugfs_fini();
+	debugfs_remove(rblk_debugfs);
 	rblk_keyring_fini();
 err_destroy_workqueue:
 	destroy_workqueue(rblk_workqueue);
@@ -39,9 +41,9 @@ err_destroy_workqueue:
 
 static void __exit rblk_exit(void)
 {
-	rblk_control_fini(); /* no attach or detach comes any more */
+	misc_deregister(&rblk_control_device); /* no attach or detach comes any more */
 	rblk_disk_detach_all();
-	rblk_debugfs_fini();
+	debugfs_remove(rblk_debugfs);
 	rblk_keyring_fini(); /* no session is left that proves anything */
 	destroy_workqueue(rblk_workqueue);
 }

@@ -11,7 +11,9 @@
  */
 extern struct workqueue_struct *rblk_workqueue;
 
-int rblk_control_init(void);
-void rblk_control_fini(void);
+struct dentry;
+struct miscdevice;
+extern struct miscdevice rblk_control_device; /* control.c */
+extern struct dentry *rblk_debugfs; /* sysfs.c: the module's folder */
 
 #endif

@@ -45,11 +45,6 @@ static void rblk_session_free(struct kref *refs)
 	kfree(session);
 }
 
-void rblk_session_get(struct rblk_session *session)
-{
-	kref_get(&session->refs);
-}
-
 void rblk_session_put(struct rblk_session *session)
 {
 	kref_put(&session->refs, rblk_session_free);

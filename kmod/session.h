@@ -192,7 +192,6 @@ struct rblk_session *rblk_session_join(const struct rblk_session_options *option
 void rblk_session_leave(struct rblk_session *session);
 /* If the caller is its only user, nobody else becomes one any more. False: it is not. */
 bool rblk_session_close(struct rblk_session *session);
-void rblk_session_get(struct rblk_session *session);
 void rblk_session_put(struct rblk_session *session);
 
 /* May the session's own commands be sent? (Their connection may still be lost right after.) */

@@ -15,6 +15,7 @@
 
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/module.h"
 #include "kmod/queue.h"
 
 static struct rblk_disk *rblk_sysfs_disk(struct device *dev)
@@ -256,17 +257,7 @@ static const struct file_operations rblk_kill_fops = {
 	.write = rblk_kill_connection,
 };
 
-static struct dentry *rblk_debugfs;
-
-void rblk_debugfs_init(void)
-{
-	rblk_debugfs = debugfs_create_dir("rblk", NULL);
-}
-
-void rblk_debugfs_fini(void)
-{
-	debugfs_remove(rblk_debugfs);
-}
+struct dentry *rblk_debugfs;
 
 void rblk_debugfs_add(struct rblk_disk *disk)
 {

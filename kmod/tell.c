@@ -42,13 +42,6 @@ void rblk_tell_attempt(struct rblk_queue *queue, const char *format, ...)
 	va_end(args);
 }
 
-void rblk_tell_abandoned(struct rblk_session *session, const char *why)
-{
-	lockdep_assert_held(&session->core_lock);
-	strscpy(session->reason, why, sizeof(session->reason));
-	session->attempt[0] = '\0';
-}
-
 void rblk_tell_mended(struct rblk_session *session)
 {
 	const struct core_session *core = &session->core;

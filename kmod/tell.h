@@ -26,8 +26,6 @@ struct rblk_session;
 void rblk_tell_lost(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
 /* An attempt to make a connection has failed: the last reason is kept. */
 void rblk_tell_attempt(struct rblk_queue *queue, const char *format, ...) __printf(2, 3);
-/* The session is given up for this reason: no other counts. */
-void rblk_tell_abandoned(struct rblk_session *session, const char *why);
 /* If all queues are up, nothing is wrong any more. */
 void rblk_tell_mended(struct rblk_session *session);
 
