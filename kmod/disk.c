@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A disk's gendisk: who has it open, its limits, its size, its beginning and end. Called by attach.c and volume.c.
- * Its requests are blk_mq.c's.
+ * A disk's gendisk: who has it open, its limits, its size, its beginning and end. Called by
+ * attach.c and volume.c. Its requests are blk_mq.c's.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>

@@ -151,8 +151,8 @@ int rblk_disk_detach(const char *name, bool force, char *text);
 void rblk_disk_detach_all(void); /* module unload: nothing is open any more */
 
 /*
- * -- disks.c: the registry, and what a disk says of itself; all may sleep, but where it is said that
- * they do not.
+ * -- disks.c: the registry, and what a disk says of itself; all may sleep, but where it is said
+ * that they do not.
  */
 
 /*
@@ -202,9 +202,10 @@ void rblk_disk_resize(struct rblk_disk *disk, u64 blocks);
 void rblk_disk_permit(struct rblk_disk *disk, bool writes);
 
 /*
- * -- durable.c: a record of what is durable for each volume that this host has attached (F7, core/durable.h): all
- * disks of one volume share it, over whatever session, because a FLUSH on one of them speaks for
- * all. A disk has a part in it, which is told of a loss while somebody has the disk open.
+ * -- durable.c: a record of what is durable for each volume that this host has attached (F7,
+ * core/durable.h): all disks of one volume share it, over whatever session, because a FLUSH on one
+ * of them speaks for all. A disk has a part in it, which is told of a loss while somebody has the
+ * disk open.
  *
  * Each has a lock of its own, the innermost: session->core_lock may be held around it. I/O takes it
  * only for a FLUSH, and for the first write that succeeds behind one.

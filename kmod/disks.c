@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Attached disks: the registry, what state each is in. attach.c adds and removes
- * them; whether their volumes are open is volume.c's.
+ * Attached disks: the registry, what state each is in. attach.c adds and removes them; whether
+ * their volumes are open is volume.c's.
  */
 #include <linux/random.h>
 #include <linux/slab.h>

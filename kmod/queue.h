@@ -61,7 +61,8 @@ struct rblk_receive {
 struct rblk_owner {
 	const struct rblk_disk *disk; /* only compared; NULL: one of the session's own */
 	u32 sequence;
-	bool sent, dropped; /* it has a sequence; ABORT was asked for because its disk is detached */
+	bool sent;    /* it has a sequence */
+	bool dropped; /* an ABORT was asked for because its disk is detached */
 	bool aborts; /* an ABORT of it is to be sent */
 };
 
@@ -275,11 +276,11 @@ int rblk_login_accepted(struct rblk_queue *queue, const struct rdma_conn_param *
 void rblk_login_rejected(struct rblk_queue *queue, struct rdma_cm_event *event);
 
 /*
- * -- authenticate.c: on each new connection of a session with a key the initiator proves its name,
- * and the target that it has the secret, before the state machine is told that it was accepted.
- * Nothing else is sent until then. Steps of connect.c, between which the target's answers come: 0 or
- * negative errno, told already as a loss, or, where the target refuses or does not prove itself, as
- * if it had rejected the login. rblk_authenticate_prove() sleeps.
+ * -- authenticate.c: on each new connection of a session with a key the initiator proves its
+ * name, and the target that it has the secret, before the state machine is told that it was
+ * accepted. Nothing else is sent until then. Steps of connect.c, between which the target's
+ * answers come: 0 or negative errno, told already as a loss, or, where the target refuses or does
+ * not prove itself, as if it had rejected the login. rblk_authenticate_prove() sleeps.
  */
 int rblk_authenticate_begin(struct rblk_queue *queue);
 int rblk_authenticate_prove(struct rblk_queue *queue);

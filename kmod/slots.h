@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where small buffers lie, and the slots of a queue: pure arithmetic, for ring.c, memory.c and for a
+ * Where small buffers lie, and the slots of a queue: pure arithmetic, for ring.c, memory.c and a
  * test of machines with larger pages. Memory is allocated and mapped in chunks of at least a page,
  * each of which has one buffer or several; regions register so many slots each as the RDMA device
  * can, in units of 4 KiB.

@@ -22,8 +22,8 @@ void rblk_volume_number(struct rblk_disk *disk);
  */
 int rblk_volume_open(struct rblk_disk *disk, char *text);
 /*
- * Opens it, as soon as the session is live, at that time (jiffies) or earlier; again, it must be the
- * same volume, and F7 is applied. Any context, with core_lock held.
+ * Opens it, as soon as the session is live, at that time (jiffies) or earlier; again, it must be
+ * the same volume, and F7 is applied. Any context, with core_lock held.
  */
 void rblk_volume_want(struct rblk_disk *disk, unsigned long at);
 /* Sends OPEN, and takes its answers. By drive_work. */

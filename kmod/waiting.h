@@ -76,8 +76,8 @@ void rblk_waiting_send_due(struct rblk_session *session);
 void rblk_waiting_sweep(struct rblk_session *session);
 
 /*
- * -- overdue.c: requests that are not answered in time (command_ms). The target is asked to drop such a command
- * (ABORT):
+ * -- overdue.c: requests that are not answered in time (command_ms). The target is asked to drop
+ * such a command (ABORT):
  *   dropped       it had not begun; it is sent again, or fails when that has gone on for too long
  *                 (waiting.c)
  *   not dropped   storage has begun it: it waits for that, however long it takes, and is asked for
