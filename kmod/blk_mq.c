@@ -93,7 +93,7 @@ static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
 	io->flush = req_op(bd->rq) == REQ_OP_FLUSH ? rblk_durable_number(rblk_disk_of(bd->rq)) : 0;
 	if (unlikely(route == RBLK_NO_ROUTE)) {
 		blk_mq_start_request(bd->rq);
-		rblk_waiting_hold(io);
+		rblk_waiting_hold(io, jiffies);
 		if (bd->last)
 			rblk_queue_kick(home, false); /* those before it had a route */
 		return BLK_STS_OK;
@@ -114,7 +114,7 @@ static blk_status_t rblk_mq_queue_rq(struct blk_mq_hw_ctx *hctx,
 	if (status == BLK_STS_OK || status == BLK_STS_RESOURCE)
 		return status;
 	if (status == BLK_STS_TRANSPORT)
-		rblk_waiting_hold(io); /* the queue went down meanwhile */
+		rblk_waiting_hold(io, jiffies); /* the queue went down meanwhile */
 	else /* no error of ours: that would leave a started request of dm-multipath's behind */
 		rblk_io_fail(io, blk_status_to_errno(status));
 	return BLK_STS_OK;

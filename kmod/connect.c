@@ -74,25 +74,25 @@ static int rblk_connect_event(struct rdma_cm_id *id, struct rdma_cm_event *event
 	return 0;
 }
 
+/* For each command that may be outstanding; at worst it is in a message of its own. */
+static u32 rblk_connect_tags(const struct rblk_queue *queue)
+{
+	return queue->wanted + RBLK_RESERVED_TAGS;
+}
+
 /* Per tag a SEND, a registration, an invalidation; the slots' registrations; ib_drain_qp()'s. */
 static u32 rblk_connect_send_depth(const struct rblk_queue *queue)
 {
-	u32 tags = queue->wanted + RBLK_RESERVED_TAGS;
+	u32 tags = rblk_connect_tags(queue);
 
 	return 3 * tags + rblk_memory_slot_registrations(queue->ibdev, queue->session->slot_bytes,
 							 tags) + 1;
 }
 
-/* At worst each outstanding command is in a message of its own. */
-static u32 rblk_connect_messages(const struct rblk_queue *queue)
-{
-	return queue->wanted + RBLK_RESERVED_TAGS;
-}
-
 /* A reply for each command that may be outstanding, and the events; and the spare one. */
 static u32 rblk_connect_receive_depth(const struct rblk_queue *queue)
 {
-	return rblk_connect_messages(queue) + RBLK_EVENT_RECEIVES + 1;
+	return rblk_connect_tags(queue) + RBLK_EVENT_RECEIVES + 1;
 }
 
 /* -- what stays while connections go over the same RDMA device -- */
@@ -151,7 +151,7 @@ static int rblk_connect_make_hardware(struct rblk_queue *queue)
 		return 0;
 	error = rblk_connect_make_cq(queue) ?:
 		rblk_memory_create(queue) ?:
-		rblk_ring_create(&queue->descriptors, queue->ibdev, rblk_connect_messages(queue),
+		rblk_ring_create(&queue->descriptors, queue->ibdev, rblk_connect_tags(queue),
 				 RBLK_DESCRIPTORS_PER_MESSAGE * sizeof(struct rblk_wire_command),
 				 DMA_TO_DEVICE) ?:
 		rblk_ring_create(&queue->replies, queue->ibdev, rblk_connect_receive_depth(queue),
@@ -203,7 +203,7 @@ static int rblk_connect_fill(struct rblk_queue *queue)
 	unsigned int i, receives = rblk_connect_receive_depth(queue);
 	int error = 0;
 
-	for (i = 0; i < rblk_connect_messages(queue); i++) {
+	for (i = 0; i < rblk_connect_tags(queue); i++) {
 		struct rblk_message *m = &queue->messages[i];
 
 		m->cqe.done = rblk_queue_send_done;
@@ -386,6 +386,7 @@ void rblk_queue_connect(struct rblk_queue *queue)
 struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int index)
 {
 	struct rblk_queue *queue = kzalloc(sizeof(*queue), GFP_KERNEL);
+	u32 tags;
 
 	if (!queue)
 		return NULL;
@@ -400,13 +401,11 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	spin_lock_init(&queue->poll_lock);
 	INIT_LIST_HEAD(&queue->pending);
 	INIT_LIST_HEAD(&queue->free_messages);
-	queue->commands = kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->commands),
-				  GFP_KERNEL);
-	queue->owners =
-		kcalloc(queue->wanted + RBLK_RESERVED_TAGS, sizeof(*queue->owners), GFP_KERNEL);
+	tags = rblk_connect_tags(queue);
+	queue->commands = kcalloc(tags, sizeof(*queue->commands), GFP_KERNEL);
+	queue->owners = kcalloc(tags, sizeof(*queue->owners), GFP_KERNEL);
 	queue->reserved = kcalloc(RBLK_RESERVED_TAGS, sizeof(*queue->reserved), GFP_KERNEL);
-	queue->messages =
-		kvcalloc(rblk_connect_messages(queue), sizeof(*queue->messages), GFP_KERNEL);
+	queue->messages = kvcalloc(tags, sizeof(*queue->messages), GFP_KERNEL);
 	queue->receives =
 		kvcalloc(rblk_connect_receive_depth(queue), sizeof(*queue->receives), GFP_KERNEL);
 	if (queue->commands && queue->owners && queue->reserved && queue->messages &&

@@ -135,15 +135,10 @@ static bool rblk_waiting_add(struct rblk_io *io, enum rblk_wait wait, unsigned l
 	return !late;
 }
 
-static void rblk_waiting_hold_until(struct rblk_io *io, unsigned long at)
+void rblk_waiting_hold(struct rblk_io *io, unsigned long at)
 {
 	if (!rblk_waiting_add(io, RBLK_WAIT_READY, at))
 		rblk_io_fail(io, RBLK_WAITING_ERROR);
-}
-
-void rblk_waiting_hold(struct rblk_io *io)
-{
-	rblk_waiting_hold_until(io, jiffies);
 }
 
 unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
@@ -427,11 +422,11 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 		return;
 	}
 	if (route == RBLK_NO_ROUTE) {
-		rblk_waiting_hold(io); /* it went meanwhile */
+		rblk_waiting_hold(io, jiffies); /* it went meanwhile */
 		return;
 	}
 	if (!rblk_mq_take_tag(session, io, &route)) {
-		rblk_waiting_hold_until(io, jiffies + 1);
+		rblk_waiting_hold(io, jiffies + 1);
 		return;
 	}
 	status = rblk_io_send(io, session->queues[route]);
@@ -439,10 +434,10 @@ static void rblk_waiting_send(struct rblk_session *session, struct rblk_io *io)
 	case BLK_STS_OK:
 		break;
 	case BLK_STS_TRANSPORT:
-		rblk_waiting_hold(io);
+		rblk_waiting_hold(io, jiffies);
 		break;
 	case BLK_STS_RESOURCE:
-		rblk_waiting_hold_until(io, jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(1)));
+		rblk_waiting_hold(io, jiffies + msecs_to_jiffies(rblk_waiting_pause_ms(1)));
 		break;
 	default:
 		rblk_io_fail(io, blk_status_to_errno(status));

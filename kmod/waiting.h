@@ -29,8 +29,11 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io);
 
 /* Answered: take it, if it is to be sent again. Softirq, or the queue's poller. */
 bool rblk_waiting_refused(struct rblk_io *io);
-/* No queue takes it: it is READY, or ended at once if nothing is to wait any more. Any context. */
-void rblk_waiting_hold(struct rblk_io *io);
+/*
+ * No queue takes it: it is READY from then on (jiffies), or ended at once if nothing is to wait any
+ * more. Any context.
+ */
+void rblk_waiting_hold(struct rblk_io *io, unsigned long at);
 /*
  * Does any volume wait for the fence of the queue, with commands that were lost or for those that
  * have failed (F5)? *handle is the next one above *handle by which such a volume is open now; 0:

@@ -274,22 +274,12 @@ void rblk_works_probe(struct rblk_queue *queue)
 		WRITE_ONCE(session->event_told, told);
 }
 
-/* In a new epoch each disk's volume is opened, once the target knows us. */
-static void rblk_works_open_disks(struct rblk_session *session)
-{
-	struct rblk_disk *disk;
-
-	lockdep_assert_held(&session->core_lock);
-	list_for_each_entry(disk, &session->disks, peer)
-		if (disk->opened && !disk->ready)
-			rblk_volume_want(disk, jiffies);
-}
-
 /* rblk_left_fn of IDENTIFY. Without an answer queue 0 is lost: its next acceptance asks again. */
 static void rblk_works_named(struct rblk_session *session, const struct rblk_call *call, void *arg)
 {
 	const struct rblk_command *command = &call->command;
 	struct rblk_naming *naming = &session->naming;
+	struct rblk_disk *disk;
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
@@ -303,8 +293,10 @@ static void rblk_works_named(struct rblk_session *session, const struct rblk_cal
 	if (command->status)
 		rblk_tell_attempt(command->queue, "IDENTIFY: %s",
 				  rblk_refusal_text(command->status, command->detail));
-	else
-		rblk_works_open_disks(session);
+	/* In a new epoch each disk's volume is opened, once the target knows us. */
+	list_for_each_entry(disk, &session->disks, peer)
+		if (!command->status && disk->opened && !disk->ready)
+			rblk_volume_want(disk, jiffies);
 	core_session_named(&session->core, !command->status, rblk_drive_now());
 	rblk_tell_mended(session);
 	rblk_drive_follow(session);
