@@ -35,7 +35,7 @@ with the kernel module of rblk-dkms, at every boot those of /etc/rblk/rblktab;
 or by ublk of newer kernels, without a module of its own."
 	DEPENDS ${this_library}
 	RECOMMENDS rdma-core ibverbs-providers
-	SUGGESTS rblk-dkms rblk-doc
+	SUGGESTS rblk-dkms rblk-doc mdadm
 	SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.conffiles ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postinst
 		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.prerm ${CMAKE_CURRENT_LIST_DIR}/rblk-tools.postrm
 		${CMAKE_CURRENT_LIST_DIR}/rblk-tools.triggers

@@ -27,6 +27,7 @@ echo "install rblk /sbin/modprobe -a rdma_cm ib_core libcrc32c; /sbin/insmod $LA
 echo "HOMEHOST <ignore>" > /etc/mdadm/mdadm.conf
 /lib/systemd/systemd-udevd --daemon || lab_fail "udevd: does not start"
 lab_facts() {
+	dmesg | tail -n 12
 	cat /proc/mdstat /out/events
 	grep -H . /sys/block/rblk*/rblk/{state,name,writes_lost,reason} /sys/block/md0/md/dev-*/state 2> /dev/null
 	tail -n 20 /out/writers.log
