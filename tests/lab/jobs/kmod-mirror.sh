@@ -188,6 +188,25 @@ come_back
 progress 20
 writers_stop
 
+# MD does not pass on that a FLUSH has failed, as the page says; the disk tells it all the same.
+fault="a cache that is lost, of the last leg"
+lab_say "$fault"
+mdadm /dev/md0 --fail /dev/rblk/by-name/a > /tmp/out 2>&1 || lab_fail "$fault: $(cat /tmp/out)"
+left() { mdadm /dev/md0 --remove /dev/rblk/by-name/a; }
+lab_wait 20 left || lab_fail "$fault: the leg is not removed"
+echo 600 > $md/safe_mode_delay
+dd if=/tmp/pattern of=/dev/md0 bs=1M seek=40 oflag=direct status=none || lab_fail "$fault: no write"
+target_kill
+power_cut
+target_start 2
+dd if=/tmp/pattern of=/dev/md0 bs=4k count=1 seek=12288 oflag=direct conv=fsync status=none 2> /tmp/out
+lab_say "$fault: fsync says $?: $(cat /tmp/out)"
+[ "$(cat "/sys/block/$(leg)/rblk/writes_lost")" = 1 ] || lab_broken "$fault: the disk does not tell"
+echo 1 > "/sys/block/$(leg)/rblk/acknowledge"
+mdadm --zero-superblock /dev/rblk/by-name/a
+mdadm /dev/md0 --add --failfast /dev/rblk/by-name/a > /tmp/out 2>&1 || lab_fail "$fault: $(cat /tmp/out)"
+come_back
+
 fault=end
 promise_check /dev/md0 1
 run 5
