@@ -189,7 +189,7 @@ void rblk_overdue_abort(struct rblk_queue *queue)
 	spin_lock_irq(&queue->lock);
 	queue->aborting = false;
 	/* Unless its tag is another one's by now; of this connection, while drive_work runs. */
-	owner->aborts |= error == -EBUSY && owner->sequence == sequence;
+	owner->aborts |= error == -EBUSY && owner->sent && owner->sequence == sequence;
 	spin_unlock_irq(&queue->lock);
 	rblk_drive_in(queue->session, msecs_to_jiffies(RBLK_ABORT_AGAIN_MS));
 }
