@@ -29,6 +29,7 @@
 #define FENCE_S (30u * 24 * 3600)
 #define LOCKERS_BYTES 4096
 #define LOCKERS_MAX 8u
+#define ADDRESS_BYTES 128
 #define NEEDS_OSD "rblkd's user needs osd 'profile rbd'"
 #define WATCH_AGAIN_NS 1000000000ull
 
@@ -203,27 +204,46 @@ static int lockers_ask(const struct rbd_gateway *gateway, const struct lockers *
 	}
 }
 
-/* "1.2.3.4:0/5678" of what may be "[v2:1.2.3.4:0/5678,v1:...]": an entry of the blocklist is for both. */
-static void address_plain(const char *text, char plain[128])
+/* Bytes of what says the messenger's version before an address: "v1:", "v2:", "any:", or nothing. */
+static size_t address_type(const char *text)
 {
-	const char *from = text + strspn(text, "[");
+	if (!strncmp(text, "any:", 4))
+		return 4;
+	return !strncmp(text, "v1:", 3) || !strncmp(text, "v2:", 3) ? 3 : 0;
+}
 
-	if (!strncmp(from, "v1:", 3) || !strncmp(from, "v2:", 3))
-		from += 3;
-	if (!strncmp(from, "any:", 4))
-		from += 4;
-	snprintf(plain, 128, "%s", from);
-	if (text[0] == '[' && plain[0] != '[')
-		plain[strcspn(plain, ",]")] = 0;
+/*
+ * "1.2.3.4:0/5678" of what may be "[v2:1.2.3.4:0/5678,v1:...]": an entry of the blocklist is for both. An address of
+ * IPv6 has brackets of its own. -EBADMSG: it has no nonce, or 0, and an entry without one shuts out the whole machine.
+ */
+static int address_plain(const char *text, char plain[ADDRESS_BYTES])
+{
+	const char *from = text + (text[0] == '[' && address_type(text + 1)), *slash, *end;
+	unsigned long long nonce;
+
+	from += address_type(from);
+	slash = strchr(from, '/');
+	end = slash ? slash + 1 + strspn(slash + 1, "0123456789") : from;
+	nonce = end > from ? strtoull(slash + 1, NULL, 10) : 0;
+	if (!nonce || nonce > UINT32_MAX || (*end && *end != ',' && *end != ']') ||
+	    end - from >= ADDRESS_BYTES || (size_t)(slash - from) != strcspn(from, ",/"))
+		return -EBADMSG;
+	snprintf(plain, ADDRESS_BYTES, "%.*s", (int)(end - from), from);
+	return 0;
 }
 
 /* It is silent: nothing of it is carried out any more, and it holds no lock. */
 static int locker_shoot(const struct rbd_gateway *gateway, const struct locker *locker, char *error)
 {
-	char address[128];
-	int err;
+	char address[ADDRESS_BYTES];
+	int err = address_plain(locker->address, address);
 
-	address_plain(locker->address, address);
+	if (err)
+		return tgt_rbd_host->error(
+			error, err,
+			"rbd: gateway %s (%s) is silent, and its address does not say which client it is: it is not "
+			"shut out",
+			locker->name, locker->address);
 	err = rados_blocklist_add(tgt_rbd_client_cluster(gateway->client), address, FENCE_S);
 	if (err)
 		return tgt_rbd_host->error(
