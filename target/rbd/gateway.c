@@ -91,6 +91,8 @@ static void gateway_watch_again(struct rbd_task *task)
 	struct rbd_gateway *gateway = (struct rbd_gateway *)task; /* its first member */
 	int err;
 
+	if (atomic_load(&gateway->leaving))
+		return;
 	gateway_unwatch(gateway);
 	err = gateway_watch(gateway);
 	if (err == -ESHUTDOWN)
@@ -360,6 +362,7 @@ void tgt_rbd_gateway_leave(struct rbd_gateway *gateway)
 	if (gateway->entered)
 		rados_unlock(gateway->io, gateway->object, LOCK_NAME, tgt_rbd_client_name(gateway->client));
 	gateway->entered = false;
+	atomic_store(&gateway->leaving, true); /* until the end callbacks queue `again` */
 	tgt_rbd_keeper_forget(&gateway->again);
 	gateway_unwatch(gateway);
 	rados_watch_flush(tgt_rbd_client_cluster(gateway->client)); /* no callback comes any more, */

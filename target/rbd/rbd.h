@@ -71,6 +71,7 @@ struct rbd_gateway {
 	uint64_t watch;
 	bool watching; /* with `watch` the keeper's, too, while `again` may run */
 	bool entered;
+	_Atomic bool leaving; /* it does not watch again */
 };
 
 /*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a gateway shuts out the one client that held the image's lock, never a whole machine. Method: the gateway with
- * fakes of librados and of the module's other files; each form in which Ceph writes an address is the lock holder's.
+ * Goal: a gateway shuts out the one client that held the image's lock, never a whole machine, and when it leaves it
+ * watches no more. Method: the gateway with fakes of librados and of the module's other files; each form in which Ceph
+ * writes an address is the lock holder's; the watch is lost while it is ended, and the keeper is at once.
  */
 #include "tests/unit/unit.h"
 
@@ -17,6 +18,10 @@
 
 static const char *holder; /* address of who has the lock; NULL: it is free */
 static char shot[256];	   /* what was added to the blocklist */
+static struct rbd_gateway gateway;
+static bool watched;
+static rados_watcherrcb_t watch_lost;
+static bool loses; /* the watch, once, while it is ended */
 
 /* -- the machine's time ------------------------------------------------------------------------ */
 
@@ -60,8 +65,10 @@ void tgt_rbd_client_fenced(struct rbd_client *client)
 	abort();
 }
 
+/* At once, as if its thread were beside this one. */
 void tgt_rbd_keeper_later(struct rbd_task *task, uint64_t pause_ns)
 {
+	task->run(task);
 }
 
 void tgt_rbd_keeper_forget(struct rbd_task *task)
@@ -92,11 +99,18 @@ int rados_watch3(rados_ioctx_t io, const char *object, uint64_t *watch, rados_wa
 		 uint32_t timeout, void *arg)
 {
 	*watch = 1;
+	watch_lost = lost;
+	watched = true;
 	return 0;
 }
 
 int rados_unwatch2(rados_ioctx_t io, uint64_t watch)
 {
+	watched = false;
+	if (loses) {
+		loses = false;
+		watch_lost(&gateway, watch, -ENOTCONN);
+	}
 	return 0;
 }
 
@@ -182,10 +196,10 @@ int rados_blocklist_add(rados_t cluster, char *address, uint32_t expire_s)
 /* A silent one has the lock from there. The result of entering; `shot` is set, or empty. */
 static int enter(const char *address)
 {
-	struct rbd_gateway gateway = {0};
 	char error[TGT_ERROR_BYTES] = "";
 	int err;
 
+	gateway = (struct rbd_gateway){0};
 	holder = address;
 	shot[0] = 0;
 	err = tgt_rbd_gateway_enter(&gateway, NULL, NULL, "id", error);
@@ -193,6 +207,7 @@ static int enter(const char *address)
 		assert_non_null(strstr(error, "it is not shut out"));
 	else
 		tgt_rbd_gateway_leave(&gateway);
+	assert_false(watched);
 	return err;
 }
 
@@ -243,11 +258,36 @@ static void no_machine_is_shut_out(void **state)
 	}
 }
 
+static void a_watch_lost_late_is_not_begun_again(void **state)
+{
+	(void)state;
+	loses = true;
+	assert_int_equal(enter(NULL), 0);
+	assert_false(loses);
+}
+
+/* Else it is. */
+static void a_lost_watch_is_begun_again(void **state)
+{
+	char error[TGT_ERROR_BYTES];
+
+	(void)state;
+	gateway = (struct rbd_gateway){0};
+	holder = NULL;
+	assert_int_equal(tgt_rbd_gateway_enter(&gateway, NULL, NULL, "id", error), 0);
+	watch_lost(&gateway, gateway.watch, -ENOTCONN);
+	assert_true(watched);
+	tgt_rbd_gateway_leave(&gateway);
+	assert_false(watched);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_client_is_shut_out),
 		cmocka_unit_test(no_machine_is_shut_out),
+		cmocka_unit_test(a_watch_lost_late_is_not_begun_again),
+		cmocka_unit_test(a_lost_watch_is_begun_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
