@@ -243,7 +243,9 @@ bool tgt_rbd_client_is_there(void)
 {
 	bool there;
 
-	pthread_mutex_lock(&lock);
+	/* One is made or ended, which may last for ever: the end of the process does not wait for that. */
+	if (pthread_mutex_trylock(&lock))
+		return true;
 	there = current != NULL;
 	pthread_mutex_unlock(&lock);
 	return there;

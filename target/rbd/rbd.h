@@ -51,7 +51,7 @@ int tgt_rbd_keeper_start(void);
 struct rbd_client;
 int tgt_rbd_client_get(struct rbd_client **client, char *error);
 void tgt_rbd_client_put(struct rbd_client *client);
-/* There is one, with threads that still run. */
+/* There is one, or it is made or ended: with threads that still run. Does not wait. */
 bool tgt_rbd_client_is_there(void);
 rados_t tgt_rbd_client_cluster(const struct rbd_client *client);
 /* "UUID@HOST": no other client has it, also of this process. */
