@@ -168,13 +168,16 @@ static void client_end(struct rbd_client *client)
 	free(client);
 }
 
-/* The keeper's thread. */
+/*
+ * The keeper's thread. Queued again: it was used while this waited for the lock, and lingers anew. (It is queued
+ * with the lock held, and taken from the queue by this thread alone.)
+ */
 static void client_linger(struct rbd_task *task)
 {
 	struct rbd_client *client = (struct rbd_client *)task; /* its first member */
 
 	pthread_mutex_lock(&lock);
-	if (!client->users)
+	if (!client->users && !task->queued)
 		client_end(client);
 	pthread_mutex_unlock(&lock);
 }

@@ -31,7 +31,7 @@ struct rbd_name {
 struct rbd_task {
 	struct rbd_task *next;
 	uint64_t at_ns;
-	bool queued; /* under the keeper's lock */
+	bool queued; /* under the keeper's lock; its own run() may look, if nobody queues it meanwhile */
 	void (*run)(struct rbd_task *task);
 };
 

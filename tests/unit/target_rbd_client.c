@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: whether there is a client can be asked while a client ends, which may last for ever. Method: the client with
- * fakes of librados and of the keeper.
+ * Goal: whether there is a client can be asked while a client ends, which may last for ever; one
+ * that ends is not at the keeper. Method: the client with fakes of librados and of the keeper.
  */
 #include "tests/unit/unit.h"
 
@@ -63,6 +63,7 @@ void rados_shutdown(rados_t cluster)
 {
 	/* Another thread asks. */
 	assert_true(tgt_rbd_client_is_there());
+	assert_null(queued);
 	ended++;
 }
 
@@ -109,11 +110,26 @@ static void one_that_is_used_goes_on(void **state)
 	assert_int_equal(ended, 1);
 }
 
+/* Between the keeper's taking it up and its looking. */
+static void one_that_was_used_meanwhile_lingers_anew(void **state)
+{
+	struct rbd_task *task = used_once();
+
+	(void)state;
+	tgt_rbd_client_put(get());
+	task->run(task);
+	assert_int_equal(ended, 0);
+	task = keeper_begins();
+	task->run(task);
+	assert_int_equal(ended, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_nobody_has_ends),
 		cmocka_unit_test(one_that_is_used_goes_on),
+		cmocka_unit_test(one_that_was_used_meanwhile_lingers_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
