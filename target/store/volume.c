@@ -390,29 +390,26 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 		status = volume_store_open(volume, error);
 	if (status == -EBUSY && leaving)
 		status = -EAGAIN;
-	if (status < 0)
-		goto err_free;
-	status = volume_identify(volume, error);
-	if (status < 0)
-		goto err_close_store;
-	status = volume_reservations(volume, error);
-	if (status < 0)
-		goto err_close_store;
-	tgt_epoch_begin(volume, registry->folder);
+	if (status < 0) {
+		volume_free(volume);
+		return status;
+	}
 	volume->id = volume->store->info.id;
-	tgt_volume_set_fence_domain(volume, config->fence_domain);
 	pthread_mutex_lock(&registry->lock);
 	volume->next = registry->all;
 	registry->all = volume;
 	pthread_mutex_unlock(&registry->lock);
+	status = volume_identify(volume, error);
+	if (!status)
+		status = volume_reservations(volume, error);
+	if (status < 0) {
+		tgt_volume_put(volume); /* to close its store may last for ever */
+		return status;
+	}
+	tgt_epoch_begin(volume, registry->folder);
+	tgt_volume_set_fence_domain(volume, config->fence_domain);
 	*out = volume;
 	return 0;
-
-err_close_store:
-	volume->store->ops->close(volume->store);
-err_free:
-	volume_free(volume);
-	return status;
 }
 
 int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config *config,

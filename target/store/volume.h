@@ -100,7 +100,7 @@ const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
 /*
  * Configuring thread, these five; may wait for a lock. On failure nothing has changed and error
  * (TGT_ERROR_BYTES) says why. -EBUSY: another process has the path; -EAGAIN: this one has it, for a
- * volume that was removed and has not ended yet; -EALREADY: this one serves it, under another name.
+ * volume that was removed or refused and has not ended yet; -EALREADY: this one serves it, under another name.
  * An open volume cannot be found before it is published; the reference is the caller's, and the
  * registry's from then on.
  */

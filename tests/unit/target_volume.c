@@ -358,6 +358,51 @@ static void closing_blocks_nobody(void **state)
 	rig_directory_remove(directory);
 }
 
+static int slow_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
+{
+	static struct tgt_store_ops slow;
+	int err = slow_base->open(config, store, error);
+
+	slow = *slow_base;
+	slow.close = slow_close;
+	if (!err)
+		(*store)->ops = &slow;
+	return err;
+}
+
+/* Nor does refusing a volume whose store is open already. */
+static void refusing_blocks_nobody(void **state)
+{
+	const struct tgt_store_ops ops = {.kind = "slow", .open = slow_open};
+	const struct tgt_store_faults slow = {.ops = &ops};
+	char *directory = rig_directory(), disk[64], error[TGT_ERROR_BYTES], name[RBLK_NAME_BYTES];
+	struct tgt_volume_config config;
+
+	snprintf(disk, sizeof(disk), "%s/disk", directory);
+	rig_file(disk, 1000);
+	sem_init(&slow_entered, 0, 0);
+	sem_init(&slow_go, 0, 0);
+	slow_base = &tgt_store_uring;
+	tgt_store_faults = &slow;
+	tgt_registry_use_threads(registry);
+	config = rig_volume("uring", disk, 0);
+	strcpy(config.name, "a");
+	strcpy(config.fault, "slow");
+	config.cache = TGT_CACHE_BUFFERED;
+	alarm(120);
+	assert_int_equal(tgt_volume_add(registry, &config, error), -EINVAL);
+	assert_non_null(strstr(error, "is not a multiple of the block size"));
+	sem_wait(&slow_entered);
+	alarm(0);
+	tgt_store_faults = NULL;
+	assert_string_equal(tgt_registry_closing(registry, name), "a");
+	assert_int_equal(add("b", "uring", disk, 0, 0, error), -EAGAIN);
+	sem_post(&slow_go);
+	tgt_registry_destroy(registry);
+	assert_int_equal(tgt_registry_create(&registry), 0);
+	rig_directory_remove(directory);
+}
+
 static void uuid_of(const char *name, const uint8_t *given, uint8_t uuid[16])
 {
 	struct tgt_volume_config config = rig_volume("null", "", 65536);
@@ -400,6 +445,7 @@ int main(void)
 		cmocka_unit_test(read_only_is_said),
 		cmocka_unit_test(one_file_has_one_name),
 		cmocka_unit_test(closing_blocks_nobody),
+		cmocka_unit_test(refusing_blocks_nobody),
 		cmocka_unit_test(uuid_is_stable),
 	};
 
