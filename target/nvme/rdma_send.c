@@ -392,11 +392,14 @@ int nvme_rdma_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ib
 	struct ibv_send_wr *first = wr, **link = &first;
 
 	for (; wr; wr = wr->next) {
-		/* Nothing reaches the host any more that is not its own. */
 		if (!rdma->failed && !take_wr(rdma, wr))
 			nvme_rdma_fail(rdma, -EFAULT);
-		if (rdma->failed)
-			make_nothing(wr);
+		/* Never posted, never completed: a READ that had not been one would count as its data. The reactor
+		 * closes the connection, and DRAINED releases what they use. */
+		if (rdma->failed) {
+			*link = NULL;
+			break;
+		}
 		if (wr->num_sge || wr->send_flags & IBV_SEND_SIGNALED)
 			link = &wr->next;
 		else
