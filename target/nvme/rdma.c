@@ -324,6 +324,38 @@ static bool failed_tell(struct nvme_rdma_fab *fab, struct fab_event *event)
 	return true;
 }
 
+/* The reactor ends what it has of a device when its own connections have ended: it hears of it after the others. */
+static bool gone_keep(struct nvme_rdma_fab *fab, const struct fab_event *event)
+{
+	struct nvme_rdma_device *device = event->device ? &fab->devices[event->device->index] : NULL;
+
+	if (event->type != FAB_EVENT_DEVICE_GONE || !device || device->device != event->device || !device->guests)
+		return false;
+	fab->gone += !device->gone;
+	device->gone = true;
+	return true;
+}
+
+static struct nvme_rdma_device *gone_find(struct nvme_rdma_fab *fab)
+{
+	for (unsigned int i = 0; fab->gone && i < FAB_DEVICES_MAX; i++)
+		if (fab->devices[i].gone && !fab->devices[i].guests)
+			return &fab->devices[i];
+	return NULL;
+}
+
+static bool gone_tell(struct nvme_rdma_fab *fab, struct fab_event *event)
+{
+	struct nvme_rdma_device *device = gone_find(fab);
+
+	if (!device)
+		return false;
+	device->gone = false;
+	fab->gone--;
+	*event = (struct fab_event){.type = FAB_EVENT_DEVICE_GONE, .device = device->device};
+	return true;
+}
+
 static int poll_event(struct fab *head, struct fab_event *event)
 {
 	struct nvme_rdma_fab *fab = nvme_rdma_fab(head);
@@ -332,7 +364,7 @@ static int poll_event(struct fab *head, struct fab_event *event)
 		fab->skips = 0;
 		timers_run(fab);
 	}
-	if (failed_tell(fab, event) || (fab->has_mail && nvme_rdma_mail(fab, event)))
+	if (failed_tell(fab, event) || gone_tell(fab, event) || (fab->has_mail && nvme_rdma_mail(fab, event)))
 		return 1;
 	while (nvme_rdma_below->ops->poll_event(head, event) > 0) {
 		struct nvme_rdma *rdma = event->conn ? nvme_rdma(event->conn) : NULL;
@@ -341,7 +373,7 @@ static int poll_event(struct fab *head, struct fab_event *event)
 			nvme_rdma_greet(fab, event);
 		else if (rdma && rdma->state != NVME_RDMA_ACCEPTED)
 			nvme_rdma_lobby_event(rdma, event->type);
-		else
+		else if (!gone_keep(fab, event))
 			return 1;
 	}
 	return 0;
@@ -386,7 +418,7 @@ static int arm(struct fab *head)
 	if (some)
 		return some;
 	return fab->done_head != fab->done_tail || !TAILQ_EMPTY(&fab->failed) || fab->has_mail ||
-	       nvme_rdma_has_work(fab);
+	       nvme_rdma_has_work(fab) || gone_find(fab);
 }
 
 /* -- the end of a connection, and of a device ---------------------------------------------------- */
@@ -410,6 +442,8 @@ static void conn_destroy(struct fab_conn *conn)
 	fab->load--;
 	if (rdma->state == NVME_RDMA_ACCEPTED)
 		rdma->device->queues--;
+	else
+		rdma->device->guests--;
 	nvme_rdma_send_fini(rdma);
 	if (rdma->queue)
 		nvme_queue_free(rdma->queue);

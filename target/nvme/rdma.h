@@ -113,6 +113,8 @@ struct nvme_rdma_device {
 	uint32_t own_free[NVME_RDMA_OWN_RECEIVES], own_count;
 	uint32_t answers; /* of completions there: used in turn */
 	uint32_t lobby, queues; /* connections */
+	uint32_t guests; /* those that are not the reactor's, until they are destroyed */
+	bool gone; /* the reactor is to hear it when there are none */
 };
 
 TAILQ_HEAD(nvme_rdma_list, nvme_rdma);
@@ -128,6 +130,7 @@ struct nvme_rdma_fab {
 	int eventfd;
 	uint32_t entries; /* of a device's receives that are the reactor's; 0: the listener's fab */
 	struct nvme_rdma_device devices[FAB_DEVICES_MAX];
+	unsigned int gone; /* devices that are */
 	struct nvme_rdma_list all, failed; /* failed: of which DISCONNECTED is to be told */
 	struct nvme_rdma_list woken, starved; /* that have something to do; and that wait for a spare receive */
 	struct ibv_wc done[NVME_RDMA_DONE];

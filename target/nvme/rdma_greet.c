@@ -243,6 +243,7 @@ static struct nvme_rdma *conn_make(struct nvme_rdma_fab *fab, struct nvme_rdma_r
 	TAILQ_INSERT_TAIL(&fab->all, rdma, link);
 	fab->load++;
 	rdma->device->lobby++;
+	rdma->device->guests++;
 	memcpy(request->device, device->name, sizeof(request->device));
 	return rdma;
 }
@@ -452,6 +453,7 @@ int nvme_rdma_accept(struct fab *head, struct fab_request *request_head, const s
 	rdma->request = NULL;
 	rdma->due_ns = 0;
 	rdma->device->lobby--;
+	rdma->device->guests--;
 	rdma->device->queues++;
 	rdma->conn->user = options->user;
 	request_free(request);

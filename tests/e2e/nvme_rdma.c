@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -236,6 +237,38 @@ static void the_daemon_ends(void **state)
 	e2e_file_remove(&disk);
 }
 
+/* Also then: it goes on with what it has when that connection is not there any more. */
+static void a_device_goes(void **state)
+{
+	struct nvme_command command = {.opcode = NVME_KEEP_ALIVE};
+	struct rdma_host one = {.host_id = 3}, silent = {.host_id = 4};
+	struct e2e_daemon other;
+	struct e2e_file disk;
+	char there[64];
+
+	(void)state;
+	e2e_file_create(&disk, "other", 1 << 20);
+	e2e_daemon_start(&other, "--reactors", "1", "--keepalive", "600s", "--listen", "nvme+rdma://127.0.0.1:0",
+			 disk.volume, NULL);
+	e2e_daemon_second_host(&other, there);
+	/* So that the reactor has used it. */
+	assert_int_equal(rdma_host_connect(&one, there, NVME_DISCOVERY_NQN, RDMA_HOST_NQN, 0, 32), NVME_OK);
+	rdma_host_close(&one);
+	rdma_host_begin(&silent, 0, 32);
+	assert_true(rdma_host_dial(&silent, there));
+	kill(other.pid, SIGUSR2);
+	e2e_daemon_log_wait(&other, "the device goes", 1);
+	/* Here it would come into the memory of what is not there. */
+	rdma_host_begin_command(&silent, &command, RDMA_HOST_NONE, NULL, 0);
+	rdma_host_await_end(&silent);
+	rdma_host_close(&silent);
+	e2e_daemon_log_wait(&other, "was removed: its connections end", 1);
+	assert_int_equal(rdma_host_connect(&one, there, NVME_DISCOVERY_NQN, RDMA_HOST_NQN, 0, 32), NVME_OK);
+	rdma_host_close(&one);
+	assert_int_equal(e2e_daemon_stop(&other), 0);
+	e2e_file_remove(&disk);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +279,7 @@ int main(void)
 		cmocka_unit_test(many_at_once),
 		cmocka_unit_test(pages_are_read),
 		cmocka_unit_test(the_daemon_ends),
+		cmocka_unit_test(a_device_goes),
 	};
 
 	setenv("RBLKD", getenv("RBLKD_SOFT"), 1);

@@ -63,7 +63,8 @@ static void begin(void)
 	assert_non_null(config);
 	e2e_file_create(&file, "disk", BYTES);
 	fill();
-	fprintf(config, "[volume disk]\npath = %s\ncache = buffered\nuuid = 01010101-0101-0101-0101-010101010101\n", file.path);
+	fprintf(config, "[volume disk]\npath = %s\ncache = buffered\nuuid = 01010101-0101-0101-0101-010101010101\n",
+		file.path);
 	assert_int_equal(fclose(config), 0);
 	e2e_daemon_start(&server, "--reactors", "1", "--keepalive", "600s", "--listen",
 			 "nvme+rdma://127.0.0.1:0", "--config", path, NULL);

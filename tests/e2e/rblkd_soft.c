@@ -8,6 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,11 +35,12 @@ static struct fab_device *device(struct fab *fab, const char *name)
 	return &tcp_fab_of(fab)->device;
 }
 
-/* -- RDMA is quicker than a turn of the reactor: what this has posted has completed when it polls -- */
+static struct fab_ops ops;
+
+/* -- RBLKD_SOFT_QUICK: RDMA is quicker than a turn of the reactor: what was posted has completed when it polls -- */
 
 #define QUICK_US 10000
 
-static struct fab_ops quick_ops;
 static _Thread_local bool posted;
 
 static int quick_post(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -56,15 +60,48 @@ static int quick_poll(struct fab *fab, struct ibv_wc *wc, int count)
 	return got + fab_tcp_ops.poll(fab, wc + got, count - got);
 }
 
-static struct nvme_rdma_below soft = {.ops = &fab_tcp_ops, .wake = wake, .local = local, .device = device};
+/* -- SIGUSR2: the device goes; its connections stay, until somebody closes them ------------------ */
+
+static atomic_uint removals;
+
+static void remove_device(int number)
+{
+	(void)number;
+	atomic_fetch_add(&removals, 1);
+}
+
+static int poll_event(struct fab *fab, struct fab_event *event)
+{
+	static _Thread_local unsigned int seen;
+	struct tcp_fab *own = tcp_fab_of(fab);
+
+	if (seen == atomic_load(&removals) || !own->srq.depth)
+		return fab_tcp_ops.poll_event(fab, event);
+	seen++;
+	fprintf(stderr, "the device goes\n");
+	*event = (struct fab_event){.type = FAB_EVENT_DEVICE_GONE, .device = &own->device};
+	return 1;
+}
+
+/* Nothing is posted to one that comes. */
+static void device_release(struct fab_device *of)
+{
+	struct tcp_rq *srq = &tcp_fab_of(of->fab)->srq;
+
+	srq->head = srq->tail;
+}
+
+static const struct nvme_rdma_below soft = {.ops = &ops, .wake = wake, .local = local, .device = device};
 
 static void __attribute__((constructor)) soften(void)
 {
+	ops = fab_tcp_ops;
+	ops.poll_event = poll_event;
+	ops.device_release = device_release;
 	if (getenv("RBLKD_SOFT_QUICK")) {
-		quick_ops = fab_tcp_ops;
-		quick_ops.post_send = quick_post;
-		quick_ops.poll = quick_poll;
-		soft.ops = &quick_ops;
+		ops.post_send = quick_post;
+		ops.poll = quick_poll;
 	}
 	nvme_rdma_below = &soft;
+	signal(SIGUSR2, remove_device);
 }
