@@ -69,7 +69,7 @@ static void refuse_raw(struct fab_request *raw, enum nvme_rdma_status status)
 	nvme_rdma_below->ops->reject(raw, &reject, sizeof(reject));
 }
 
-/* From now on nobody sends anything here. Logins that are elsewhere have no connection any more. */
+/* From now on nobody sends anything here. Logins that are elsewhere have no connection any more, or had none before. */
 void nvme_rdma_lobby_leave(struct nvme_rdma_fab *fab)
 {
 	struct nvme_rdma_request *request;
@@ -77,6 +77,15 @@ void nvme_rdma_lobby_leave(struct nvme_rdma_fab *fab)
 
 	pthread_mutex_lock(&lock);
 	TAILQ_REMOVE(&members, fab, link);
+	TAILQ_FOREACH(request, &lobby, lobby_link) {
+		if (request->head.fab != fab->fab)
+			continue;
+		request->head.fab = NULL;
+		if (!request->asks || !request->conn)
+			continue;
+		request->conn->request = NULL;
+		request->conn = NULL;
+	}
 	pthread_mutex_unlock(&lock);
 	while ((request = mail_take(fab))) {
 		if (request->raw)
@@ -86,16 +95,9 @@ void nvme_rdma_lobby_leave(struct nvme_rdma_fab *fab)
 		request_free(request);
 	}
 	TAILQ_FOREACH(rdma, &fab->all, link) {
-		request = rdma->request;
-		if (!request)
-			continue;
+		if (rdma->request)
+			request_free(rdma->request);
 		rdma->request = NULL;
-		pthread_mutex_lock(&lock);
-		request->head.fab = NULL;
-		request->conn = NULL;
-		pthread_mutex_unlock(&lock);
-		if (!request->asks)
-			request_free(request);
 	}
 }
 
