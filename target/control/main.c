@@ -406,8 +406,7 @@ static bool all_drained(const struct daemon *daemon)
 
 static void end_within(struct daemon *daemon)
 {
-	daemon->end_by_ns =
-		env_now_ns() + (daemon->config.drain_ms + (uint64_t)DRAIN_SPARE_MS) * 1000000u;
+	daemon->end_by_ns = env_now_ns() + (daemon->config.drain_ms + (uint64_t)DRAIN_SPARE_MS) * 1000000u;
 }
 
 /* False: stop waiting for this, the time is over or a second signal came. */
@@ -436,6 +435,7 @@ static bool drain(struct daemon *daemon)
 
 	tgt_notify_stopping("draining");
 	tgt_watch_draining(daemon->watch);
+	tgt_nvme_drain();
 	tgt_discovery_destroy(daemon->discovery);
 	daemon->discovery = NULL;
 	tgt_faults_destroy(daemon->faults);

@@ -102,6 +102,11 @@ void tgt_nvme_init(uint16_t queues)
 	nvme_greet_limits(queues);
 }
 
+void tgt_nvme_drain(void)
+{
+	nvme_rdma_drain();
+}
+
 void tgt_nvme_end(void)
 {
 	nvme_dh_stop();

@@ -10,6 +10,8 @@
 /* From now on fab_open() knows FAB_NVME and FAB_NVME_RDMA. queues: the most that a session may have. Before any thread
  * opens one. */
 void tgt_nvme_init(uint16_t queues);
+/* The daemon drains: what a host's connection would take before its login is refused is not begun any more. */
+void tgt_nvme_drain(void);
 /* The end of that, when no fab is open any more. */
 void tgt_nvme_end(void);
 /* Hosts whose names have secrets prove them: who finds those, with a reference (NULL: there is none), on any

@@ -246,6 +246,8 @@ void nvme_rdma_timer(struct nvme_rdma *rdma, uint64_t due_ns);
 
 void nvme_rdma_lobby_join(struct nvme_rdma_fab *fab);
 void nvme_rdma_lobby_leave(struct nvme_rdma_fab *fab);
+/* From now on no host gets a connection: the reactors wait for the ends of those that are being made. */
+void nvme_rdma_drain(void);
 /* A host's request, at the listener. */
 void nvme_rdma_greet(struct nvme_rdma_fab *fab, const struct fab_event *event);
 /* Takes what others have sent to this fab. True: *event is a login's. */

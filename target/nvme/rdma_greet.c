@@ -19,6 +19,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static TAILQ_HEAD(, nvme_rdma_fab) members = TAILQ_HEAD_INITIALIZER(members);
 static struct nvme_rdma_requests lobby = TAILQ_HEAD_INITIALIZER(lobby); /* all requests, oldest first */
+static bool drains;
 
 /* -- mail: the lock is held ---------------------------------------------------------------------- */
 
@@ -162,6 +163,13 @@ static struct nvme_rdma_fab *fab_choose(void)
 	return best;
 }
 
+void nvme_rdma_drain(void)
+{
+	pthread_mutex_lock(&lock);
+	drains = true;
+	pthread_mutex_unlock(&lock);
+}
+
 void nvme_rdma_greet(struct nvme_rdma_fab *fab, const struct fab_event *event)
 {
 	struct nvme_rdma_request *request = calloc(1, sizeof(*request));
@@ -181,7 +189,7 @@ void nvme_rdma_greet(struct nvme_rdma_fab *fab, const struct fab_event *event)
 	request->head.read_out = event->request->read_out;
 	request->raw = event->request;
 	pthread_mutex_lock(&lock);
-	if (lobby_has_room(&request->head.peer))
+	if (!drains && lobby_has_room(&request->head.peer))
 		reactor = fab_choose();
 	if (reactor) {
 		request->head.fab = reactor->fab;

@@ -128,7 +128,7 @@ static void flush_begin(struct rdma_host *queue)
 
 static void the_target_drains(void **state)
 {
-	struct rdma_host host[2] = {{.host_id = 1}}, other[2] = {{.host_id = 2}};
+	struct rdma_host host[2] = {{.host_id = 1}}, other[2] = {{.host_id = 2}}, stranger = {.host_id = 3};
 	siginfo_t info;
 
 	(void)state;
@@ -146,6 +146,10 @@ static void the_target_drains(void **state)
 		while (other[1].heard == heard && !other[1].gone)
 			rdma_host_poll(&other[1]);
 	}
+	/* Nobody gets a connection that would only be refused behind Connect. */
+	rdma_host_begin(&stranger, 0, 32);
+	assert_false(rdma_host_dial(&stranger, address));
+	rdma_host_close(&stranger);
 	proxy_hold(proxy, false);
 	rdma_host_await_end(&host[1]);
 	host_close(host);
