@@ -167,6 +167,12 @@ const char *fab_error(const struct fab *fab);
 const char *fab_lost_text(int status);
 enum fab_kind fab_kind_of(const struct fab *fab);
 
+/* RDMA, whose devices pin the memory that they reach. */
+static inline bool fab_kind_is_rdma(enum fab_kind kind)
+{
+	return kind == FAB_VERBS || kind == FAB_NVME_RDMA;
+}
+
 /*
  * Readable when there may be completions or events, if armed. Never changes during the fab's life;
  * fit for poll, epoll and io_uring. Do not read from it.

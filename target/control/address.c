@@ -175,11 +175,9 @@ int tgt_address_resolve(const struct tgt_address *address,
 
 bool tgt_kinds_share_ports(enum fab_kind one, enum fab_kind other)
 {
-	bool rdma[] = {one == FAB_VERBS || one == FAB_NVME_RDMA, other == FAB_VERBS || other == FAB_NVME_RDMA};
-
 	if (one == FAB_SIM || other == FAB_SIM)
 		return one == other;
-	return rdma[0] == rdma[1]; /* those of rdma_cm are its own, all others' are TCP's */
+	return fab_kind_is_rdma(one) == fab_kind_is_rdma(other); /* those of rdma_cm are its own, all others' are TCP's */
 }
 
 static bool is_any(const struct sockaddr_storage *address)

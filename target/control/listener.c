@@ -219,9 +219,12 @@ static bool place_needless(const struct listen_place *place, int err)
 static void place_missing(struct tgt_listener *listener, struct listen_place *place, int err, const char *reason)
 {
 	char advice[TGT_ERROR_BYTES];
-	bool no_rdma = place->address.kind == FAB_VERBS && (err == -ENODEV || err == -ENOENT || err == -ENOSYS);
+	bool missing = err == -ENODEV || err == -ENOENT || err == -ENOSYS;
 
-	tgt_error(advice, err, "%s%s", reason, no_rdma ? "; to serve over TCP: listen = rblk+tcp://:4430" : "");
+	tgt_error(advice, err, "%s%s", reason,
+		  !missing || !fab_kind_is_rdma(place->address.kind) ? ""
+		  : place->address.kind == FAB_VERBS		     ? "; to serve over TCP: listen = rblk+tcp://:4430"
+								     : "; to serve over TCP: listen = nvme+tcp://:4420");
 	tgt_unserved_add(listener->unserved, TGT_UNSERVED_ADDRESS, place->name, advice);
 	place->again_ns = env_now_ns() + AGAIN_MS * 1000000ull;
 }

@@ -174,10 +174,11 @@ static void suggest_tcp(const struct daemon *daemon, int status, char *error)
 
 	if (status != -ENODEV && status != -ENOENT && status != -ENOSYS)
 		return;
-	if (daemon->config.listen[0].kind != FAB_VERBS)
+	if (!fab_kind_is_rdma(daemon->config.listen[0].kind))
 		return;
 	memcpy(cause, error, sizeof(cause));
-	tgt_error(error, status, "%s; or serve over TCP: --listen rblk+tcp://127.0.0.1", cause);
+	tgt_error(error, status, "%s; or serve over TCP: --listen %s+tcp://127.0.0.1", cause,
+		  daemon->config.listen[0].kind == FAB_VERBS ? "rblk" : "nvme");
 }
 
 static bool volume_used(const void *context, const char *volume, char *words)

@@ -114,7 +114,7 @@ static bool open_pages(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	const struct tgt_store_ops *ops = volume->store->ops;
 
 	for (unsigned int i = 0; i < reactor->fabric_count; i++)
-		if (ops->prepare && fab_kind_of(reactor->fabrics[i].fab) == FAB_VERBS)
+		if (ops->prepare && fab_kind_is_rdma(fab_kind_of(reactor->fabrics[i].fab)))
 			return ops->prepare(volume->store);
 	return true;
 }

@@ -55,7 +55,7 @@ static void snapshot_path(const struct tgt_session *session, const struct tgt_qu
 	struct fab_channel channel;
 
 	snprintf(path->peer, sizeof(path->peer), "%s", fab_conn_peer(queue->io_queue.conn));
-	path->rdma = fab_kind_of(queue->fabric->fab) == FAB_VERBS;
+	path->rdma = fab_kind_is_rdma(fab_kind_of(queue->fabric->fab));
 	path->encrypted = fab_conn_channel(queue->io_queue.conn, &channel) != NULL;
 	path->digest = (queue->io_queue.features & RBLK_FEATURE_DIGEST) != 0;
 	path->proven = session->proven && queue->proven;

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@
 
 static struct e2e_daemon server;
 static struct e2e_file file;
-static char address[64], nqn[NVME_NQN_BYTES];
+static char address[64], folder[64], control[80], nqn[NVME_NQN_BYTES];
 static struct rdma_host admin, queues[QUEUES];
 
 static void discover(void)
@@ -50,9 +51,11 @@ static void discover(void)
 static int start(void **state)
 {
 	(void)state;
+	e2e_folder_create(folder);
+	snprintf(control, sizeof(control), "%s/control", folder);
 	e2e_file_create(&file, "disk", 1 << 20);
 	e2e_daemon_start(&server, "--cache", "buffered", "--reactors", "2", "--keepalive", "600s", "--listen",
-			 "nvme+rdma://127.0.0.1:0", file.volume, NULL);
+			 "nvme+rdma://127.0.0.1:0", "--control-socket", control, file.volume, NULL);
 	e2e_daemon_second_host(&server, address);
 	discover();
 	assert_int_equal(rdma_host_connect(&admin, address, nqn, RDMA_HOST_NQN, 0, 32), NVME_OK);
@@ -67,11 +70,15 @@ static int start(void **state)
 
 static int stop(void **state)
 {
+	int status;
+
 	(void)state;
 	for (unsigned int i = 0; i < QUEUES; i++)
 		rdma_host_close(&queues[i]);
 	rdma_host_close(&admin);
-	return e2e_disk_stop(&server, &file);
+	status = e2e_disk_stop(&server, &file);
+	e2e_folder_remove(folder);
+	return status;
 }
 
 static void is_on_disk(uint64_t lba, const void *data, size_t bytes)
@@ -198,6 +205,21 @@ static void many_at_once(void **state)
 	is_on_disk(0, data, sizeof(data));
 }
 
+static bool sessions_have(const char *words)
+{
+	char command[256], all[65536];
+	size_t bytes;
+	FILE *out;
+
+	snprintf(command, sizeof(command), "%s sessions --json --socket %s", getenv("RBLKCTL"), control);
+	out = popen(command, "r");
+	assert_non_null(out);
+	bytes = fread(all, 1, sizeof(all) - 1, out);
+	all[bytes] = 0;
+	assert_int_equal(pclose(out), 0);
+	return strstr(all, words);
+}
+
 static void pages_are_read(void **state)
 {
 	struct nvme_command command = {.opcode = NVME_IDENTIFY, .word = {rblk_to_le32(NVME_CNS_CONTROLLER)}};
@@ -211,6 +233,7 @@ static void pages_are_read(void **state)
 	assert_int_equal(rdma_host_run(&admin, &command, RDMA_HOST_KEYED, NULL, 512), NVME_BAD_SGL_LENGTH);
 	/* Who looks at the sessions sees how they come. */
 	assert_int_not_equal(e2e_daemon_log_wait(&server, "NVMe host, by RDMA", 1), 0);
+	assert_true(sessions_have("\"rdma_connections\":5"));
 }
 
 /* Also while a connection is in the lobby. */

@@ -109,6 +109,9 @@ if [ ! -d /sys/class/infiniband ] || [ -z "$(ls /sys/class/infiniband)" ]; then
 	expect 0 "$RBLK" info "$target/m"
 	target_stop
 	expect 1 "$RBLKD" --control-socket none --journal none --listen rblk://:4430 --memory m=1M
+	target_start --control-socket "$socket" --listen nvme+rdma://:4420 --memory m=1M
+	log_has 'to serve over TCP: listen = nvme+tcp://:4420'
+	target_stop
 	target_listen=rblk://:4430 target_start --control-socket "$socket" --config "$scratch/rblkd.conf"
 	comes '.addresses == [] and (.missing_addresses | length) == 1' status
 	target_stop
