@@ -87,13 +87,15 @@ disconnect_nvme_tcp() { nvme_disconnect; }
 # The same initiators with rblkd.
 serve_rblk_nvme() {
 	disk 6
-	lab_rblkd_start --open --listen "nvme+tcp://$BENCH_TARGET:4433" --control-socket none --state-dir /run/rblkd-4433 "disk=$DISK"
+	lab_rblkd_start --open --listen "nvme+tcp://$BENCH_TARGET:4433" --listen "nvme+rdma://$BENCH_TARGET:4433" --control-socket none --state-dir /run/rblkd-4433 "disk=$DISK"
 }
 rblk_subsystem() { # TRANSPORT PORT
 	nvme discover -t "$1" -a "$BENCH_TARGET" -s "$2" | awk '$1 == "subnqn:" { print $2; exit }'
 }
 connect_rblk_nvme_tcp() { modprobe nvme-tcp && nvme_connect tcp 4433 "$(rblk_subsystem tcp 4433)"; }
+connect_rblk_nvme_rdma() { modprobe nvme-rdma && nvme_connect rdma 4433 "$(rblk_subsystem rdma 4433)"; }
 disconnect_rblk_nvme_tcp() { nvme_disconnect; }
+disconnect_rblk_nvme_rdma() { nvme_disconnect; }
 
 # RNBD over RTRS, both ends, as they are by default. They are no modules of Debian's kernel: run builds them.
 RNBD_DISK=/dev/rnbd0
