@@ -7,7 +7,7 @@ def figure($system; $workload): first(.figures[] | select(.system == $system and
 
 # An array of sentences.
 def wrong: . as $all | [
-	(ends | "the \(.side)'s" as $its | .pcie_gtps as $speed | .pcie_lanes as $lanes |
+	(ends | "the \(.side)'s" as $its | (.pcie_gtps | if type == "number" then . else null end) as $speed | .pcie_lanes as $lanes |
 		if .software then "the \(.side) has RDMA in software: these times say nothing about adapters" else empty end,
 		if .path_mtu < 4096 then "\($its) path MTU is \(.path_mtu), not 4096: its network card's MTU is \(.netdev_mtu); RoCE needs 4200" else empty end,
 		if $lanes and .pcie_lanes_possible and ($lanes < .pcie_lanes_possible or $speed < .pcie_gtps_possible) then

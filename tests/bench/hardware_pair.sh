@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: hardware measures every system between two machines, says what it found in its JSON and its page, and leaves the machines
-# as they were, also when it is interrupted. Method: the job of both hosts of a pair. Host 2 runs it twice, the first time until it
-# has a disk of nvmet's; host 1 runs the commands that it prints. No figure is looked at but that there is one.
+# as they were, also when it is interrupted. Method: the job of both hosts of a pair. Host 2 runs it twice: until it measures
+# nvmet's disk, when host 1 has run the command that it prints; and to the end, by ssh. No figure is looked at but that there is one.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 bench=$LAB/../bench
 
 # What hardware may have changed.
+export TMPDIR=/run/hardware
+mkdir $TMPDIR
 state() {
 	cut -d ' ' -f 1 /proc/modules | sort
-	find /sys/kernel/config/ /sys/class/nvme /sys/block /tmp -maxdepth 3 2> /dev/null | sort
-	pgrep -l 'rblkd|fio|ib_|perf|perl' || true
+	find /sys/kernel/config/ /sys/class/nvme $TMPDIR -maxdepth 3 2> /dev/null | sort
+	ls /sys/block
+	pgrep -lx 'rblkd|fio|ib_.*_(lat|bw)|perf|perl' || true
 }
 is_as_before() { state > /run/now && cmp -s /run/before /run/now; }
 check_state() { lab_wait 20 is_as_before || lab_fail "$1, it leaves this: $(diff /run/before /run/now)"; }
 
-# begin RUN: on host 2; the command that it prints goes to host 1.
+# begin [OPTION...]: on host 2.
 begin() {
-	"$bench/hardware" -b "$LAB_BUILD" -k "$LAB_KO" -n 1 -r 1 -q "1 32" -o /out/hardware 10.9.0.1 > /out/hardware.log 2>&1 &
+	PATH=/run:$PATH "$bench/hardware" "$@" -b "$LAB_BUILD" -k "$LAB_KO" -n 1 -r 1 -q "1 32" -o /out/hardware 10.9.0.1 > /out/hardware.log 2>&1 &
 	hardware=$!
-	lab_wait 20 grep -q 'as root: ' /out/hardware.log || lab_fail "hardware: $(cat /out/hardware.log)"
-	sed -n 's/.*as root: //p' /out/hardware.log > "/pair/paste-$1"
-	lab_meet "printed$1"
 }
 # uses_nvme: it measures on nvmet's disk, or it has ended.
-uses_nvme() { { grep -q rblk-hardware /sys/class/nvme-subsystem/*/subsysnqn && pgrep -x fio; } || [ ! -e "/proc/$hardware" ]; }
+uses_nvme() { { grep -q rblk-hardware /sys/class/nvme-subsystem/*/subsysnqn && pgrep -x fio; } || ! kill -0 $hardware; }
 # expect EXPRESSION: of jq, true of the results.
 expect() { jq -e "$1" /out/hardware/hardware.json > /dev/null || lab_fail "not true: $1: $(cat /out/hardware/hardware.json)"; }
 
@@ -32,22 +32,34 @@ lab_link_up
 state > /run/before
 lab_meet linked
 if [ "$LAB_HOST" = 1 ]; then
-	for run in 1 2; do
-		lab_meet "printed$run" 600
-		bash "/pair/paste-$run" || lab_fail "run $run: the other end's status is $?"
-		check_state "run $run"
-	done
+	lab_meet printed
+	bash -c "$(sed -n 's/.*as root: //p' /pair/log)" || lab_fail "interrupted, the other end's status is $?"
+	check_state "interrupted"
+	lab_meet ssh 100
+	bash -c "$(cat /pair/command)" < /pair/script || lab_fail "the other end's status is $?"
+	check_state "at its end"
 	lab_meet checked 100
 	exit
 fi
-begin 1
+# In place of ssh: host 1 runs the command.
+cat > /run/ssh <<-END
+	#!/bin/bash
+	cat > /pair/script
+	echo "\$2" > /pair/command
+	touch /pair/ssh-2
+END
+chmod +x /run/ssh
+begin
+lab_wait 20 grep -q 'as root: ' /out/hardware.log || lab_fail "it prints no command: $(cat /out/hardware.log)"
+cp /out/hardware.log /pair/log
+lab_meet printed
 lab_wait 100 uses_nvme
 kill "$hardware"
 wait "$hardware"
 status=$?
 [ $status = 143 ] || lab_fail "interrupted, its status is $status: $(cat /out/hardware.log)"
 check_state "interrupted"
-begin 2
+begin -s root@lab1
 wait "$hardware" || lab_fail "status $?: $(cat /out/hardware.log)"
 check_state "at its end"
 
