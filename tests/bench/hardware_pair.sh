@@ -13,7 +13,7 @@ state() {
 	cut -d ' ' -f 1 /proc/modules | sort
 	find /sys/kernel/config/ /sys/class/nvme $TMPDIR -maxdepth 3 2> /dev/null | sort
 	ls /sys/block
-	pgrep -lx 'rblkd|fio|ib_.*_(lat|bw)|perf|perl' || true
+	ps -eo comm= | grep -xE 'rblkd|fio|ib_.*_(lat|bw)|perf|perl'
 }
 is_as_before() { state > /run/now && cmp -s /run/before /run/now; }
 check_state() { lab_wait 20 is_as_before || lab_fail "$1, it leaves this: $(diff /run/before /run/now)"; }
