@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: hardware measures every system between two machines, says what it found in its JSON and its page, and leaves the machines
-# as they were, also when it is interrupted. Method: the job of both hosts of a pair. Host 2 runs it twice: until it measures
-# nvmet's disk, when host 1 has run the command that it prints; and to the end, by ssh. No figure is looked at but that there is one.
+# as they were, also when it is interrupted. Method: the job of both hosts of a pair. Host 2 runs it twice: to the end, by ssh; and
+# until it measures nvmet's disk, host 1 having run the command that it prints. No figure is looked at but that there is one.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 bench=$LAB/../bench
@@ -32,13 +32,13 @@ lab_link_up
 state > /run/before
 lab_meet linked
 if [ "$LAB_HOST" = 1 ]; then
-	lab_meet printed
-	bash -c "$(sed -n 's/.*as root: //p' /pair/log)" || lab_fail "interrupted, the other end's status is $?"
-	check_state "interrupted"
 	lab_meet ssh 100
 	bash -c "$(cat /pair/command)" < /pair/script || lab_fail "the other end's status is $?"
 	check_state "at its end"
-	lab_meet checked 100
+	lab_meet printed 100
+	bash -c "$(sed -n 's/.*as root: //p' /pair/log)" || lab_fail "interrupted, the other end's status is $?"
+	check_state "interrupted"
+	lab_meet checked
 	exit
 fi
 # In place of ssh: host 1 runs the command.
@@ -49,16 +49,6 @@ cat > /run/ssh <<-END
 	touch /pair/ssh-2
 END
 chmod +x /run/ssh
-begin
-lab_wait 20 grep -q 'as root: ' /out/hardware.log || lab_fail "it prints no command: $(cat /out/hardware.log)"
-cp /out/hardware.log /pair/log
-lab_meet printed
-lab_wait 100 uses_nvme
-kill "$hardware"
-wait "$hardware"
-status=$?
-[ $status = 143 ] || lab_fail "interrupted, its status is $status: $(cat /out/hardware.log)"
-check_state "interrupted"
 begin -s root@lab1
 wait "$hardware" || lab_fail "status $?: $(cat /out/hardware.log)"
 check_state "at its end"
@@ -79,4 +69,15 @@ done
 ! grep -oE '(src|href)=|url\(|@import' $page || lab_fail "the page needs other files"
 jq -e --slurpfile results /out/hardware/hardware.json '. == $results[0]' <<< "$(sed -n 's/.*id="results">\(.*\)<.script>.*/\1/p' $page)" > /dev/null ||
 	lab_fail "the page's results are others than the JSON's"
+
+begin
+lab_wait 20 grep -q 'as root: ' /out/hardware.log || lab_fail "it prints no command: $(cat /out/hardware.log)"
+cp /out/hardware.log /pair/log
+lab_meet printed
+lab_wait 100 uses_nvme
+kill "$hardware"
+wait "$hardware"
+status=$?
+[ $status = 143 ] || lab_fail "interrupted, its status is $status: $(cat /out/hardware.log)"
+check_state "interrupted"
 lab_meet checked
