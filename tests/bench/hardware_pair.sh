@@ -16,11 +16,11 @@ state() {
 	ps -eo comm= | grep -xE 'rblkd|fio|ib_.*_(lat|bw)|perf|perl'
 }
 is_as_before() { state > /run/now && cmp -s /run/before /run/now; }
-check_state() { lab_wait 20 is_as_before || lab_fail "$1, it leaves this: $(diff /run/before /run/now)"; }
+check_state() { lab_wait 3 is_as_before || lab_fail "$1, it leaves this: $(diff /run/before /run/now)"; }
 
 # begin [OPTION...]: on host 2.
 begin() {
-	PATH=/run:$PATH "$bench/hardware" "$@" -b "$LAB_BUILD" -k "$LAB_KO" -n 1 -r 1 -q "1 32" -o /out/hardware 10.9.0.1 > /out/hardware.log 2>&1 &
+	PATH=/run:$PATH "$bench/hardware" "$@" -b "$LAB_BUILD" -k "$LAB_KO" -n 1 -r 2 -q "1 32" -o /out/hardware 10.9.0.1 > /out/hardware.log 2>&1 &
 	hardware=$!
 }
 # uses_nvme: it measures on nvmet's disk, or it has ended.
@@ -54,7 +54,7 @@ wait "$hardware" || lab_fail "status $?: $(cat /out/hardware.log)"
 check_state "at its end"
 
 expect '.left_out == {} and (.conditions.disk | startswith("null_blk"))'
-expect 'all(.machines[]; .kernel and .processors > 0 and .path_mtu == 4096 and .software and .firmware and .rblkd)'
+expect 'all(.machines[]; .kernel and .processors > 0 and .path_mtu == 4096 and .software and .rblkd)'
 expect '.verbs | keys == (["read_lat_4k", "write_lat_4k", "send_lat_64", "read_bw_4k", "write_bw_4k", "read_bw_128k", "write_bw_128k"] | sort) and all(.[]; . > 0)'
 # Three systems with two depths, four jobs and 128k, for reads and writes; and one with a depth.
 expect '(.figures | length) == 26 and (.crossings | length) == 33 and all(.crossings[]; .crossed)'
