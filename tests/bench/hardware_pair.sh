@@ -15,8 +15,8 @@ state() {
 	ls /sys/block
 	ps -eo comm= | grep -xE 'rblkd|fio|ib_.*_(lat|bw)|perf|perl'
 }
-is_as_before() { state > /run/now && cmp -s /run/before /run/now; }
-check_state() { lab_wait 3 is_as_before || lab_fail "$1, it leaves this: $(diff /run/before /run/now)"; }
+is_as_before() { state > /run/now; cmp -s /run/before /run/now; }
+check_state() { lab_wait 10 is_as_before || lab_fail "$1, it leaves this: $(diff /run/before /run/now)"; }
 
 # begin [OPTION...]: on host 2.
 begin() {
