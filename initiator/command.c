@@ -32,18 +32,18 @@ static bool message_room(const struct ini_queue *queue)
 	return queue->messages_sent - queue->messages_done < queue->send_depth;
 }
 
-/* Move pending commands before `hold` into `batch`, their descriptors into the ring, their data into `sge`. */
-static void message_pack(struct ini_queue *queue, const struct ini_slot *hold, struct core_batch *batch,
-			 struct ibv_sge *sge)
+/* Move commands of the list before `hold` into `batch`, their descriptors into the ring, their data into `sge`. */
+static void message_pack(struct ini_queue *queue, struct ini_list *list, const struct ini_slot *hold,
+			 struct core_batch *batch, struct ibv_sge *sge)
 {
 	struct rblk_wire_command *descriptor = &queue->ring[queue->ring_head % queue->ring_size];
 	struct ini_slot *slot;
 
-	while ((slot = queue->pending.head) && slot != hold &&
+	while ((slot = list->head) && slot != hold &&
 	       core_batch_fits(batch, slot->capsule_bytes, ini_slot_segments(slot))) {
 		struct ibv_sge *data = &sge[batch->segments - 1];
 
-		ini_list_pop(&queue->pending);
+		ini_list_pop(list);
 		queue->pending_count--;
 		if (slot->gather)
 			memcpy(data, slot->gather->sge, slot->gather->count * sizeof(*data));
@@ -96,10 +96,11 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 	struct core_batch_limits limits = queue->limits;
 	struct ibv_send_wr *wr = &session->doorbell.wr[n];
 	struct ibv_sge *sge = session->doorbell.sge[n];
+	struct ini_list *list = queue->priority.head ? &queue->priority : &queue->pending;
 	struct core_batch batch;
 	u32 first, room;
 
-	if (!queue->pending_count || queue->pending.head == hold || !message_room(queue))
+	if (!list->head || list->head == hold || !message_room(queue))
 		return false;
 	room = ring_room(queue);
 	if (!room)
@@ -108,7 +109,7 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 		limits.commands = (u16)room;
 	core_batch_init(&batch, &limits);
 	first = queue->ring_head;
-	message_pack(queue, hold, &batch, sge);
+	message_pack(queue, list, hold, &batch, sge);
 	queue->ring_head += batch.commands;
 	sge[batch.segments - 1] = (struct ibv_sge){
 		.addr = (uintptr_t)&queue->ring[first % queue->ring_size],
@@ -116,7 +117,8 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 		.lkey = queue->lkey,
 	};
 	*wr = (struct ibv_send_wr){
-		.wr_id = ini_wr_id(INI_WR_SEND, queue->index, queue->messages_sent),
+		.wr_id = ini_wr_id(list == &queue->pending ? INI_WR_SEND : INI_WR_SEND_PRIORITY, queue->index,
+				   queue->messages_sent),
 		.sg_list = sge,
 		.num_sge = batch.segments,
 		.opcode = IBV_WR_SEND,
@@ -144,7 +146,8 @@ int ini_queue_doorbell(struct ini_queue *queue)
 		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, hold, count); count++) {
 			if (count)
 				session->doorbell.wr[count - 1].next = &session->doorbell.wr[count];
-			signalled += session->doorbell.wr[count].send_flags & IBV_SEND_SIGNALED ? 1 : 0;
+			signalled += session->doorbell.wr[count].send_flags & IBV_SEND_SIGNALED &&
+				     session->doorbell.wr[count].wr_id >> 48 == INI_WR_SEND;
 		}
 		core_clock_sent(&queue->clock, signalled, !queue->pending_count);
 		queue->urgent = queue->urgent && queue->pending_count;
@@ -172,7 +175,6 @@ void ini_queue_sent(struct ini_queue *queue, u32 message)
 	struct ini_list held = queue->held;
 	struct ini_slot *slot;
 
-	core_clock_completed(&queue->clock);
 	queue->messages_done = message + 1;
 	queue->ring_tail = queue->message_end[message % queue->send_depth];
 	queue->held = (struct ini_list){ NULL, NULL };

@@ -53,7 +53,7 @@ int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t 
 		err = ini_io_refuse(volume, -EINVAL, "COMPARE_AND_WRITE", "no data is given");
 	if (!err)
 		err = ini_io_check_range(volume, "COMPARE_AND_WRITE", bytes, offset,
-					 volume->info.max_io_bytes / 2);
+					 volume->info.max_compare_bytes);
 	if (err)
 		return err;
 	if (operation->volume)
@@ -62,7 +62,7 @@ int rblk_compare_and_write(struct rblk_volume *volume, const void *data, size_t 
 		.volume = volume, .bytes = bytes, .done = done, .arg = arg};
 	err = ini_io_start(volume,
 			   &(struct ini_io){.opcode = RBLK_OP_COMPARE_AND_WRITE,
-					    .flags = flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0,
+					    .flags = ini_io_flags(flags),
 					    .data = data,
 					    .bytes = bytes,
 					    .offset = offset,

@@ -385,6 +385,10 @@ static void complete_one(struct rblk_session *session, u16 fab, const struct ibv
 	}
 	switch ((enum ini_wr_kind)(wc->wr_id >> 48)) {
 	case INI_WR_SEND:
+		core_clock_completed(&queue->clock);
+		ini_queue_sent(queue, number);
+		break;
+	case INI_WR_SEND_PRIORITY:
 		ini_queue_sent(queue, number);
 		break;
 	case INI_WR_RECEIVE:

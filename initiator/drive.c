@@ -76,10 +76,20 @@ static bool queue_is_overdue(const struct ini_queue *queue)
 	return false;
 }
 
+/* Has it I/O to be waited for? A target that ends begins none that it has refused. */
+static bool queue_is_busy(const struct ini_queue *queue)
+{
+	u32 refused = 0;
+
+	for (const struct ini_slot *slot = queue->retry.head; slot; slot = slot->next)
+		refused += queue->session->core.leaves && !core_tags_reserved(&queue->tags, slot->tag);
+	return queue->tags.taken_io > refused && !queue_is_overdue(queue);
+}
+
 /* It moves to another portal when its commands have ended; those that last go on after a fence (F5). */
 static void leave_queue(struct ini_queue *queue)
 {
-	if (queue->tags.taken_io && !queue_is_overdue(queue))
+	if (queue_is_busy(queue))
 		queue->session->unsettled = true;
 	else
 		core_session_lost(&queue->session->core, queue->index, queue->session->now_ns);
@@ -118,6 +128,8 @@ static void failed(struct rblk_session *session)
 		snprintf(session->failure.words, sizeof(session->failure.words), "no connection for %s: %s",
 			 units_text(UNITS_TIME_MS, options->give_up_ms, text), words);
 	}
+	if (why == CORE_FAILURE_UNREACHED || why == CORE_FAILURE_REFUSED || why == CORE_FAILURE_TIMEOUT)
+		ini_session_note_others(session);
 	if (why != CORE_FAILURE_ABANDONED)
 		session->failure.final = session->logout_ns ? -ECANCELED : session->failure.last ? session->failure.last : -EIO;
 }

@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static void set_words(struct rblk_session *session, const char *format, va_list args)
 {
@@ -60,6 +61,19 @@ void ini_portal_failed(struct ini_queue *queue, int error)
 
 	portal->error = error;
 	memcpy(portal->words, queue->session->failure.words, sizeof(portal->words));
+}
+
+void ini_session_note_others(struct rblk_session *session)
+{
+	char *words = session->failure.words;
+
+	for (u16 i = 0; i < session->portals.count; i++) {
+		const struct ini_portal *portal = &session->portals.of[i];
+		size_t length = strlen(words);
+
+		if (portal->error && !strstr(words, portal->words))
+			snprintf(words + length, RBLK_ERROR_BYTES - length, "%s%s", length ? "; " : "", portal->words);
+	}
 }
 
 void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)

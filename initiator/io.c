@@ -57,11 +57,12 @@ int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 b
 
 int ini_io_check(const struct rblk_volume *volume, const char *what, const struct ini_ask *ask)
 {
+	u32 unknown = ask->flags & ~(ask->flags_allowed | RBLK_IO_PRIORITY);
+
 	if (!ask->done)
 		return ini_io_refuse(volume, -EINVAL, what, "no callback is given");
-	if (ask->flags & ~ask->flags_allowed)
-		return ini_io_refuse(volume, -EINVAL, what, "unknown flags 0x%x",
-				     ask->flags & ~ask->flags_allowed);
+	if (unknown)
+		return ini_io_refuse(volume, -EINVAL, what, "unknown flags 0x%x", unknown);
 	if (ask->writes && volume->info.read_only)
 		return ini_io_refuse(volume, -EROFS, what, "the volume is read-only");
 	if (!ask->able)
@@ -157,10 +158,14 @@ static void attach_report(struct rblk_session *session, struct ini_slot *slot,
 static int attach(struct rblk_volume *volume, struct ini_slot *slot, const struct ini_io *io)
 {
 	/* Features are agreed for each queue. */
-	if (io->opcode == RBLK_OP_EXTENTS && !(slot->queue->features & RBLK_FEATURE_EXTENTS))
+	if (io->flags & RBLK_CMD_UNTORN && io->opcode == RBLK_OP_WRITE &&
+	    !(slot->queue->features & RBLK_FEATURE_UNTORN))
 		return -EOPNOTSUPP;
-	if (io->report)
+	if (io->report) {
+		if (io->opcode == RBLK_OP_EXTENTS && !(slot->queue->features & RBLK_FEATURE_EXTENTS))
+			return -EOPNOTSUPP;
 		attach_report(volume->session, slot, io);
+	}
 	if (io->gather)
 		return attach_gather(slot, io);
 	return io->data ? attach_data(volume, slot, io) : 0;
@@ -175,7 +180,9 @@ static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const s
 	int err;
 
 	command->opcode = io->opcode;
-	command->flags = io->flags;
+	command->flags = io->flags | (session->options.priority ? RBLK_CMD_PRIORITY : 0);
+	if (!(queue->features & RBLK_FEATURE_PRIORITY))
+		command->flags &= (u8)~RBLK_CMD_PRIORITY;
 	command->volume = rblk_to_le32(volume->handle);
 	command->lba = rblk_to_le64(io->offset >> volume->block_shift);
 	command->blocks = rblk_to_le32((u32)(io->bytes >> volume->block_shift));
@@ -298,6 +305,22 @@ void ini_io_resume(struct rblk_session *session)
 
 /* -- the calls --------------------------------------------------------------------------------- */
 
+int ini_io_check_untorn(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset, u32 flags)
+{
+	const struct rblk_volume_info *info = &volume->info;
+
+	if (!(flags & RBLK_IO_UNTORN))
+		return 0;
+	if (!info->untorn_max_bytes)
+		return ini_io_refuse(volume, -EOPNOTSUPP, what, "the volume has no untorn writes");
+	if (!rblk_untorn_valid(offset, bytes, info->untorn_min_bytes, info->untorn_max_bytes))
+		return ini_io_refuse(volume, -EINVAL, what,
+				     "%" PRIu64 " bytes at byte %" PRIu64
+				     " cannot be untorn: a power of two from %u to %u, aligned to itself, can",
+				     bytes, offset, info->untorn_min_bytes, info->untorn_max_bytes);
+	return 0;
+}
+
 static int start_data(struct rblk_volume *volume, u8 opcode, const void *data, u64 bytes,
 		      u64 offset, const struct ini_ask *ask, void *arg)
 {
@@ -308,11 +331,13 @@ static int start_data(struct rblk_volume *volume, u8 opcode, const void *data, u
 		err = ini_io_refuse(volume, -EINVAL, what, "no data is given");
 	if (!err)
 		err = ini_io_check_range(volume, what, bytes, offset, volume->info.max_io_bytes);
+	if (!err && ask->flags)
+		err = ini_io_check_untorn(volume, what, bytes, offset, ask->flags);
 	if (err)
 		return err;
 	return ini_io_start(volume,
 			    &(struct ini_io){.opcode = opcode,
-					     .flags = ask->flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0,
+					     .flags = ini_io_flags(ask->flags),
 					     .data = data,
 					     .bytes = bytes,
 					     .offset = offset,
@@ -334,7 +359,7 @@ int rblk_write(struct rblk_volume *volume, const void *data, size_t bytes, uint6
 	const struct ini_ask ask = {.able = true,
 				    .writes = true,
 				    .flags = flags,
-				    .flags_allowed = RBLK_IO_FUA,
+				    .flags_allowed = RBLK_IO_FUA | RBLK_IO_UNTORN,
 				    .done = done};
 
 	return start_data(volume, RBLK_OP_WRITE, data, bytes, offset, &ask, arg);
@@ -368,7 +393,7 @@ static int start_range(struct rblk_volume *volume, u8 opcode, u64 bytes, u64 off
 	return ini_io_start(
 		volume,
 		&(struct ini_io){.opcode = opcode,
-				 .flags = (ask->flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0) |
+				 .flags = ini_io_flags(ask->flags) |
 					  (ask->flags & RBLK_IO_NO_UNMAP ? RBLK_CMD_NO_UNMAP : 0),
 				 .bytes = bytes,
 				 .offset = offset,

@@ -10,6 +10,13 @@
 #include "initiator/rblk.h"
 #include "initiator/volume.h"
 
+/* enum rblk_command_flag of data that is written or read, by enum rblk_io_flag. */
+static inline u8 ini_io_flags(u32 flags)
+{
+	return (flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0) | (flags & RBLK_IO_PRIORITY ? RBLK_CMD_PRIORITY : 0) |
+	       (flags & RBLK_IO_UNTORN ? RBLK_CMD_UNTORN : 0);
+}
+
 /* The arguments of a call. */
 struct ini_ask {
 	bool able;   /* the volume can do it */
@@ -28,6 +35,11 @@ int ini_io_check(const struct rblk_volume *volume, const char *what, const struc
 int ini_io_check_buffer(const struct rblk_volume *volume, u8 opcode, const struct ini_buffer *buffer);
 int ini_io_check_range(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset,
 		       u64 max_bytes);
+/*
+ * flags: enum rblk_io_flag. 0, or if an untorn write is not one that the volume has, -EINVAL or -EOPNOTSUPP with a
+ * message.
+ */
+int ini_io_check_untorn(const struct rblk_volume *volume, const char *what, u64 bytes, u64 offset, u32 flags);
 /* vector.c: the session's, when no command is left. */
 void ini_vectors_fini(struct rblk_session *session);
 

@@ -9,7 +9,8 @@
 
 static u32 wanted_features(const struct rblk_session *session)
 {
-	u32 features = RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN;
+	u32 features = RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN | RBLK_FEATURE_PRIORITY |
+		       RBLK_FEATURE_UNTORN | RBLK_FEATURE_COMPARE_LIMIT;
 
 	/*
 	 * Commands that have failed fast hold those of all volumes until their whole fence (core_session.held). A session that

@@ -137,9 +137,10 @@ struct ini_queue {
 	struct core_tag *tag_array;
 	struct ini_slot *slots; /* slot_count, by tag */
 	u32 slot_count;         /* wanted credits + RBLK_RESERVED_TAGS; granted may be fewer */
-	struct ini_list pending, retry, held;
-	u32 pending_count;
-	struct core_clock clock; /* when pending commands are sent */
+	struct ini_list pending, priority; /* not sent yet; the latter share no message with others, and never wait */
+	struct ini_list retry, held;
+	u32 pending_count; /* in both */
+	struct core_clock clock; /* when those in `pending` are sent */
 	bool urgent; /* a session command is among them: none waits */
 	/*
 	 * The first pending slot of clock.filling, before which the doorbell stops; may be out of date, then less is
@@ -175,7 +176,7 @@ struct ini_queue {
 #define INI_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * (u32)sizeof(struct rblk_wire_completion))
 
 /* wr_id: what it is, of which queue, and which receive buffer or message. */
-enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2 };
+enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2, INI_WR_SEND_PRIORITY = 3 /* which the clock does not count */ };
 static inline u64 ini_wr_id(enum ini_wr_kind kind, u16 queue, u32 number)
 {
 	return (u64)kind << 48 | (u64)queue << 32 | number;

@@ -175,6 +175,7 @@ struct rblk_options {
 	/* As above, until the session is closed. NULL: nothing outlives the program. */
 	struct rblk_kept_session *kept_session;
 	struct rblk_kept_volume *kept_volume;
+	bool priority; /* all commands have RBLK_IO_PRIORITY, also those of calls without flags */
 };
 #ifdef __cplusplus
 #define RBLK_OPTIONS_INIT rblk_sized<rblk_options>()
@@ -297,6 +298,8 @@ struct rblk_volume_info {
 	bool can_extents; /* rblk_extents() may be asked; the answer may still be "all data" */
 	bool changed; /* the target reports that this has changed: rblk_volume_refresh() */
 	bool can_compare_and_write;
+	uint32_t untorn_min_bytes, untorn_max_bytes; /* powers of two, of RBLK_IO_UNTORN; 0: there is none */
+	uint32_t max_compare_bytes; /* of one rblk_compare_and_write() */
 };
 
 /*
@@ -473,6 +476,19 @@ RBLK_API int rblk_buffer_unregister(struct rblk_session *session, const void *me
 enum rblk_io_flag {
 	RBLK_IO_FUA = 1u << 0,      /* durable when it completes */
 	RBLK_IO_NO_UNMAP = 1u << 1, /* write zeroes: keep the space allocated */
+	/*
+	 * Write: after a loss of power, of the connection, of anything, all of it is there or nothing of it. It is a
+	 * power of two long, from untorn_min_bytes to untorn_max_bytes (struct rblk_volume_info), aligned to its
+	 * length; a vector is one piece of memory. Else -EINVAL; -EOPNOTSUPP: the volume has no such writes. It is
+	 * durable only with RBLK_IO_FUA or after a flush.
+	 */
+	RBLK_IO_UNTORN = 1u << 2,
+	/*
+	 * Any command: it goes before those without it, in a message of its own and wherever commands of its session
+	 * wait at the target (eight at most before one without). For what somebody waits for, beside what nobody does:
+	 * a session gets no larger part of the target by it. No effect at a target that does not know it.
+	 */
+	RBLK_IO_PRIORITY = 1u << 3,
 };
 
 /* The result of a command. The library's, valid during the callback. */
@@ -527,7 +543,7 @@ RBLK_API int rblk_checksum(struct rblk_volume *volume, uint64_t bytes, uint64_t 
 /*
  * If the volume holds the first `bytes` of `data`, write the second `bytes` in their place, as one
  * step: no other write of any session comes between comparing and writing. data: 2 * bytes, in one
- * buffer of the session; bytes: at most max_io_bytes / 2. flags: RBLK_IO_FUA. -EILSEQ: they differ,
+ * buffer of the session; bytes: at most max_compare_bytes. flags: RBLK_IO_FUA. -EILSEQ: they differ,
  * nothing was written, and result->value is the offset, within the range, of the first byte that
  * does. It is done once, even if its connection was lost and it was sent again. -EIO with status 0
  * means that it is unknown whether it was done: the target lost the session. -EAGAIN: 64 of these

@@ -68,7 +68,7 @@ static struct ini_io io_of(const struct ini_slot *slot)
 	u32 shift = slot->volume->block_shift;
 	struct ini_io io = {
 		.opcode = command->opcode,
-		.flags = command->flags & (RBLK_CMD_FUA | RBLK_CMD_NO_UNMAP | RBLK_CMD_RETRY),
+		.flags = command->flags & (RBLK_CMD_FUA | RBLK_CMD_NO_UNMAP | RBLK_CMD_UNTORN | RBLK_CMD_PRIORITY | RBLK_CMD_RETRY),
 		.bytes = (u64)rblk_le32(command->blocks) << shift,
 		.offset = rblk_le64(command->lba) << shift,
 		.operation = rblk_le64(command->argument),
@@ -128,7 +128,7 @@ void ini_park_queue(struct ini_queue *queue)
 					 -ECONNRESET;
 	u32 count = core_tags_count(queue->tags.credits);
 
-	queue->pending = queue->retry = queue->held = none;
+	queue->pending = queue->priority = queue->retry = queue->held = none;
 	queue->pending_count = 0;
 	for (u32 tag = 0; tag < count; tag++)
 		queue->slots[tag].lost = queue->tag_array[tag].state == CORE_TAG_SENT;

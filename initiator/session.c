@@ -318,6 +318,8 @@ static void init_core(struct rblk_session *session)
 		.epoch = options->kept_session ? options->kept_session->lives << 32 : 0,
 	};
 
+	for (u16 i = 0; i < core.portals; i++)
+		core.group[i] = (u8)session->portals.of[i].host->group;
 	env_random(&core.random, sizeof(core.random));
 	core_session_init(&session->core, &core);
 }

@@ -220,6 +220,8 @@ void ini_session_note(struct rblk_session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* "10.0.0.2:4430" or, before there is a connection, the URI's host and port. Static per session. */
 const char *ini_session_peer(const struct rblk_session *session);
+/* The words are those of one portal: those of others that have failed follow. */
+void ini_session_note_others(struct rblk_session *session);
 /* The queue's connection is lost; words. */
 void ini_queue_lose(struct ini_queue *queue, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -187,8 +187,12 @@ void ini_slot_start(struct ini_slot *slot)
 {
 	struct ini_queue *queue = slot->queue;
 
-	ini_list_append(&queue->pending, slot, INI_PLACE_PENDING);
 	queue->pending_count++;
+	if (slot->command.flags & RBLK_CMD_PRIORITY) {
+		ini_list_append(&queue->priority, slot, INI_PLACE_PENDING);
+		return;
+	}
+	ini_list_append(&queue->pending, slot, INI_PLACE_PENDING);
 	queue->urgent |= !slot->volume;
 	if (core_clock_add(&queue->clock, slot->capsule_bytes, ini_slot_segments(slot)))
 		queue->filling = slot;

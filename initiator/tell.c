@@ -36,7 +36,7 @@ void ini_tell_received(struct rblk_session *session, const struct rblk_wire_comp
 		break;
 	case RBLK_EVENT_DRAINING:
 		session->events.draining = true;
-		core_session_leaves(&session->core);
+		core_session_leaves(&session->core, session->now_ns);
 		session->events.untold |= 1u << RBLK_SESSION_EVENT_DRAINING;
 		break;
 	case RBLK_EVENT_LIST_CHANGED:

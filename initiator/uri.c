@@ -58,7 +58,7 @@ static int uri_digit(char c)
 }
 
 /* In a host's name they would end or divide it wherever it is written down. */
-#define URI_DELIMITERS ",/:[]"
+#define URI_DELIMITERS ",;/:[]"
 
 /* [from, end) as a string, with %XX as what it stands for, which is none of `never`. NULL, or what is wrong. */
 static const char *uri_decode(char *to, size_t bytes, const char *from, const char *end, const char *never)
@@ -159,14 +159,14 @@ static int uri_host(const char *text, const char *from, const char *end, struct 
 }
 
 /*
- * [scheme]host[:port],... from behind the first scheme. Returns where the hosts end, at a '/' or
+ * [scheme]host[:port],...;... from behind the first scheme. Returns where the hosts end, at a '/' or
  * the end of the text; NULL: `error` says what is wrong.
  */
 static const char *uri_hosts(const char *text, const char *from, enum fab_kind kind,
 			     struct ini_uri *uri, char *error)
 {
-	for (;;) {
-		const char *end = from + strcspn(from, ",/");
+	for (u16 group = 0;;) {
+		const char *end = from + strcspn(from, ",;/");
 
 		if (end > from && !strncmp(end - 1, "://", 3)) {
 			uri_fail(error, text,
@@ -180,10 +180,12 @@ static const char *uri_hosts(const char *text, const char *from, enum fab_kind k
 			return NULL;
 		}
 		uri->hosts[uri->host_count].kind = kind;
+		uri->hosts[uri->host_count].group = group;
 		if (uri_host(text, from, end, &uri->hosts[uri->host_count++], error))
 			return NULL;
-		if (*end != ',')
+		if (*end != ',' && *end != ';')
 			return end;
+		group += *end == ';';
 		from = uri_scheme(end + 1, &kind);
 		if (!from)
 			from = end + 1;

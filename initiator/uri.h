@@ -2,8 +2,9 @@
 /*
  * Parses rblk://host[:port][,host[:port]...][/volume] and rblk+tcp://... Schemes may be in capitals, names may have %XX in
  * place of a character. IPv6 addresses stand in brackets, with a zone behind %25 (RFC 6874) or %. Several hosts are portals
- * of one target. A host may have a scheme of its own (rblk://a,rblk+tcp://b/volume), which then holds for the hosts behind
- * it, too. No name is resolved here.
+ * of one target; behind a semicolon are those of another one with the same volume (rblk://a1,a2;b1,b2/volume). A host
+ * may have a scheme of its own (rblk://a,rblk+tcp://b/volume), which then holds for the hosts behind it, too. No name
+ * is resolved here.
  */
 #ifndef RBLK_INITIATOR_URI_H
 #define RBLK_INITIATOR_URI_H
@@ -15,6 +16,7 @@
 
 struct ini_uri_host {
 	enum fab_kind kind;
+	u16 group;	/* 0, 1, ...: of its target's hosts */
 	char name[256]; /* without brackets */
 	char port[8];   /* decimal, the default's where none was given */
 };

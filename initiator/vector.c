@@ -270,7 +270,7 @@ static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iove
 		return -ENOMEM;
 	vector->volume = volume;
 	vector->opcode = opcode;
-	vector->flags = ask->flags & RBLK_IO_FUA ? RBLK_CMD_FUA : 0;
+	vector->flags = ini_io_flags(ask->flags);
 	vector->run_count = vector->started = vector->outstanding = 0;
 	vector->bytes = 0;
 	vector->offset = offset;
@@ -284,6 +284,10 @@ static int vector_begin(struct rblk_volume *volume, u8 opcode, const struct iove
 	if (!err)
 		err = ini_io_check_range(volume, what, vector->bytes, offset,
 					 volume->info.max_io_bytes);
+	if (!err && ask->flags)
+		err = ini_io_check_untorn(volume, what, vector->bytes, offset, ask->flags);
+	if (!err && vector->flags & RBLK_CMD_UNTORN && vector->run_count > 1)
+		err = ini_io_refuse(volume, -EINVAL, what, "an untorn write is of one piece of memory");
 	if (!err)
 		err = vector_gathers(vector) ? vector_start_gathered(vector) : -EMSGSIZE;
 	if (err == -EMSGSIZE)
@@ -309,7 +313,7 @@ int rblk_writev(struct rblk_volume *volume, const struct iovec *iov, int count, 
 	const struct ini_ask ask = {.able = true,
 				    .writes = true,
 				    .flags = flags,
-				    .flags_allowed = RBLK_IO_FUA,
+				    .flags_allowed = RBLK_IO_FUA | RBLK_IO_UNTORN,
 				    .done = done};
 
 	return vector_begin(volume, RBLK_OP_WRITE, iov, count, offset, &ask, arg);

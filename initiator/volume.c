@@ -38,7 +38,12 @@ void ini_volume_info(const struct rblk_session *session, const struct rblk_wire_
 		.rotational = flags & RBLK_VOLUME_ROTATIONAL,
 		.can_compare_and_write = flags & RBLK_VOLUME_COMPARE_AND_WRITE,
 		.can_extents = session->queues[0].features & RBLK_FEATURE_EXTENTS,
+		.untorn_min_bytes = rblk_le32(wire->untorn_min_bytes),
+		.untorn_max_bytes = rblk_le32(wire->untorn_max_bytes),
 	};
+	info->max_compare_bytes = info->can_compare_and_write ? info->max_io_bytes / 2 : 0;
+	if (wire->max_compare_blocks && rblk_le16(wire->max_compare_blocks) * block_bytes < info->max_compare_bytes)
+		info->max_compare_bytes = rblk_le16(wire->max_compare_blocks) * block_bytes;
 	static_assert(sizeof(info->name) == RBLK_NAME_BYTES, "a name fits");
 	memcpy(info->name, wire->name, sizeof(info->name));
 	memcpy(info->uuid, wire->uuid, sizeof(info->uuid));
@@ -55,9 +60,8 @@ struct ini_change {
 	u64 epoch;  /* that it was sent in */
 	const void *report; /* where it arrives: ini_volume_take() copies it */
 	bool numbered;	    /* it has another handle than it began with */
-	u16 elsewhere;	    /* portals whose targets do not have it */
 	bool lost;	    /* an answer, which may have been that it is open */
-	int error;	    /* CLOSE of a volume whose OPEN has failed so; else 0 */
+	int error;	    /* of an OPEN that waits, or whose volume is closed for it; else 0 */
 	rblk_volume_callback done;
 	void *arg;
 };
@@ -226,23 +230,73 @@ int ini_volume_send_close(struct rblk_volume *volume, rblk_callback done, void *
 	return ini_control_start(volume->session, &command, NULL, 0, 0, done, arg, NULL);
 }
 
-/*
- * One of several gateways has it, and this one stands by: the next portal's target is asked, each once. Not if the
- * session has other volumes, which are here.
- */
-static bool open_elsewhere(struct ini_change *open, const struct rblk_result *result)
+/* A first OPEN that is answered so may succeed at another target, as where one of several gateways has the volume. */
+static bool is_refused(const struct ini_change *open, const struct rblk_result *result)
+{
+	return (result->status == RBLK_E_NO_VOLUME || result->status == RBLK_E_DRAINING) && open->volume->changing &&
+	       open->volume->session->core.options.portals > 1;
+}
+
+/* Is there something to wait for before refused OPENs are called back? `found`: a volume that is, or was, open. */
+static bool is_asking(const struct rblk_session *session, bool *found)
+{
+	bool asks = false;
+
+	*found = false;
+	for (const struct rblk_volume *volume = session->volumes; volume; volume = volume->next) {
+		*found |= volume->epoch != 0;
+		asks |= !volume->refused;
+	}
+	return asks && !*found;
+}
+
+static struct ini_change *take_refused(struct rblk_session *session)
+{
+	struct rblk_volume *volume = session->volumes;
+	struct ini_change *open;
+
+	while (volume && !volume->refused)
+		volume = volume->next;
+	if (!volume)
+		return NULL;
+	open = volume->refused;
+	volume->refused = NULL;
+	return open;
+}
+
+/* They are sent again where the session is LIVE next. */
+static void send_refused(struct rblk_session *session)
 {
 	const struct rblk_result lost = {.error = -ECONNRESET};
-	struct rblk_volume *volume = open->volume;
-	struct rblk_session *session = volume->session;
+	struct ini_change *open;
 
-	if (result->status != RBLK_E_NO_VOLUME || session->volumes != volume || volume->next || !volume->changing ||
-	    open->elsewhere + 1u >= session->core.options.portals)
-		return false;
-	open->elsewhere++;
-	ini_portal_failed(&session->queues[0], -EXDEV);
-	core_session_misled(&session->core, session->now_ns);
-	return ini_control_again(session, &open->again, &lost);
+	while ((open = take_refused(session)))
+		if (!ini_control_again(session, &open->again, &lost))
+			open_finish(open, open->error);
+}
+
+/*
+ * An OPEN or CLOSE has ended. If the target has refused all that the session wants to open, and it has nothing else
+ * here, it asks the next one, each once (core_session_search()); if not, that was the answer.
+ */
+static void settle_refused(struct rblk_session *session)
+{
+	struct ini_change *open;
+	bool found, none;
+
+	if (is_asking(session, &found))
+		return;
+	none = !found && session->volumes && !core_session_over(&session->core);
+	if (none && core_session_elsewhere(&session->core)) {
+		ini_portal_failed(&session->queues[0], -EXDEV);
+		core_session_misled(&session->core, session->now_ns);
+		send_refused(session);
+		return;
+	}
+	if (none)
+		ini_session_note_others(session);
+	while ((open = take_refused(session)))
+		open_finish(open, open->error);
 }
 
 static void open_done(void *arg, const struct rblk_result *result)
@@ -256,6 +310,8 @@ static void open_done(void *arg, const struct rblk_result *result)
 	/* In another epoch it is not open any more. */
 	if (ini_control_again(session, &open->again, open->epoch == session->core.epoch ? result : &lost)) {
 		open->lost = true;
+		/* It may be answered by another target. */
+		send_refused(session);
 		return;
 	}
 	if (result->status == RBLK_E_GONE && !open->numbered) {
@@ -267,8 +323,12 @@ static void open_done(void *arg, const struct rblk_result *result)
 	if (err && result->status)
 		ini_session_note(session, "%s: volume \"%s\": %s", ini_session_peer(session),
 				 open->name, rblk_refusal_text(result->status, result->value));
-	if (open_elsewhere(open, result))
+	if (is_refused(open, result)) {
+		open->error = err;
+		volume->refused = open;
+		settle_refused(session);
 		return;
+	}
 	if (!err)
 		err = ini_volume_take(volume, open->name, open->report);
 	if (err && volume->changing && (open->lost || !result->error)) {
@@ -278,6 +338,7 @@ static void open_done(void *arg, const struct rblk_result *result)
 		return;
 	}
 	open_finish(open, err);
+	settle_refused(session);
 }
 
 int ini_volume_send_open(struct rblk_volume *volume, const char name[RBLK_NAME_BYTES], rblk_callback done, void *arg,
@@ -309,8 +370,10 @@ static void open_send(struct ini_again *again)
 	struct rblk_session *session = open->volume->session;
 	const struct rblk_result lost = {.error = -ECONNRESET};
 
-	if (open_start(open) && !ini_control_again(session, again, &lost))
+	if (open_start(open) && !ini_control_again(session, again, &lost)) {
 		open_finish(open, session->failure.final);
+		settle_refused(session);
+	}
 }
 
 static struct ini_change *change_alloc(struct rblk_volume *volume, void (*run)(struct ini_again *again),
@@ -389,6 +452,8 @@ int rblk_volume_open_start(struct rblk_session *session, const char *name, u32 f
 		err = volume_name(session, name, wire_name);
 	if (err)
 		return err;
+	if (!session->volumes)
+		core_session_search(&session->core);
 	volume = volume_alloc(session, wire_open_flags(flags));
 	if (!volume)
 		return -ENOMEM;
@@ -432,9 +497,12 @@ int rblk_volume_refresh_start(struct rblk_volume *volume, rblk_volume_callback d
 static void close_done(void *arg, const struct rblk_result *result)
 {
 	struct ini_change *close = arg;
+	struct rblk_session *session = close->volume->session;
 
-	if (!ini_control_again(close->volume->session, &close->again, result))
-		change_finish(close, NULL, close->error ? close->error : result->error);
+	if (ini_control_again(session, &close->again, result))
+		return;
+	change_finish(close, NULL, close->error ? close->error : result->error);
+	settle_refused(session);
 }
 
 static int close_start(struct ini_change *close)
@@ -448,8 +516,10 @@ static void close_send(struct ini_again *again)
 	struct rblk_session *session = close->volume->session;
 	const struct rblk_result lost = {.error = -ECONNRESET};
 
-	if (close_start(close) && !ini_control_again(session, again, &lost))
+	if (close_start(close) && !ini_control_again(session, again, &lost)) {
 		change_finish(close, NULL, close->error ? close->error : session->failure.final);
+		settle_refused(session);
+	}
 }
 
 int rblk_volume_close_start(struct rblk_volume *volume, rblk_volume_callback done, void *arg)

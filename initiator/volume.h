@@ -11,6 +11,7 @@
 #include "proto/core/durable.h"
 #include "proto/wire/wire.h"
 
+struct ini_change;
 struct ini_durable;
 struct ini_page_volume;
 
@@ -25,6 +26,7 @@ struct rblk_volume {
 	u32 block_shift;
 	u32 inflight;   /* commands started and not called back */
 	bool changing;  /* its first OPEN or its CLOSE is outstanding: no I/O is started */
+	struct ini_change *refused; /* its first OPEN, refused by a target; it may be sent to another one */
 	bool refreshing; /* OPEN is outstanding to read its size; I/O goes on */
 	bool gone;      /* the target no longer serves it, or serves another in its place */
 	u32 parked;     /* commands of inflight that wait for a connection, or for the volume (parking.h) */

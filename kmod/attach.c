@@ -100,8 +100,9 @@ static int rblk_attach_connect(struct rblk_disk *disk, char *text)
 
 	if (wait_event_killable_timeout(session->wait, rblk_drive_settled(session), timeout) < 0)
 		return rblk_refuse(text, -EINTR, "%s: killed", rblk_session_peer(session));
-	if (rblk_session_live(session))
+	if (READ_ONCE(session->core.state) == CORE_SESSION_LIVE) /* it may be lost right after */
 		return 0;
+	text[0] = '\0';
 	if (!rblk_tell_reason(session, text))
 		scnprintf(text, RBLK_TEXT_BYTES, "%s: no session in " RBLK_TIME,
 			  rblk_session_peer(session), RBLK_TIME_OF(session->options.connect_ms));
@@ -136,7 +137,8 @@ static int rblk_attach_open(struct rblk_disk *disk, char *text)
 {
 	int error = rblk_volume_open(disk, text);
 
-	if (error && !text[0] && !rblk_tell_reason(disk->session, text))
+	/* It may have been refused by one target, and no other one was reached. */
+	if (error && (!text[0] || error == -ENOTCONN) && !rblk_tell_reason(disk->session, text))
 		scnprintf(text, RBLK_TEXT_BYTES, "%s/%s: the connection was lost",
 			  rblk_session_peer(disk->session), disk->options.volume);
 	return error;
@@ -199,6 +201,7 @@ static int rblk_attach_check_end(struct rblk_disk *disk, char *text)
 	    READ_ONCE(disk->gate) != RBLK_GATE_FAIL)
 		return 0;
 	if (!rblk_detach_claim(disk, true, text)) {
+		text[0] = '\0';
 		if (!rblk_tell_reason(disk->session, text))
 			scnprintf(text, RBLK_TEXT_BYTES, "rblk%d: %s", disk->index,
 				  killed ? "the attach was killed" : "the connection was lost");

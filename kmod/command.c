@@ -5,7 +5,11 @@
  * session's own commands is call.c's.
  */
 #include "kmod/command.h"
+
+#include <linux/ioprio.h>
+
 #include "kmod/call.h"
+#include "kmod/compat.h"
 #include "kmod/disk.h"
 #include "kmod/memory.h"
 #include "kmod/queue.h"
@@ -247,15 +251,18 @@ static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *f
 		return BLK_STS_OK;
 	case REQ_OP_WRITE_ZEROES:
 		*opcode = RBLK_OP_WRITE_ZEROES;
-		if (rq->cmd_flags & REQ_NOUNMAP)
-			*flags |= RBLK_CMD_NO_UNMAP;
+		*flags |= rq->cmd_flags & REQ_NOUNMAP ? RBLK_CMD_NO_UNMAP : 0;
 		break;
 	default:
 		return BLK_STS_NOTSUPP;
 	}
 	if (rq->cmd_flags & REQ_FUA)
 		*flags |= RBLK_CMD_FUA;
-	return BLK_STS_OK;
+	if (!(rq->cmd_flags & REQ_ATOMIC))
+		return BLK_STS_OK;
+	*flags |= RBLK_CMD_UNTORN;
+	/* Opened again, the volume may keep less, or none. The target judges the rest. */
+	return blk_rq_bytes(rq) > rblk_disk_of(rq)->untorn_max_bytes ? BLK_STS_NOTSUPP : BLK_STS_OK;
 }
 
 /*
@@ -297,6 +304,9 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 		return BLK_STS_NOTSUPP;
 	if (rblk_io_writes_through(disk, opcode))
 		flags |= RBLK_CMD_FUA;
+	if (command->queue->features & RBLK_FEATURE_PRIORITY &&
+	    (disk->options.priority || IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) == IOPRIO_CLASS_RT))
+		flags |= RBLK_CMD_PRIORITY;
 	rblk_command_reset(command, command->tag, opcode);
 	command->wire.flags = flags | (io->retry ? RBLK_CMD_RETRY : 0);
 	command->wire.volume = rblk_to_le32(READ_ONCE(disk->handle));

@@ -31,6 +31,7 @@ struct rblk_limits {
 	u32 logical_bytes, physical_bytes, optimal_bytes;
 	u32 max_sectors, max_segments;
 	u32 discard_granularity, max_discard_sectors, max_zeroes_sectors;
+	u32 untorn_min_bytes, untorn_max_bytes; /* 0: none */
 	bool write_cache, fua, rotational;
 	bool stable; /* pages do not change while they are written */
 };
@@ -58,14 +59,16 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 		.max_write_zeroes_sectors = l->max_zeroes_sectors,
 	};
 #if RBLK_KERNEL(6, 11)
-	if (l->write_cache)
-		lim.features |= BLK_FEAT_WRITE_CACHE;
-	if (l->fua)
-		lim.features |= BLK_FEAT_FUA;
-	if (l->rotational)
-		lim.features |= BLK_FEAT_ROTATIONAL;
-	if (l->stable)
-		lim.features |= BLK_FEAT_STABLE_WRITES;
+	lim.features = (l->write_cache ? BLK_FEAT_WRITE_CACHE : 0) | (l->fua ? BLK_FEAT_FUA : 0) |
+		       (l->rotational ? BLK_FEAT_ROTATIONAL : 0) |
+		       (l->stable ? BLK_FEAT_STABLE_WRITES : 0);
+	lim.atomic_write_hw_max = l->untorn_max_bytes;
+	lim.atomic_write_hw_unit_max = l->untorn_max_bytes;
+	lim.atomic_write_hw_unit_min = l->untorn_min_bytes;
+	/* Some of 6.12 and 6.13 have it, too; the others take the limits for it. */
+#ifdef BLK_FEAT_ATOMIC_WRITES
+	lim.features |= l->untorn_max_bytes ? BLK_FEAT_ATOMIC_WRITES : 0;
+#endif
 	return blk_mq_alloc_disk(set, &lim, data);
 #else
 	struct gendisk *disk = blk_mq_alloc_disk(set, &lim, data);
@@ -121,6 +124,11 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 	return disk;
 }
 
+#endif
+
+/* Untorn writes came in 6.11. */
+#ifndef REQ_ATOMIC
+#define REQ_ATOMIC 0
 #endif
 
 /* block_device_operations' open and release took a block_device before 6.5. */

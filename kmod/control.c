@@ -6,8 +6,8 @@
  *	attach address=10.9.0.1[,10.9.1.1...] volume=disk [port=4430[,4431...]] [queues=N]
  *	       [poll_queues=N] [credits=N] [initiator=NAME] [key=NAME] [connect_ms=N] [command_ms=N]
  *	       [reconnect_ms=N] [fail_fast_ms=N] [give_up_ms=N] [read_only] [volatile]
- *	       [own_session] [digest] [source=10.9.0.2[,10.9.1.2...]] [tos=N] [ack_timeout=N]
- *	       [name=NAME] [uri=URI]
+ *	       [own_session] [priority] [digest] [source=10.9.0.2[,10.9.1.2...]]
+ *	       [tos=N] [ack_timeout=N] [name=NAME] [uri=URI]
  *	detach device=rblk0 [force]
  *	keyring                       answers the number of the keyring that key= is in
  */
@@ -119,6 +119,7 @@ static const struct rblk_word rblk_words[] = {
 	RBLK_WORD("read_only", rblk_word_flag, options.disk.read_only),
 	RBLK_WORD("volatile", rblk_word_flag, options.disk.accept_volatile),
 	RBLK_WORD("own_session", rblk_word_flag, options.disk.own_session),
+	RBLK_WORD("priority", rblk_word_flag, options.disk.priority),
 	RBLK_WORD("initiator=", rblk_word_name, options.session.initiator),
 	RBLK_WORD("key=", rblk_word_text, options.session.key),
 	RBLK_WORD("digest", rblk_word_flag, options.session.digest),
@@ -185,15 +186,29 @@ static unsigned int rblk_control_split(char *list, char *words[CORE_PORTALS_MAX]
 	return count;
 }
 
+/* Behind a semicolon are addresses of another target. */
+static void rblk_control_groups(char *addresses, struct rblk_portal *portal)
+{
+	const struct rblk_portal *end = portal + CORE_PORTALS_MAX;
+	char *c;
+
+	for (c = addresses; (c = strpbrk(c, ",;")) && portal + 1 < end; portal++, c++) {
+		portal[1].group = portal->group + (*c == ';');
+		*c = ',';
+	}
+}
+
 /* Where there are fewer ports or sources than addresses, they begin with the first again. */
 static int rblk_control_portals(struct rblk_line *line, char *text)
 {
 	char *address[CORE_PORTALS_MAX], *port[CORE_PORTALS_MAX], *source[CORE_PORTALS_MAX];
 	struct rblk_session_options *o = &line->options.session;
-	unsigned int count = rblk_control_split(line->addresses, address),
-		     ports = rblk_control_split(line->ports, port),
-		     sources = rblk_control_split(line->sources, source);
+	unsigned int count, ports = rblk_control_split(line->ports, port),
+			    sources = rblk_control_split(line->sources, source);
 	int error = 0;
+
+	rblk_control_groups(line->addresses, o->portals);
+	count = rblk_control_split(line->addresses, address);
 
 	if (count > CORE_PORTALS_MAX)
 		return rblk_refuse(text, -E2BIG, "attach: more than %u addresses",

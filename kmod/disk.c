@@ -96,6 +96,8 @@ static int rblk_disk_find_limits(struct rblk_disk *disk, struct rblk_limits *l)
 					   disk->block_bytes),
 		.max_sectors = max_bytes >> SECTOR_SHIFT,
 		.max_segments = max_bytes / SZ_4K + 1, /* of the virtual boundary */
+		.untorn_min_bytes = disk->untorn_min_bytes,
+		.untorn_max_bytes = disk->untorn_max_bytes,
 		.write_cache = disk->volume_flags & RBLK_VOLUME_FLUSH &&
 			       disk->volume_flags & RBLK_VOLUME_VOLATILE_CACHE,
 		.fua = disk->volume_flags & RBLK_VOLUME_FUA,

@@ -30,6 +30,7 @@ struct rblk_disk_options {
 	bool read_only;
 	bool accept_volatile; /* fsync() may succeed for what cannot be flushed */
 	bool own_session;     /* it shares no session */
+	bool priority;	      /* all of its commands have RBLK_CMD_PRIORITY */
 };
 
 struct rblk_options {
@@ -120,6 +121,7 @@ struct rblk_disk {
 	u64 blocks;
 	u8 uuid[16];
 	u32 physical_bytes, optimal_bytes, discard_granularity, max_discard_blocks;
+	u32 untorn_min_bytes, untorn_max_bytes;
 
 	struct gendisk *gendisk; /* NULL until the volume is open */
 	bool added;

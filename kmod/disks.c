@@ -244,6 +244,7 @@ bool rblk_disk_say_reason(struct rblk_disk *disk, char *text)
 	struct rblk_session *session = disk->session;
 	unsigned long flags;
 
+	text[0] = '\0';
 	if (rblk_tell_reason(session, text) && READ_ONCE(disk->gate) != RBLK_GATE_FAIL)
 		return true;
 	spin_lock_irqsave(&session->core_lock, flags);

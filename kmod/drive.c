@@ -438,7 +438,7 @@ static void rblk_drive_work(struct work_struct *work)
 
 void rblk_drive_start(struct rblk_session *session)
 {
-	const struct core_session_options options = {
+	struct core_session_options options = {
 		.queues = session->queue_count,
 		.portals = session->options.portal_count,
 		.connect_timeout_ms = session->options.connect_ms,
@@ -448,7 +448,10 @@ void rblk_drive_start(struct rblk_session *session)
 		.give_up_ms = 0, /* an attach takes the first failure for its answer */
 		.random = get_random_u32(),
 	};
+	unsigned int i;
 
+	for (i = 0; i < options.portals; i++)
+		options.group[i] = session->options.portals[i].group;
 	INIT_DELAYED_WORK(&session->drive_work, rblk_drive_work);
 	memset(session->route, RBLK_NO_ROUTE, sizeof(session->route));
 	spin_lock_irq(&session->core_lock);

@@ -16,7 +16,7 @@ static u32 rblk_login_features(const struct rblk_queue *queue)
 
 	return (rdma_protocol_iwarp(id->device, id->port_num) ? 0 : RBLK_FEATURE_IMMEDIATE) |
 	       RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_EVENTS | RBLK_FEATURE_FENCE_DOMAIN |
-	       RBLK_FEATURE_VOLUME_FENCE |
+	       RBLK_FEATURE_VOLUME_FENCE | RBLK_FEATURE_PRIORITY | RBLK_FEATURE_UNTORN |
 	       (queue->session->options.digest ? RBLK_FEATURE_DIGEST : 0);
 }
 

@@ -84,17 +84,22 @@ static u32 rblk_queue_capsule_bytes(const struct rblk_command *command)
 
 void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *command)
 {
-	const struct rblk_disk *disk = NULL;
+	bool priority = command->wire.flags & RBLK_CMD_PRIORITY;
+	struct list_head *at = &queue->pending;
 
 	lockdep_assert_held(&queue->lock);
-	if (command->tag < queue->credits)
-		disk = rblk_disk_of(rblk_io_rq(rblk_command_io(command)));
 	command->account.state = CORE_TAG_TAKEN;
 	refcount_set(&command->refs, 2); /* its SEND, its answer */
 	queue->commands[command->tag] = command;
-	queue->owners[command->tag] = (struct rblk_owner){ .disk = disk };
-	list_add_tail(&command->entry, &queue->pending);
-	if (core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
+	queue->owners[command->tag] = (struct rblk_owner){ .disk =
+		command->tag < queue->credits ?
+			rblk_disk_of(rblk_io_rq(rblk_command_io(command))) : NULL };
+	/* With priority it is posted by the next kick, in turn, before all that are held back. */
+	while (priority && at->next != &queue->pending &&
+	       list_entry(at->next, struct rblk_command, entry)->wire.flags & RBLK_CMD_PRIORITY)
+		at = at->next;
+	list_add(&command->entry, priority ? at : queue->pending.prev);
+	if (!priority && core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
 		queue->filling = command;
 }
 
@@ -137,7 +142,7 @@ struct rblk_packing {
 	struct rblk_message *message;     /* NULL: none is open */
 	struct core_batch batch;          /* what is in it */
 	unsigned int sges;
-	u16 messages; /* in the chain */
+	u16 messages; /* in the chain that the clock counts */
 };
 
 static void rblk_packing_link(struct rblk_packing *p, struct ib_send_wr *wr)
@@ -169,7 +174,7 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	rblk_packing_link(p, &m->wr);
-	p->messages++;
+	p->messages += !(m->flags & RBLK_CMD_PRIORITY);
 	queue->stats.messages++;
 	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
 	p->message = NULL;
@@ -225,6 +230,7 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 		trace_rblk_register(io);
 	}
 	*wire = command->wire;
+	m->flags = wire->flags;
 	m->tags[m->count++] = command->tag;
 	queue->stats.commands++;
 }
@@ -240,7 +246,8 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_co
 		if (command == hold)
 			break;
 		list_del_init(&command->entry);
-		if (p.message && !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1))
+		if (p.message && ((p.message->flags ^ command->wire.flags) & RBLK_CMD_PRIORITY ||
+				  !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1)))
 			rblk_packing_close(queue, &p);
 		if (!p.message)
 			rblk_packing_open(queue, &p);
@@ -337,7 +344,7 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	spin_lock_irqsave(&queue->lock, flags);
 	list_add(&m->free, &queue->free_messages);
 	/* Commands that were held back go before anything else. */
-	if (core_clock_completed(&queue->clock) && !queue->down)
+	if (!(m->flags & RBLK_CMD_PRIORITY) && core_clock_completed(&queue->clock) && !queue->down)
 		error = rblk_queue_post_locked(queue, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	for (i = 0; i < count; i++)

@@ -41,6 +41,7 @@ struct rblk_message {
 	struct ib_sge sge[RBLK_MESSAGE_SGE];
 	u16 tags[RBLK_DESCRIPTORS_PER_MESSAGE];
 	u16 count;
+	u8 flags; /* of its last command; PRIORITY: of all, and the clock does not count it */
 	struct rblk_queue *queue;
 	struct rblk_wire_command *descriptors; /* its own RBLK_DESCRIPTORS_PER_MESSAGE */
 	u64 descriptors_dma;

@@ -66,7 +66,7 @@ void rblk_session_event(struct rblk_session *session, u16 event, u32 handle)
 	if (session->core.queue[0].state != CORE_QUEUE_LIVE)
 		goto out;
 	if (event == RBLK_EVENT_DRAINING)
-		core_session_leaves(&session->core);
+		core_session_leaves(&session->core, rblk_drive_now());
 	list_for_each_entry(disk, &session->disks, peer) {
 		if (disk->handle != handle)
 			continue;

@@ -41,6 +41,7 @@ struct rblk_portal {
 	struct sockaddr_storage address; /* port included */
 	struct sockaddr_storage source;  /* to connect from; family 0: as the routes say */
 	char text[64];                   /* for messages: "10.9.0.1:4430" */
+	u8 group;                        /* of its target's addresses: 0, 1, ... */
 };
 
 /*
@@ -193,12 +194,6 @@ void rblk_session_leave(struct rblk_session *session);
 /* If the caller is its only user, nobody else becomes one any more. False: it is not. */
 bool rblk_session_close(struct rblk_session *session);
 void rblk_session_put(struct rblk_session *session);
-
-/* May the session's own commands be sent? (Their connection may still be lost right after.) */
-static inline bool rblk_session_live(const struct rblk_session *session)
-{
-	return READ_ONCE(session->core.state) == CORE_SESSION_LIVE;
-}
 
 /* The target sent an event; softirq. */
 void rblk_session_event(struct rblk_session *session, u16 event, u32 handle);

@@ -30,32 +30,36 @@ static struct rblk_disk *rblk_sysfs_disk(struct device *dev)
 		\
 		return sysfs_emit(buf, format "\n", __VA_ARGS__); \
 	} \
-	static DEVICE_ATTR_RO(name)
+	static DEVICE_ATTR_RO(name);
 
-RBLK_SHOW(state, "%s", rblk_disk_state(disk));
-RBLK_SHOW(target, "%s", rblk_session_peer(disk->session));
-RBLK_SHOW(volume, "%s", disk->options.volume);
-RBLK_SHOW(name, "%s", disk->options.name);
-RBLK_SHOW(uri, "%s", disk->options.uri);
-RBLK_SHOW(initiator, "%s", disk->session->options.initiator);
-RBLK_SHOW(key, "%s", disk->session->options.key); /* its name */
-RBLK_SHOW(digest, "%u", disk->session->options.digest);
-RBLK_SHOW(attachment, "%016llx", disk->attachment);
-RBLK_SHOW(wwid, "uuid.%16phN", disk->uuid);
-RBLK_SHOW(serial, "%16phN", disk->uuid);
-RBLK_SHOW(queues, "%u", disk->session->hw_queues);
-RBLK_SHOW(poll_queues, "%u", disk->session->options.poll_queues);
-RBLK_SHOW(credits, "%u", READ_ONCE(disk->session->credits));
-RBLK_SHOW(losses, "%lld", atomic64_read(&disk->session->losses));
-RBLK_SHOW(connect_ms, "%u", disk->session->options.connect_ms);
-RBLK_SHOW(command_ms, "%u", disk->session->options.command_ms);
-RBLK_SHOW(retries, "%lld", atomic64_read(&disk->session->retries));
-RBLK_SHOW(writes_lost, "%d", rblk_durable_lost(disk));
-RBLK_SHOW(reconnect_ms, "%u", disk->session->options.reconnect_ms);
-RBLK_SHOW(fail_fast_ms, "%u", disk->session->options.fail_fast_ms);
-RBLK_SHOW(give_up_ms, "%u", disk->session->options.give_up_ms);
-RBLK_SHOW(session_number, "%d", disk->session->number);
-RBLK_SHOW(keepalive_ms, "%u", READ_ONCE(disk->session->queues[0]->keepalive_ms));
+/* Attributes of one value: name, format, value. (Of the key its name.) */
+#define RBLK_FACTS(fact) \
+	fact(state, "%s", rblk_disk_state(disk)) \
+	fact(target, "%s", rblk_session_peer(disk->session)) \
+	fact(volume, "%s", disk->options.volume) \
+	fact(name, "%s", disk->options.name) \
+	fact(uri, "%s", disk->options.uri) \
+	fact(initiator, "%s", disk->session->options.initiator) \
+	fact(key, "%s", disk->session->options.key) \
+	fact(digest, "%u", disk->session->options.digest) \
+	fact(attachment, "%016llx", disk->attachment) \
+	fact(wwid, "uuid.%16phN", disk->uuid) \
+	fact(serial, "%16phN", disk->uuid) \
+	fact(queues, "%u", disk->session->hw_queues) \
+	fact(poll_queues, "%u", disk->session->options.poll_queues) \
+	fact(credits, "%u", READ_ONCE(disk->session->credits)) \
+	fact(losses, "%lld", atomic64_read(&disk->session->losses)) \
+	fact(connect_ms, "%u", disk->session->options.connect_ms) \
+	fact(command_ms, "%u", disk->session->options.command_ms) \
+	fact(retries, "%lld", atomic64_read(&disk->session->retries)) \
+	fact(writes_lost, "%d", rblk_durable_lost(disk)) \
+	fact(reconnect_ms, "%u", disk->session->options.reconnect_ms) \
+	fact(fail_fast_ms, "%u", disk->session->options.fail_fast_ms) \
+	fact(give_up_ms, "%u", disk->session->options.give_up_ms) \
+	fact(session_number, "%d", disk->session->number) \
+	fact(keepalive_ms, "%u", READ_ONCE(disk->session->queues[0]->keepalive_ms))
+
+RBLK_FACTS(RBLK_SHOW)
 
 static ssize_t cache_epoch_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -135,37 +139,16 @@ static ssize_t acknowledge_store(struct device *dev, struct device_attribute *at
 }
 static DEVICE_ATTR_WO(acknowledge);
 
+#define RBLK_FACT_ATTRIBUTE(name, ...) &dev_attr_##name.attr,
+
 static struct attribute *rblk_attributes[] = {
-	&dev_attr_state.attr,
-	&dev_attr_target.attr,
-	&dev_attr_volume.attr,
-	&dev_attr_name.attr,
-	&dev_attr_uri.attr,
-	&dev_attr_initiator.attr,
-	&dev_attr_key.attr,
-	&dev_attr_digest.attr,
-	&dev_attr_attachment.attr,
+	RBLK_FACTS(RBLK_FACT_ATTRIBUTE)
 	&dev_attr_session.attr,
-	&dev_attr_session_number.attr,
-	&dev_attr_wwid.attr,
-	&dev_attr_serial.attr,
 	&dev_attr_cache_epoch.attr,
-	&dev_attr_queues.attr,
-	&dev_attr_poll_queues.attr,
-	&dev_attr_credits.attr,
 	&dev_attr_portals.attr,
 	&dev_attr_connections.attr,
-	&dev_attr_losses.attr,
-	&dev_attr_retries.attr,
 	&dev_attr_reason.attr,
-	&dev_attr_writes_lost.attr,
 	&dev_attr_acknowledge.attr,
-	&dev_attr_connect_ms.attr,
-	&dev_attr_command_ms.attr,
-	&dev_attr_reconnect_ms.attr,
-	&dev_attr_fail_fast_ms.attr,
-	&dev_attr_give_up_ms.attr,
-	&dev_attr_keepalive_ms.attr,
 	NULL,
 };
 

@@ -8,13 +8,13 @@
 
 /* -- reasons -- */
 
-/* The line of a queue: whose it is, then why. */
-static void __printf(3, 0)
-rblk_tell_line(struct rblk_queue *queue, char *line, const char *format, va_list args)
+/* The line of a queue, behind others that are kept: whose it is, then why. */
+static void __printf(4, 0)
+rblk_tell_line(struct rblk_queue *queue, char *line, size_t length, const char *format,
+	       va_list args)
 {
-	int length = scnprintf(line, RBLK_TEXT_BYTES, "%s: queue %u: ", rblk_queue_peer(queue),
-			       queue->index);
-
+	length += scnprintf(line + length, RBLK_TEXT_BYTES - length, "%s%s: queue %u: ",
+			    length ? "; " : "", rblk_queue_peer(queue), queue->index);
 	vscnprintf(line + length, RBLK_TEXT_BYTES - length, format, args);
 }
 
@@ -26,7 +26,7 @@ void rblk_tell_lost(struct rblk_queue *queue, const char *format, ...)
 	lockdep_assert_held(&session->core_lock);
 	va_start(args, format);
 	if (!session->reason[0])
-		rblk_tell_line(queue, session->reason, format, args);
+		rblk_tell_line(queue, session->reason, 0, format, args);
 	va_end(args);
 	session->reason_untold = true;
 	atomic64_inc(&session->losses);
@@ -34,11 +34,20 @@ void rblk_tell_lost(struct rblk_queue *queue, const char *format, ...)
 
 void rblk_tell_attempt(struct rblk_queue *queue, const char *format, ...)
 {
+	struct rblk_session *session = queue->session;
+	bool first = session->core.state == CORE_SESSION_NEW && !queue->index;
+	const char *peer = rblk_queue_peer(queue), *told = session->attempt;
 	va_list args;
 
-	lockdep_assert_held(&queue->session->core_lock);
+	lockdep_assert_held(&session->core_lock);
+	/* Another portal's may begin or end like it: "110.9.0.1:44301". */
+	while ((told = strstr(told, peer)) && !(told[strlen(peer)] == ':' &&
+						(told == session->attempt || told[-1] == ' ')))
+		told++;
 	va_start(args, format);
-	rblk_tell_line(queue, queue->session->attempt, format, args);
+	/* An attach is told of each portal. */
+	rblk_tell_line(queue, session->attempt, first && !told ? strlen(session->attempt) : 0,
+		       format, args);
 	va_end(args);
 }
 
@@ -55,11 +64,13 @@ void rblk_tell_mended(struct rblk_session *session)
 
 bool rblk_tell_reason(struct rblk_session *session, char *text)
 {
+	size_t length = strlen(text);
 	unsigned long flags;
 
 	spin_lock_irqsave(&session->core_lock, flags);
-	scnprintf(text, RBLK_TEXT_BYTES, "%s%s%s", session->reason,
-		  session->reason[0] && session->attempt[0] ? "; then " : "", session->attempt);
+	scnprintf(text + length, RBLK_TEXT_BYTES - length, "%s%s%s%s", length ? "; " : "",
+		  session->reason, session->reason[0] && session->attempt[0] ? "; then " : "",
+		  session->attempt);
 	spin_unlock_irqrestore(&session->core_lock, flags);
 	return text[0];
 }
@@ -109,6 +120,7 @@ void rblk_tell_state(struct rblk_session *session, u8 state)
 		pr_info_ratelimited("rblk: session %d [%s]: connected again\n", session->number,
 				    rblk_session_peer(session));
 	} else if (state == CORE_SESSION_FAILED) {
+		reason[0] = '\0';
 		rblk_tell_reason(session, reason);
 		pr_err_ratelimited("rblk: session %d [%s]: gave up, I/O fails until its disks are detached: %s\n",
 				   session->number, rblk_session_peer(session), reason);

@@ -41,7 +41,10 @@ void rblk_tell_loss(struct rblk_session *session);
 
 /* -- any context */
 
-/* Why a connection was lost, or none is made, as one line (RBLK_TEXT_BYTES); false: all are up. */
+/*
+ * Behind `text` (RBLK_TEXT_BYTES): why a connection was lost, or none is made, as one line. False:
+ * that is empty.
+ */
 bool rblk_tell_reason(struct rblk_session *session, char *text);
 /* Says why an attach or a detach fails, as one line (RBLK_TEXT_BYTES); returns the error. */
 int rblk_refuse(char *text, int error, const char *format, ...) __printf(3, 4);

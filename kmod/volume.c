@@ -63,6 +63,8 @@ static void rblk_volume_take_limits(struct rblk_disk *disk, const struct rblk_wi
 	/* what a queue receives may be less */
 	disk->max_capsule_bytes = rblk_le32(v->max_capsule_bytes);
 	disk->max_discard_blocks = rblk_le32(v->max_discard_blocks);
+	disk->untorn_min_bytes = rblk_le32(v->untorn_min_bytes);
+	disk->untorn_max_bytes = rblk_le32(v->untorn_max_bytes);
 }
 
 static void rblk_volume_take(struct rblk_disk *disk, const struct rblk_wire_volume *v)
@@ -169,31 +171,45 @@ static const char *rblk_volume_error_text(int error, const struct rblk_opening *
 }
 
 /*
- * The volume was open at another target, and cannot be used at the one that answers in this epoch:
- * if no disk of the session can, it goes on to the next portal (F10). A restarted target that lacks
- * the volume looks the same.
+ * The volume cannot be used at the target that answers in this epoch: it was open at another one
+ * (F10), or it is to be attached and no disk of the session is open here. If that is so of all
+ * disks, the session goes on to the next target; at attach to each once. A restarted target that
+ * lacks the volume looks the same. True: an attach's OPEN is to be sent again.
  */
-static void rblk_volume_foreign(struct rblk_disk *disk, u64 epoch)
+static bool rblk_volume_foreign(struct rblk_disk *disk, u64 epoch)
 {
 	struct rblk_session *session = disk->session;
-	const struct core_session *core = &session->core;
+	struct core_session *core = &session->core;
+	const struct core_domain *domain = &disk->domain;
+	bool first = !disk->opened, goes, all = true;
 	const struct rblk_disk *other;
-	bool all = true;
 
 	spin_lock_irq(&session->core_lock);
-	if (core->epoch != epoch || core->options.portals == 1 || !disk->domain.known ||
-	    !memcmp(disk->domain.instance, core->instance, sizeof(core->instance)))
+	if (first)
+		goes = core_session_elsewhere(core);
+	else
+		goes = core->options.portals > 1 && domain->known &&
+		       memcmp(domain->instance, core->instance, sizeof(core->instance));
+	if (core->epoch != epoch) {
+		goes = first && !core_session_over(core);
 		goto out;
-	disk->foreign = epoch;
-	list_for_each_entry(other, &session->disks, peer)
+	}
+	disk->foreign = goes ? epoch : disk->foreign;
+	list_for_each_entry(other, &session->disks, peer) {
+		goes &= !first || !other->opened;
 		all &= other->foreign == epoch || other->gate == RBLK_GATE_FAIL;
-	if (all) {
-		rblk_tell_attempt(session->queues[0], "its disks cannot be used there");
-		core_session_misled(&session->core, rblk_drive_now());
+	}
+	if (goes && all) {
+		if (first)
+			disk->first_by = jiffies + msecs_to_jiffies(session->options.connect_ms);
+		else
+			rblk_tell_attempt(session->queues[0], "its disks cannot be used there");
+		core_session_misled(core, rblk_drive_now());
 		rblk_drive_follow(session);
 	}
 out:
 	spin_unlock_irq(&session->core_lock);
+	return goes;
 }
 
 /* The handle is, or was, another volume's: the next OPEN is by another one. */
@@ -223,8 +239,6 @@ static int rblk_volume_judge(struct rblk_disk *disk, const struct rblk_opening *
 				  a->status == RBLK_E_BUSY ? " for longer than connect_ms" : "");
 		if (a->status == RBLK_E_GONE)
 			rblk_volume_replaced(disk);
-		if (a->status && a->status != RBLK_E_BUSY)
-			rblk_volume_foreign(disk, a->epoch);
 		return error;
 	}
 	differs = rblk_volume_differs(disk, &a->volume);
@@ -234,7 +248,6 @@ static int rblk_volume_judge(struct rblk_disk *disk, const struct rblk_opening *
 		  disk->options.volume, differs);
 	rblk_close_add(disk->session, a->handle);
 	rblk_volume_replaced(disk);
-	rblk_volume_foreign(disk, a->epoch);
 	return -ENODEV;
 }
 
@@ -248,12 +261,14 @@ int rblk_volume_open(struct rblk_disk *disk, char *text)
 	spin_lock_irq(&session->core_lock);
 	disk->first_by = jiffies + msecs_to_jiffies(o->connect_ms);
 	disk->open_error = -EINPROGRESS;
+	core_session_search(&session->core);
 	rblk_volume_want(disk, jiffies);
 	spin_unlock_irq(&session->core_lock);
 	left = wait_event_killable_timeout(session->wait,
 					   READ_ONCE(disk->open_error) != -EINPROGRESS ||
-						   !rblk_session_live(session),
-					   msecs_to_jiffies(o->connect_ms + o->command_ms));
+						   READ_ONCE(session->ended),
+					   msecs_to_jiffies(o->connect_ms * o->portal_count +
+							    o->command_ms));
 	spin_lock_irq(&session->core_lock);
 	error = disk->open_error;
 	disk->opening.due.set &= !error;
@@ -289,12 +304,6 @@ void rblk_volume_gone(struct rblk_disk *disk, u32 handle)
 	disk->gone = true;
 	rblk_volume_closed(disk);
 	rblk_volume_want(disk, jiffies);
-}
-
-/* Has it commands with the old handle, or requests that those have answered just now? */
-static bool rblk_volume_served(struct rblk_disk *disk)
-{
-	return rblk_disk_queues(disk) || rblk_mq_ends(disk->session, NULL, disk);
 }
 
 /* rblk_left_fn of OPEN. That of a disk that has left is closed by its handle. */
@@ -376,6 +385,8 @@ static void rblk_volume_take_opened(struct rblk_disk *disk, const struct rblk_op
 	struct rblk_opening *o = &disk->opening;
 	char text[RBLK_TEXT_BYTES] = "";
 	unsigned int pause_ms;
+	bool goes = false;
+	size_t length;
 
 	error = rblk_volume_judge(disk, a, error, text);
 	o->tries = error ? o->tries + 1 : 0;
@@ -383,22 +394,25 @@ static void rblk_volume_take_opened(struct rblk_disk *disk, const struct rblk_op
 		rblk_volume_again(disk, rblk_waiting_pause_ms(o->tries));
 		return;
 	}
-	if (error && !first) {
-		/* The first try is logged; sysfs has the reason of the last one. */
-		spin_lock_irq(&disk->session->core_lock);
-		if (text[0] && disk->gate != RBLK_GATE_FAIL)
-			strscpy(disk->reason, text, sizeof(disk->reason));
-		spin_unlock_irq(&disk->session->core_lock);
-		if (text[0] && o->tries == 1) /* else the session says that it is lost */
-			pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n",
-					    disk->index, text);
+	if (error && (a->status ? first || a->status != RBLK_E_BUSY : error == -ENODEV))
+		goes = rblk_volume_foreign(disk, a->epoch);
+	/* The first try is logged; sysfs has the reason of the last one, an attach those of all. */
+	spin_lock_irq(&disk->session->core_lock);
+	length = first ? strlen(disk->reason) : 0;
+	if (error && text[0] && disk->gate != RBLK_GATE_FAIL &&
+	    (!length || !strstr(disk->reason, text)))
+		scnprintf(disk->reason + length, RBLK_TEXT_BYTES - length, "%s%s",
+			  length ? "; " : "", text);
+	spin_unlock_irq(&disk->session->core_lock);
+	if (error && !first && text[0] && o->tries == 1) /* else the session says that it is lost */
+		pr_warn_ratelimited("rblk%d: the volume cannot be opened again: %s\n", disk->index,
+				    text);
+	if (error && (!first || goes)) {
 		pause_ms = (unsigned int)RBLK_ATTACH_RECONNECT_MS_MIN << min(o->tries, 8u);
 		rblk_volume_again(disk, min(pause_ms, options->reconnect_ms));
 		return;
 	}
 	spin_lock_irq(&disk->session->core_lock);
-	if (error)
-		strscpy(disk->reason, text, sizeof(disk->reason));
 	WRITE_ONCE(disk->open_error, error);
 	spin_unlock_irq(&disk->session->core_lock);
 	rblk_disk_notify(disk);
@@ -520,7 +534,9 @@ static void rblk_volume_drive_disk(struct rblk_disk *disk)
 
 	if (READ_ONCE(o->answered)) {
 		rblk_volume_take_answer(disk);
-	} else if (READ_ONCE(disk->ready) || !disk->opened || !rblk_volume_served(disk)) {
+	/* Has it commands with the old handle, or requests that those have answered just now? */
+	} else if (READ_ONCE(disk->ready) || !disk->opened ||
+		   !(rblk_disk_queues(disk) || rblk_mq_ends(disk->session, NULL, disk))) {
 		rblk_volume_ask(disk);
 	} else {
 		spin_lock_irq(&disk->session->core_lock);

@@ -149,24 +149,6 @@ unsigned int rblk_waiting_give_up_ms(struct rblk_io *io)
 		       min(o->fail_fast_ms, o->give_up_ms) : o->give_up_ms;
 }
 
-/* Has the target refused it for as long as a lost connection would be waited for? */
-static bool rblk_waiting_refused_enough(struct rblk_io *io)
-{
-	return io->refusals &&
-	       time_after(jiffies,
-			  io->refused_since + msecs_to_jiffies(rblk_waiting_give_up_ms(io)));
-}
-
-/*
- * Dropped by an ABORT of ours, for its own sake or its disk's? The target also drops those of a
- * preempted reservation.
- */
-static bool rblk_waiting_dropped(struct rblk_io *io)
-{
-	return io->command.status == RBLK_E_ABORTED &&
-	       (io->abort_asked || READ_ONCE(rblk_disk_of(rblk_io_rq(io))->gate) == RBLK_GATE_FAIL);
-}
-
 /*
  * The target did nothing. The request waits until the volume is open again, or the disk's gate ends
  * it.
@@ -193,7 +175,12 @@ bool rblk_waiting_refused(struct rblk_io *io)
 		     status == RBLK_E_DRAINING;
 	unsigned long pause;
 
-	if (rblk_waiting_dropped(io)) {
+	/*
+	 * Dropped by an ABORT of ours, for its own sake or its disk's? The target also drops those
+	 * of a preempted reservation.
+	 */
+	if (status == RBLK_E_ABORTED &&
+	    (io->abort_asked || READ_ONCE(rblk_disk_of(rblk_io_rq(io))->gate) == RBLK_GATE_FAIL)) {
 		io->command.queue->stats.dropped++;
 		if (rblk_overdue_ends(io)) {
 			io->command.error = -ETIMEDOUT;
@@ -206,8 +193,9 @@ bool rblk_waiting_refused(struct rblk_io *io)
 	} else if (!rblk_waiting_gone(io) && !later) {
 		io->refusals = 0;
 		return false;
-	} else if (rblk_waiting_refused_enough(io)) {
-		return false;
+	} else if (io->refusals && time_after(jiffies, io->refused_since +
+					      msecs_to_jiffies(rblk_waiting_give_up_ms(io)))) {
+		return false; /* refused for as long as a lost connection would be waited for */
 	}
 	if (!io->refusals)
 		io->refused_since = jiffies;

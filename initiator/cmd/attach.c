@@ -140,6 +140,7 @@ static bool attach_options_given(void)
 	       o->command_ms != none.command_ms || o->reconnect_ms != none.reconnect_ms ||
 	       o->fail_fast_ms != none.fail_fast_ms || o->give_up_ms != none.give_up_ms ||
 	       o->tos || o->ack_timeout || o->source || o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest ||
+	       o->priority ||
 	       o->ublk || o->module;
 }
 

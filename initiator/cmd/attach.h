@@ -39,7 +39,7 @@ struct attach_options {
 	uint64_t fail_fast_ms, give_up_ms;                             /* ATTACH_UNSAID: not set */
 	const char *initiator, *key, *source;                          /* NULL: not set */
 	const char *disk_name, *uri; /* for sysfs; attach_run() sets them. NULL, or disk_name "": not set */
-	bool read_only, accept_volatile, own_session, digest;
+	bool read_only, accept_volatile, own_session, priority, digest;
 	bool module, ublk; /* the way; neither: as this machine has it */
 };
 #define ATTACH_UNSAID UINT64_MAX
@@ -77,6 +77,8 @@ struct attach_options {
 	  "also a volume in memory, which cannot be flushed and is lost with its target" },            \
 	{ "own-session", 0, CMD_OPTION_FLAG, offsetof(type, member.own_session), 0, 0, NULL,       \
 	  "share no connections with other volumes of this target" },                              \
+	{ "priority", 0, CMD_OPTION_FLAG, offsetof(type, member.priority), 0, 0, NULL,             \
+	  "its commands go before others of this machine at the target" },                         \
 	{ "digest", 0, CMD_OPTION_FLAG, offsetof(type, member.digest), 0, 0, NULL,                 \
 	  "check all data by CRC32C, from this machine to the target's memory and back" },         \
 	{ "connect-timeout", 0, CMD_OPTION_TIME, offsetof(type, member.connect_ms),                \

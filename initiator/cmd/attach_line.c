@@ -182,6 +182,8 @@ static void line_add_options(struct attach_line *line, const struct attach_optio
 		line_add(line, " volatile");
 	if (o->own_session)
 		line_add(line, " own_session");
+	if (o->priority)
+		line_add(line, " priority");
 	if (o->digest)
 		line_add(line, " digest");
 	if (o->disk_name && o->disk_name[0])

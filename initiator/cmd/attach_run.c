@@ -113,7 +113,12 @@ static void hosts_resolve(struct hosts *hosts, const struct ini_uri *uri, const 
 	}
 }
 
-/* "A,B": address `n` of each. 0, or -EINVAL and the reason. */
+static const char *addresses_delimiter(const struct hosts *hosts, unsigned int i)
+{
+	return !i ? "" : hosts->uri.hosts[i].group != hosts->uri.hosts[i - 1].group ? ";" : ",";
+}
+
+/* "A,B;C": address `n` of each. 0, or -EINVAL and the reason. */
 static int addresses_compose(const struct hosts *hosts, unsigned int n, char text[ATTACH_LINE_BYTES],
 			     char reason[ATTACH_REASON_BYTES])
 {
@@ -128,7 +133,8 @@ static int addresses_compose(const struct hosts *hosts, unsigned int n, char tex
 			snprintf(reason, ATTACH_REASON_BYTES, "%s: %s", hosts->uri.hosts[i].name, gai_strerror(err));
 			return -EINVAL;
 		}
-		length += (size_t)snprintf(text + length, ATTACH_LINE_BYTES - length, "%s%s", i ? "," : "", host);
+		length += (size_t)snprintf(text + length, ATTACH_LINE_BYTES - length, "%s%s",
+					   addresses_delimiter(hosts, i), host);
 		if (length >= ATTACH_LINE_BYTES) {
 			snprintf(reason, ATTACH_REASON_BYTES, "%s: its hosts' addresses are too long", hosts->uri.hosts[i].name);
 			return -EINVAL;

@@ -62,6 +62,7 @@ int attach_ublk_options(const char *uri, const struct attach_options *o, struct 
 			.tos = (uint32_t)o->tos,
 			.ack_timeout = (uint32_t)o->ack_timeout,
 			.digest = o->digest,
+			.priority = o->priority,
 		},
 	};
 	return 0;
@@ -164,6 +165,7 @@ void attach_ublk_again(const struct ublk_record *r, struct ublk_disk_options *ow
 			.tos = (uint32_t)r->tos,
 			.ack_timeout = (uint32_t)r->ack_timeout,
 			.digest = r->digest,
+			.priority = r->priority,
 		},
 	};
 }

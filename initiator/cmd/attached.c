@@ -372,7 +372,7 @@ static bool found_hosts_equal(const struct ini_uri *a, const struct ini_uri *b)
 		return false;
 	for (unsigned int i = 0; i < a->host_count; i++)
 		if (a->hosts[i].kind != b->hosts[i].kind || strcasecmp(a->hosts[i].name, b->hosts[i].name) ||
-		    strcmp(a->hosts[i].port, b->hosts[i].port))
+		    strcmp(a->hosts[i].port, b->hosts[i].port) || a->hosts[i].group != b->hosts[i].group)
 			return false;
 	return true;
 }

@@ -105,6 +105,12 @@ static int info_print(const char *uri, struct rblk_session *session,
 	info_can("write zeroes", info->can_write_zeroes, "yes", "no: the store cannot");
 	if (info->can_discard || info->can_write_zeroes)
 		info_size("largest discard", info->max_discard_bytes);
+	if (info->untorn_max_bytes) {
+		info_size("least untorn write", info->untorn_min_bytes);
+		info_size("largest untorn write", info->untorn_max_bytes);
+	} else {
+		info_can("untorn writes", false, "", "no: a loss of power may tear any");
+	}
 	info_can("checksum", info->can_checksum, "CRC32C, computed by the target", "no");
 	info_can("compare and write", info->can_compare_and_write, "yes", "no");
 	info_can("extents", info->can_extents, "known: holes are not copied", "unknown");

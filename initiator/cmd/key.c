@@ -16,7 +16,7 @@
 #include "proto/secret/secret.h"
 
 static struct key_values {
-	bool add, target;
+	bool add, target, tls;
 } values;
 
 static const struct cmd_option options[] = {
@@ -24,6 +24,8 @@ static const struct cmd_option options[] = {
 	  "new: add a secret at the end of a file that exists" },
 	{ "target", 't', CMD_OPTION_FLAG, offsetof(struct key_values, target), 0, 0, NULL,
 	  "nvme: the secret with which the target proves itself to that host" },
+	{ "tls", 0, CMD_OPTION_FLAG, offsetof(struct key_values, tls), 0, 0, NULL,
+	  "nvme: the secret as it is for TLS" },
 	CMD_OPTION_HELP,
 	CMD_OPTIONS_END,
 };
@@ -76,12 +78,13 @@ static int key_show(const char *path)
 /* A secret is printed here alone: nvme-cli takes it as an argument. */
 static int key_nvme(const char *path)
 {
+	enum rblk_nvme_use use = values.tls ? RBLK_NVME_TLS : values.target ? RBLK_NVME_TARGET : RBLK_NVME_HOST;
 	char error[RBLK_SECRET_ERROR_BYTES], text[RBLK_NVME_TEXT_BYTES];
 	struct rblk_secrets *secrets = rblk_secrets_read(path, error);
 
 	if (!secrets)
 		return cmd_error("%s: %s", path, error);
-	rblk_nvme_text(secrets, values.target, text);
+	rblk_nvme_text(secrets, use, text);
 	puts(text);
 	explicit_bzero(text, sizeof(text));
 	rblk_secrets_put(secrets);
@@ -177,8 +180,12 @@ static int key_run(char **operands, int count)
 		cmd_error("--add: only for rblk key new");
 		return CMD_USAGE;
 	}
-	if (values.target && strcmp(operation, "nvme")) {
-		cmd_error("--target: only for rblk key nvme");
+	if ((values.target || values.tls) && strcmp(operation, "nvme")) {
+		cmd_error("--%s: only for rblk key nvme", values.target ? "target" : "tls");
+		return CMD_USAGE;
+	}
+	if (values.target && values.tls) {
+		cmd_error("--target, --tls: by TLS both ends prove themselves with one secret");
 		return CMD_USAGE;
 	}
 	if (count > 2 && !install) {

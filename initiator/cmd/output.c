@@ -203,7 +203,7 @@ json_t *cmd_json_volume(const struct rblk_volume_info *info)
 	char uuid[CMD_TEXT_BYTES], epoch[CMD_TEXT_BYTES];
 
 	return json_pack(
-		"{s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b s:b s:b s:b s:b s:b s:b s:b}",
+		"{s:s s:s s:s s:I s:I s:I s:I s:I s:I s:I s:I s:b s:b s:b s:b s:b s:b s:b s:b s:b s:b s:I s:I}",
 		"volume", info->name, "uuid", cmd_format_uuid(info->uuid, uuid), "cache_epoch",
 		cmd_format_uuid(info->cache_epoch, epoch), "bytes", (json_int_t)info->bytes,
 		"block_bytes", (json_int_t)info->block_bytes, "physical_bytes",
@@ -215,5 +215,7 @@ json_t *cmd_json_volume(const struct rblk_volume_info *info)
 		info->can_flush, "can_fua", info->can_fua, "can_discard", info->can_discard,
 		"can_write_zeroes", info->can_write_zeroes, "can_checksum", info->can_checksum,
 		"can_compare_and_write", info->can_compare_and_write, "can_extents", info->can_extents,
-		"volatile_cache", info->volatile_cache, "rotational", info->rotational);
+		"volatile_cache", info->volatile_cache, "rotational", info->rotational,
+		"untorn_min_bytes", (json_int_t)info->untorn_min_bytes, "untorn_max_bytes",
+		(json_int_t)info->untorn_max_bytes);
 }

@@ -22,6 +22,7 @@ struct engine_options {
 	unsigned int tos, ack_timeout;
 	unsigned int tls; /* enum rblk_tls_use */
 	unsigned int digest;
+	unsigned int priority;
 	unsigned int queues;
 	unsigned int credits;
 	unsigned int polling; /* enum rblk_polling */

@@ -100,6 +100,16 @@ struct fio_option engine_option_table[] = {
 		.group = FIO_OPT_G_INVALID,
 	},
 	{
+		.name = "rblk_priority",
+		.lname = "rblk priority",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct engine_options, priority),
+		.def = "0",
+		.help = "Commands go before others of this session at the target",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
 		.name = "rblk_device",
 		.lname = "rblk RDMA device",
 		.type = FIO_OPT_STR_STORE,

@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#define CONTROL_ENTRIES 2u /* one command at a time */
+#define CONTROL_ENTRIES 2u    /* one command at a time */
+#define CONTROL_SETTLE_MS 100 /* for a worker of the kernel, which is ready to run, to run */
 
 static int control_send(struct ublk_control *control, unsigned int op, const struct ublksrv_ctrl_cmd *command)
 {
@@ -108,6 +110,22 @@ int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t byte
 	if (!(control->features & UBLK_F_UPDATE_SIZE))
 		return -EOPNOTSUPP;
 	return control_device(control, UBLK_U_CMD_UPDATE_SIZE, id, NULL, 0, bytes >> 9); /* sectors */
+}
+
+int ublk_control_settle(struct ublk_control *control, uint32_t id)
+{
+	const struct timespec pause = { .tv_nsec = CONTROL_SETTLE_MS * 1000000L };
+	struct ublksrv_ctrl_dev_info info;
+	int err;
+
+	if (control->features & UBLK_F_UPDATE_SIZE)
+		return 0;
+	err = ublk_control_info(control, id, &info);
+	if (!err && info.state != UBLK_S_DEV_QUIESCED)
+		err = -EBUSY;
+	if (!err)
+		nanosleep(&pause, NULL);
+	return err;
 }
 
 int ublk_control_start_recovery(struct ublk_control *control, uint32_t id)

@@ -33,6 +33,15 @@ int ublk_control_set_parameters(struct ublk_control *control, uint32_t id, struc
 /* /dev/ublkbN exists then. The kernel reads its partitions meanwhile: its queues have to be served already. */
 int ublk_control_start(struct ublk_control *control, uint32_t id, pid_t server);
 /*
+ * The kernel is done with the last server. -EBUSY: it has not yet taken back what that one had. Linux up to 6.15 takes
+ * a dead server's commands back by ublk_quiesce_work_fn(), once for each queue that has noticed. It lets another server
+ * begin, and then ends all commands that it finds. If it comes late they are the new server's: delayed on purpose, it
+ * ended all of them and stopped a live disk. A command that it has ended and the driver uses again is completed twice,
+ * by which a ring can be freed under a request: probably the oops in io_fallback_tw() that we met once, when such a
+ * server ended. (SPDK's issue 3384 is another.) No call waits for that work; this one gives it time.
+ */
+int ublk_control_settle(struct ublk_control *control, uint32_t id);
+/*
  * The server has ended, whose disk this process takes over, with the calls' order as above: then the kernel opens
  * /dev/ublkcN to it. -EBUSY: the kernel has not yet taken back what the last one had.
  */

@@ -292,8 +292,11 @@ static int disk_take_over(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	int err, signal;
 
 	for (;;) {
-		kept->stage = UBLK_KEPT_HANDED;
-		err = ublk_control_start_recovery(&disk->control, disk->info.dev_id);
+		err = ublk_control_settle(&disk->control, disk->info.dev_id);
+		if (!err) {
+			kept->stage = UBLK_KEPT_HANDED;
+			err = ublk_control_start_recovery(&disk->control, disk->info.dev_id);
+		}
 		if (!err)
 			break;
 		kept->stage = UBLK_KEPT_STARTED;
@@ -399,6 +402,7 @@ static void disk_record_update(struct disk *disk)
 
 /* -- beginning and end ------------------------------------------------------------------------- */
 
+/* The keeper has blocked them. */
 static int disk_take_signals(struct disk *disk)
 {
 	sigset_t set;
@@ -408,9 +412,6 @@ static int disk_take_signals(struct disk *disk)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, UBLK_SIGNAL_ACKNOWLEDGE);
 	sigaddset(&set, UBLK_SIGNAL_LEAVE);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
 	disk->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return disk->signal_fd < 0 ? -errno : 0;
 }

@@ -27,6 +27,7 @@
 #endif
 #define KEEPER_PROGRAM "rblk-ublk-keep"
 #define KEEPER_SERVER "rblk-ublk"
+#define KEEPER_CGROUPS "/sys/fs/cgroup"
 #define KEEPER_SOON_MS 3000     /* a server that is killed within this may be so again */
 #define KEEPER_EARLY_MAX 10     /* then the disk fails */
 #define KEEPER_PAUSE_MS 10      /* it doubles from the second early end on */
@@ -46,14 +47,6 @@ static int keeper_fail(char words[UBLK_WORDS_BYTES], const char *what, int err)
 {
 	snprintf(words, UBLK_WORDS_BYTES, "%s: %s", what, strerror(-err));
 	return err;
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* -- how often --------------------------------------------------------------------------------- */
@@ -254,7 +247,7 @@ static const char *keeper_judge(const struct keeper *k, struct ublk_keeper_histo
 		return "its server has ended, which had given up";
 	if (k->kept->stage == UBLK_KEPT_HANDED)
 		return "a server was killed while the kernel gave it the disk, which it does only once";
-	*pause_ms = ublk_keeper_pause_ms(history, start_ms, now_ms(), k->kept->served, unreached, limit_ms);
+	*pause_ms = ublk_keeper_pause_ms(history, start_ms, ublk_record_now_ms(), k->kept->served, unreached, limit_ms);
 	if (*pause_ms != UBLK_KEEPER_STOP)
 		return NULL;
 	return unreached ? "no server has reached the volume" : "its servers are killed again and again";
@@ -268,7 +261,7 @@ static void keeper_run(struct keeper *k, int tell)
 
 	keeper_take_signals(&set);
 	for (;;) {
-		uint64_t start_ms = now_ms();
+		uint64_t start_ms = ublk_record_now_ms();
 		pid_t child = keeper_fork(k, tell);
 		int status = child < 0 ? UBLK_SERVER_UNREACHED << 8 : keeper_wait(k, child, &set, &leave);
 		const char *why;
@@ -315,13 +308,29 @@ static int keeper_await_lock(const struct keeper *k, unsigned int limit_ms)
 	return err;
 }
 
-/* The lock says that they live: these are their numbers. The keeper first: it would start another server. */
-static void keeper_signal(const struct ublk_kept *kept, int signal)
+/* Is this number still a keeper's or server's? The lock says that one of them lives; a stranger may have the other's. */
+static bool keeper_lives(pid_t pid)
 {
-	if (kept->keeper > 0)
-		kill(kept->keeper, signal);
-	if (kept->server > 0 && signal == SIGKILL)
-		kill(kept->server, signal);
+	char path[64], name[sizeof(KEEPER_SERVER)] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	file = pid > 0 ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	if (!fgets(name, sizeof(name), file))
+		name[0] = '\0';
+	fclose(file);
+	return !strcmp(name, KEEPER_SERVER); /* fgets() ends at its length: the keeper's begins so, too */
+}
+
+/* The keeper first: it would start another server. */
+static void keeper_kill(const struct ublk_kept *kept)
+{
+	if (keeper_lives(kept->keeper))
+		kill(kept->keeper, SIGKILL);
+	if (keeper_lives(kept->server))
+		kill(kept->server, SIGKILL);
 }
 
 /* Keeper and server have ended, and the lock is this process's; or -errno. */
@@ -330,10 +339,36 @@ static int keeper_kill_and_lock(const struct keeper *k)
 	int err = ublk_kept_lock(k->fd);
 
 	for (unsigned int ms = 0; err == -EAGAIN && ms < KEEPER_KILL_MS; ms += 100) {
-		keeper_signal(k->kept, SIGKILL);
+		keeper_kill(k->kept);
 		err = keeper_await_lock(k, 100);
 	}
 	return err;
+}
+
+/*
+ * This process belongs where the last one does: to the unit that has attached the disk, and not to the login session
+ * from which the packages were upgraded, with which it would be killed. Without cgroups there is nothing to belong to.
+ */
+static void keeper_join(pid_t last)
+{
+	char path[64], line[256], group[sizeof(line) + 32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)last);
+	file = last > 0 ? fopen(path, "re") : NULL;
+	group[0] = '\0';
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (!strncmp(line, "0::/", 4))
+			snprintf(group, sizeof(group), KEEPER_CGROUPS "%s/cgroup.procs", line + 3);
+	}
+	if (file)
+		fclose(file);
+	file = group[0] ? fopen(group, "we") : NULL;
+	if (!file)
+		return;
+	fputs("0", file);
+	fclose(file);
 }
 
 /* They have ended, and the disk is this one's. */
@@ -343,10 +378,12 @@ static int keeper_relieve(struct keeper *k)
 
 	if (err == -EAGAIN) {
 		/* Without its keeper a server has nobody who would tell it. */
-		if (k->kept->keeper > 0 && !kill(k->kept->keeper, 0))
-			keeper_signal(k->kept, UBLK_SIGNAL_LEAVE);
-		else if (k->kept->server > 0)
-			kill(k->kept->server, UBLK_SIGNAL_LEAVE);
+		const pid_t last = keeper_lives(k->kept->keeper) ? k->kept->keeper : k->kept->server;
+
+		if (keeper_lives(last)) {
+			keeper_join(last);
+			kill(last, UBLK_SIGNAL_LEAVE);
+		}
 		err = keeper_await_lock(k, KEEPER_LEAVE_MS);
 	}
 	if (err == -EAGAIN)

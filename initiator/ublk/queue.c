@@ -473,9 +473,9 @@ static int queue_prepare(struct ublk_queue *q)
 		return -ENOMEM;
 	for (uint32_t tag = 0; tag < q->shared->depth; tag++)
 		q->slots[tag].queue = q;
-	/* The kernel's answers interrupt this thread only where it sleeps in the ring, or peeks. */
+	/* The kernel hands requests over only where this thread sleeps in the ring, submits, or peeks; not in queue_leave(). */
 	err = io_uring_queue_init(q->shared->depth + 2, &q->ring,
-				  IORING_SETUP_SQE128 | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN |
+				  IORING_SETUP_SQE128 | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
 					  IORING_SETUP_TASKRUN_FLAG);
 	q->ring_made = !err;
 	return err;

@@ -94,8 +94,9 @@ int ublk_record_write(const char *root, const struct ublk_record *r)
 			   (json_int_t)r->command_ms, "give_up_ms", (json_int_t)r->give_up_ms, "read_only",
 			   (int)r->read_only, "digest", (int)r->digest, "writes_lost", (int)r->writes_lost, "name",
 			   r->name, "uuid", record_uuid(r, uuid));
-	again = json_pack("{s:s s:s s:I s:I s:b}", "initiator", r->initiator, "source", r->source, "tos", (json_int_t)r->tos,
-			  "ack_timeout", (json_int_t)r->ack_timeout, "accept_volatile", (int)r->accept_volatile);
+	again = json_pack("{s:s s:s s:I s:I s:b s:b}", "initiator", r->initiator, "source", r->source, "tos",
+			  (json_int_t)r->tos, "ack_timeout", (json_int_t)r->ack_timeout, "accept_volatile",
+			  (int)r->accept_volatile, "priority", (int)r->priority);
 	if (json_object_update_new(object, again)) {
 		json_decref(object);
 		return -EINVAL; /* a text that is not UTF-8 */
@@ -207,6 +208,7 @@ int ublk_record_read(const char *root, uint32_t id, struct ublk_record *r)
 	r->give_up_ms = read_number(object, "give_up_ms");
 	r->read_only = json_is_true(json_object_get(object, "read_only"));
 	r->digest = json_is_true(json_object_get(object, "digest"));
+	r->priority = json_is_true(json_object_get(object, "priority"));
 	r->writes_lost = json_is_true(json_object_get(object, "writes_lost"));
 	read_text(object, "name", r->name, sizeof(r->name));
 	read_uuid(json_string_value(json_object_get(object, "uuid")), r->uuid);

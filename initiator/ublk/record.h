@@ -24,7 +24,7 @@ struct ublk_record {
 	char state[16], words[RBLK_ERROR_BYTES];
 	uint64_t bytes, block_bytes, queues, credits;
 	uint64_t connect_ms, command_ms, give_up_ms;
-	bool read_only, digest, writes_lost;
+	bool read_only, digest, priority, writes_lost;
 	char name[64]; /* in rblktab; "": none */
 	uint64_t losses;
 	struct rblk_stats stats;

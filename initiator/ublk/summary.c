@@ -18,6 +18,7 @@ void ublk_summary_options(struct ublk_record *r, const struct ublk_disk_options 
 	r->command_ms = session->command_timeout_ms;
 	r->give_up_ms = session->give_up_ms;
 	r->digest = session->digest;
+	r->priority = session->priority;
 	r->tos = session->tos;
 	r->ack_timeout = session->ack_timeout;
 	r->accept_volatile = options->accept_volatile;

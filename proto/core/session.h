@@ -13,6 +13,10 @@
  * its target is reached. Queue i begins at portal i modulo their number. Only queue 0 carries the
  * session's commands. When its portal fails it takes the next one, and the queue that was there
  * takes queue 0's. So each portal is tried by some queue, and used again when it is back.
+ *
+ * Portals may lead to several targets that serve the same volumes, one group of portals to each: as the caller says, or
+ * as their answers show. All queues are at portals of queue 0's target. It is left for another group when none of its
+ * portals answers, when it refuses, and when it is about to end; not because another one is back.
  */
 #ifndef RBLK_CORE_SESSION_H
 #define RBLK_CORE_SESSION_H
@@ -100,6 +104,7 @@ struct core_action {
 
 struct core_session_options {
 	u16 queues, portals;
+	u8 group[CORE_PORTALS_MAX]; /* of each portal; two of one lead to one target, as far as the caller knows */
 	u32 connect_timeout_ms;
 	u32 reconnect_min_ms, reconnect_max_ms;
 	u32 fail_fast_ms; /* 0: never */
@@ -141,10 +146,13 @@ struct core_session {
 	bool failed_all;
 	bool held;	   /* one failed by FAIL_FAST is not fenced yet (F5): no command is sent, or none to its volume */
 	bool leaves;	   /* the target has sent DRAINING: perhaps a restart */
+	u8 group;	   /* of the portal where queue 0 was accepted last */
 	bool acts; /* there may be actions to take */
 	u16 reject_reason; /* of the last rejection: enum rblk_reject_reason */
 	u32 reject_detail;
 	u16 queues; /* of this epoch: a target may allow fewer than wanted */
+	u32 foreign; /* bit mask: portals where another target has answered in this epoch */
+	u32 tried; /* bit mask: portals that did not help queue 0 since the session was lost or core_session_search() */
 	u64 epoch;
 	u64 start_ns, dead_ns;
 	u64 soon_ns; /* until then it is expected to be back at any moment */
@@ -186,11 +194,13 @@ void core_session_fenced(struct core_session *session, u16 queue, u32 incarnatio
 /* The answer to NAME. False: in NEW the session fails; later queue 0 is connected again. */
 void core_session_named(struct core_session *session, bool success, u64 now_ns);
 /*
- * F10: what the session has open may not be used at the target that it has reached in this epoch,
- * which is another than before. It is left for the next portal, in a new epoch; the time until
- * give-up goes on unless the session was named there.
+ * The target that is reached in this epoch may not use what the session has open (F10), or has nothing of what it wants
+ * to open first. It is left for the next portal, in a new epoch; the time until give-up goes on unless the
+ * session was named there. One that does not reconnect is NEW again.
  */
 void core_session_misled(struct core_session *session, u64 now_ns);
+/* The target has sent DRAINING: it is left for another group, if there is one, else expected back soon. */
+void core_session_leaves(struct core_session *session, u64 now_ns);
 /* Time has passed. */
 void core_session_tick(struct core_session *session, u64 now_ns);
 
@@ -200,10 +210,10 @@ static inline void core_session_heard(struct core_session *session, u16 queue, u
 	session->queue[queue].heard_ns = now_ns;
 }
 
-/* The target has sent DRAINING: when it is lost, attempts are frequent at first. */
-static inline void core_session_leaves(struct core_session *session)
+/* A first OPEN is to be sent: each portal's target may have the volume. */
+static inline void core_session_search(struct core_session *session)
 {
-	session->leaves = true;
+	session->tried = 0;
 }
 
 /* -- what follows ------------------------------------------------------------------------------ */
@@ -248,6 +258,10 @@ int core_session_carrier(const struct core_session *session);
 int core_session_route(const struct core_session *session, u16 first);
 /* Queues that are LIVE. */
 u16 core_session_live(const struct core_session *session);
+/* Is there a portal that was not tried, and may lead to another target? core_session_misled() goes there at once. */
+bool core_session_elsewhere(const struct core_session *session);
+/* Does the portal lead to another target than the session's? */
+bool core_session_is_foreign(const struct core_session *session, u16 portal);
 
 const char *core_session_state_name(u8 state);
 const char *core_queue_state_name(u8 state);

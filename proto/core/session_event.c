@@ -56,19 +56,18 @@ static struct core_queue *at_home(struct core_session *session, u16 portal)
 }
 
 /*
- * Queue 0 goes to another portal, and a queue whose home that is takes its place, so that every
- * portal stays some queue's home. A LIVE queue there stays until queue 0 is accepted.
+ * Queue 0 goes to another portal, and a queue whose home that is takes its place. There may be none where another
+ * target is; every portal of the session's target stays some queue's home. A LIVE queue there stays until queue 0 is
+ * accepted.
  */
 static void move_first(struct core_session *session, u16 portal)
 {
 	struct core_queue *queue = at_home(session, portal);
 
-	if (queue) {
-		queue->home = session->queue[0].home;
-		if (queue->state == CORE_QUEUE_CONNECTING)
-			core_queue_close(queue); /* its next attempt is where it belongs */
-	}
+	if (queue)
+		core_queue_go_home(queue, session->queue[0].home);
 	session->queue[0].home = portal;
+	core_session_rehome(session);
 }
 
 /* The portal of queue 0 has failed: prefer one that is seen to work. False: there is none. */
@@ -86,6 +85,35 @@ static bool move_first_to_live(struct core_session *session)
 	return false;
 }
 
+/* Where queue 0 goes when its portal does not help: the same target's others first, each once. */
+static u16 next_portal(const struct core_session *session)
+{
+	u16 portals = session->options.portals, home = session->queue[0].home, next = home;
+
+	for (u16 i = 1; i < portals; i++) {
+		u16 portal = (u16)((home + i) % portals);
+
+		if (session->tried >> portal & 1)
+			continue;
+		if (!core_session_differ(session, home, portal))
+			return portal;
+		if (next == home)
+			next = portal;
+	}
+	return next == home ? (u16)((home + 1) % portals) : next;
+}
+
+/* Queue 0's target is of no use now. False: there is no portal left that was not tried. */
+static bool leave_target(struct core_session *session)
+{
+	bool more = core_session_elsewhere(session);
+
+	session->tried = core_session_tried(session);
+	if (session->options.portals > 1)
+		move_first(session, next_portal(session));
+	return more;
+}
+
 /* An attempt at this portal failed. */
 static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 {
@@ -95,6 +123,8 @@ static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 	/* It took (nearly) all of its time: the target may only be slow. */
 	if (now_ns + queue->attempt_ms / 4 * MS_NS >= queue->by_ns)
 		queue->patience_ms = queue->attempt_ms + queue->attempt_ms / 4;
+	if (!index)
+		session->tried |= 1u << queue->portal;
 	if (!index && session->options.portals > 1) {
 		if (queue->untried) {
 			queue->untried--;
@@ -103,7 +133,7 @@ static void attempt_failed(struct core_session *session, u16 index, u64 now_ns)
 			queue->untried = (u16)(session->options.portals - 1);
 		}
 		if (!move_first_to_live(session))
-			move_first(session, (u16)((queue->home + 1) % session->options.portals));
+			move_first(session, next_portal(session));
 	}
 	if (!index && session->state == CORE_SESSION_NEW && when != CORE_RETRY_NOW) {
 		core_session_fail(session, CORE_FAILURE_UNREACHED);
@@ -118,6 +148,7 @@ static void begin_anew(struct core_session *session, u64 now_ns)
 {
 	session->epoch++;
 	session->named = false;
+	session->foreign = 0;
 	session->todo &= (u8)~SESSION_NAME;
 	if (session->state != CORE_SESSION_NEW)
 		core_session_set_state(session, CORE_SESSION_RENEWING);
@@ -128,6 +159,8 @@ static void begin_anew(struct core_session *session, u64 now_ns)
 			core_queue_close(queue);
 			core_queue_plan_retry(session, i, CORE_RETRY_NOW, now_ns);
 		}
+		if (i)
+			queue->home = core_session_home(session, i);
 		queue->incarnation = 0;
 		queue->accepted = 0;
 		queue->todo &= (u8)~QUEUE_FENCE;
@@ -143,8 +176,9 @@ void core_session_init(struct core_session *session, const struct core_session_o
 	session->options = *options;
 	session->queues = options->queues;
 	session->epoch = options->epoch ? options->epoch : 1;
+	session->group = options->group[0];
 	for (u16 i = 0; i < options->queues; i++) {
-		session->queue[i].home = (u16)(i % options->portals);
+		session->queue[i].home = core_session_home(session, i);
 		session->queue[i].untried = (u16)(options->portals - 1);
 		core_backoff_init(&session->queue[i].backoff, options->reconnect_min_ms,
 				  options->reconnect_max_ms, options->random + i * 0x9e3779b9u);
@@ -187,6 +221,9 @@ static void first_accepted(struct core_session *session, const u8 instance[16], 
 	memcpy(session->instance, instance, sizeof(session->instance));
 	session->leaves = false;
 	session->soon_ns = 0;
+	session->group = session->options.group[session->queue[0].portal];
+	session->foreign &= ~(1u << session->queue[0].portal); /* it may have led to another target before */
+	core_session_rehome(session);
 	/* Its login, with the OPEN of each volume, is the fence of all older epochs. */
 	for (u16 i = 0; i < session->options.queues; i++)
 		core_lost_epoch_accepted(&session->queue[i].lost);
@@ -216,7 +253,9 @@ bool core_session_accepted(struct core_session *session, u16 index, const u8 ins
 	if (queue->state != CORE_QUEUE_CONNECTING)
 		return true; /* closed meanwhile */
 	if (!same_target(session, index, instance)) {
+		session->foreign |= 1u << queue->portal;
 		attempt_failed(session, index, now_ns);
+		core_session_rehome(session);
 		core_session_settle(session, now_ns);
 		return false;
 	}
@@ -263,19 +302,27 @@ static bool impatient(const struct core_session *session)
 	return session->state == CORE_SESSION_NEW && !session->options.give_up_ms;
 }
 
-/* This target refuses for good. */
-static void refused(struct core_session *session, u16 index, u64 now_ns)
+/* This target refuses. `final`: for good; else it may have room, or be back, later. */
+static void refused(struct core_session *session, u16 index, bool final, u64 now_ns)
 {
 	struct core_queue *queue = &session->queue[index];
+	enum core_retry when = final ? CORE_RETRY_LATE : CORE_RETRY_DELAY;
 
-	if (!index && session->state == CORE_SESSION_NEW) {
-		core_session_fail(session, CORE_FAILURE_REFUSED);
-		return;
+	/* A target with LIVE queues is not left. */
+	if (!index && !core_session_live(session)) {
+		if (!final)
+			queue->untried = (u16)(session->options.portals - 1);
+		if (leave_target(session)) {
+			when = CORE_RETRY_NOW;
+		} else if (session->state == CORE_SESSION_NEW && (final || impatient(session))) {
+			core_session_fail(session, CORE_FAILURE_REFUSED);
+			return;
+		}
 	}
 	/* A session that was LIVE tries until give-up, because an operator may correct the
 	 * target. */
 	core_queue_close(queue);
-	core_queue_plan_retry(session, index, CORE_RETRY_LATE, now_ns);
+	core_queue_plan_retry(session, index, when, now_ns);
 }
 
 static void no_session(struct core_session *session, u16 index, u64 now_ns)
@@ -289,10 +336,14 @@ static void no_session(struct core_session *session, u16 index, u64 now_ns)
 		begin_anew(session, now_ns);
 		return;
 	}
-	/* If the others answer, this portal leads to another target: queue 0 does not wait there. */
+	/* If the others answer, this portal leads to another target: no queue waits there in this epoch. */
 	probe_all(session, now_ns);
 	if (!index)
 		move_first_to_live(session);
+	if (!alone) {
+		session->foreign |= 1u << queue->portal;
+		core_session_rehome(session);
+	}
 	core_queue_plan_retry(session, index, CORE_RETRY_DELAY, now_ns);
 }
 
@@ -301,7 +352,7 @@ static void fewer_queues(struct core_session *session, u16 index, u32 most, u64 
 	struct core_queue *queue = &session->queue[index];
 
 	if (index || !most || most >= session->queues || core_session_live(session)) {
-		refused(session, index, now_ns);
+		refused(session, index, true, now_ns);
 		return;
 	}
 	core_queue_close(queue);
@@ -346,15 +397,10 @@ void core_session_rejected(struct core_session *session, u16 index, u16 reason, 
 	case RBLK_REJECT_NO_CREDITS:
 	case RBLK_REJECT_NO_RESOURCES:
 	case RBLK_REJECT_DRAINING:
-		if (!index && impatient(session)) {
-			core_session_fail(session, CORE_FAILURE_REFUSED);
-			break;
-		}
-		core_queue_close(queue);
-		core_queue_plan_retry(session, index, CORE_RETRY_DELAY, now_ns);
+		refused(session, index, false, now_ns);
 		break;
 	default:
-		refused(session, index, now_ns);
+		refused(session, index, true, now_ns);
 	}
 	core_session_settle(session, now_ns);
 }
@@ -368,20 +414,40 @@ void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
 	core_session_settle(session, now_ns);
 }
 
+/* The target ends, and another one is known: queue 0 goes there when no queue is LIVE any more. */
+static bool moves(const struct core_session *session)
+{
+	bool may = session->leaves && session->options.give_up_ms;
+
+	for (u16 portal = 0; portal < session->options.portals && may; portal++)
+		if (core_session_differ(session, portal, session->queue[0].portal))
+			return true;
+	return false;
+}
+
 static void live_lost(struct core_session *session, u16 index, u64 now_ns)
 {
+	enum core_retry when;
+
 	lose(session, index, now_ns);
+	if (!index && session->named)
+		session->tried = 0;
 	if (!index && session->leaves)
 		core_session_expect(session, now_ns);
-	core_queue_plan_retry(session, index, core_queue_after_loss(session, index, now_ns),
-			      now_ns);
+	when = core_queue_after_loss(session, index, now_ns);
+	if (!index && moves(session)) {
+		leave_target(session);
+		when = CORE_RETRY_NOW;
+	}
+	core_queue_plan_retry(session, index, when, now_ns);
 	if (index)
 		return;
 	if (impatient(session)) {
 		core_session_fail(session, CORE_FAILURE_UNREACHED);
 		return;
 	}
-	move_first_to_live(session);
+	if (!moves(session))
+		move_first_to_live(session);
 	if (session->state == CORE_SESSION_LIVE)
 		core_session_set_state(session, CORE_SESSION_RECOVERING);
 }
@@ -444,18 +510,38 @@ void core_session_named(struct core_session *session, bool success, u64 now_ns)
 
 void core_session_misled(struct core_session *session, u64 now_ns)
 {
-	struct core_queue *first = &session->queue[0];
+	bool more;
 
 	rblk_trace_session(session, MISLED, 0, 0);
-	if (core_session_over(session) || first->state != CORE_QUEUE_LIVE)
+	if (core_session_over(session) || session->queue[0].state != CORE_QUEUE_LIVE)
 		return;
 	for (u16 i = 0; i < session->options.queues; i++)
 		if (session->queue[i].state == CORE_QUEUE_LIVE)
 			lose(session, i, now_ns);
+	if (!session->options.give_up_ms) {
+		core_session_set_state(session, CORE_SESSION_NEW);
+		session->start_ns = now_ns;
+	}
+	more = leave_target(session);
 	begin_anew(session, now_ns);
-	move_first(session, (u16)((first->portal + 1) % session->options.portals));
 	/* Portals that do not help are tried more and more rarely, however quickly they answer. */
-	core_queue_plan_retry(session, 0, CORE_RETRY_DELAY, now_ns);
+	core_queue_plan_retry(session, 0, more ? CORE_RETRY_NOW : CORE_RETRY_DELAY, now_ns);
+	core_session_settle(session, now_ns);
+}
+
+void core_session_leaves(struct core_session *session, u64 now_ns)
+{
+	if (core_session_over(session))
+		return;
+	session->leaves = true;
+	for (u16 i = 0; i < session->queues && moves(session); i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (queue->state != CORE_QUEUE_LIVE || queue->leaving)
+			continue;
+		queue->leaving = true;
+		queue->todo |= QUEUE_LEAVE;
+	}
 	core_session_settle(session, now_ns);
 }
 
@@ -471,6 +557,10 @@ static void check_silence(struct core_session *session, u16 index, u64 now_ns)
 		return;
 	if (queue->probed) {
 		live_lost(session, index, now_ns);
+		/* An attempt there would only wait, if the target stands still, say: queue 0 tries the others. */
+		if (!core_session_over(session) && !core_session_live(session) && session->options.portals > 1 &&
+		    session->queue[0].home == queue->portal)
+			attempt_failed(session, 0, now_ns);
 		return;
 	}
 	probe(queue, now_ns);

@@ -38,16 +38,27 @@ void core_session_close_all(struct core_session *session);
 void core_session_fail(struct core_session *session, enum core_failure why);
 /* The commands that wait are to fail now; the session goes on. */
 void core_session_fail_fast(struct core_session *session);
+/* The home of queue `index`: the portals of the session's target in turn, from queue 0's on. */
+u16 core_session_home(const struct core_session *session, u16 index);
+/* Its next attempt is at this portal. */
+void core_queue_go_home(struct core_queue *queue, u16 portal);
+/*
+ * Queues whose homes are another target's go to the session's, and each portal of that is some queue's home, as far as
+ * there are queues: after each change of queue 0's home, of `foreign` or of `group`. Queue 0 may be away, to try
+ * another target.
+ */
+void core_session_rehome(struct core_session *session);
+/* Do the two lead to different targets, as far as is known? */
+bool core_session_differ(const struct core_session *session, u16 a, u16 b);
+/* `tried`, if queue 0's target is to be left: all portals of it, or this one if it is not known which others are. */
+u32 core_session_tried(const struct core_session *session);
 /* The end of each event: what follows from the states that it has left. */
 void core_session_settle(struct core_session *session, u64 now_ns);
 
 /* -- session_next.c ---------------------------------------------------------------------------- */
 
-/* Queue 0 begins an epoch. */
-static inline bool core_session_may_connect(const struct core_session *session, u16 index)
-{
-	return !index || session->named || session->queue[0].state == CORE_QUEUE_LIVE;
-}
+/* Queue 0 begins an epoch; of a target that ends, when no queue has commands there any more. */
+bool core_session_may_connect(const struct core_session *session, u16 index);
 
 /*
  * The queue that can carry a FENCE; -1: none can now. One at a time, because it holds a reserved tag for as

@@ -29,6 +29,17 @@ int core_session_route(const struct core_session *session, u16 first)
 	return -1;
 }
 
+bool core_session_may_connect(const struct core_session *session, u16 index)
+{
+	for (u16 i = 0; i < session->queues && session->leaves; i++)
+		if (session->queue[i].leaving)
+			return false;
+	/* A target that has sent DRAINING and is not left, as nobody knows another one, may stay. */
+	if (session->queue[0].state == CORE_QUEUE_LIVE)
+		return true;
+	return !index || (session->named && !session->leaves);
+}
+
 int core_session_carrier(const struct core_session *session)
 {
 	for (int via = session->queues - 1; via >= 0; via--)

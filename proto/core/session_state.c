@@ -63,6 +63,110 @@ void core_session_fail(struct core_session *session, enum core_failure why)
 	core_session_close_all(session);
 }
 
+/* -- portals ------------------------------------------------------------------------------------ */
+
+bool core_session_is_foreign(const struct core_session *session, u16 portal)
+{
+	return session->options.group[portal] != session->group || session->foreign >> portal & 1;
+}
+
+bool core_session_differ(const struct core_session *session, u16 a, u16 b)
+{
+	return session->options.group[a] != session->options.group[b] ||
+	       (session->foreign >> a ^ session->foreign >> b) & 1;
+}
+
+u16 core_session_home(const struct core_session *session, u16 index)
+{
+	u16 portals = session->options.portals, first = session->queue[0].home, own = 0;
+
+	for (u16 portal = 0; portal < portals; portal++)
+		own += !core_session_is_foreign(session, portal);
+	if (!own)
+		return first;
+	index %= own;
+	for (u16 i = 0; i < portals; i++) {
+		u16 portal = (u16)((first + i) % portals);
+
+		if (!core_session_is_foreign(session, portal) && !index--)
+			return portal;
+	}
+	return first;
+}
+
+void core_queue_go_home(struct core_queue *queue, u16 portal)
+{
+	queue->home = portal;
+	if (queue->state == CORE_QUEUE_CONNECTING)
+		core_queue_close(queue); /* its next attempt is where it belongs */
+}
+
+/* How many queues have their home at this portal. */
+static u16 queues_at(const struct core_session *session, u16 portal)
+{
+	u16 queues = 0;
+
+	for (u16 i = 0; i < session->queues; i++)
+		queues += session->queue[i].home == portal;
+	return queues;
+}
+
+/* A queue whose home is another target's portal, or else that of another queue, too, preferably one not LIVE there. */
+static struct core_queue *spare(struct core_session *session)
+{
+	struct core_queue *found = NULL;
+
+	for (u16 i = 1; i < session->queues; i++) {
+		struct core_queue *queue = &session->queue[i];
+
+		if (core_session_is_foreign(session, queue->home))
+			return queue;
+		if (queues_at(session, queue->home) > 1 && (!found || queue->state != CORE_QUEUE_LIVE))
+			found = queue;
+	}
+	return found;
+}
+
+void core_session_rehome(struct core_session *session)
+{
+	u16 portals = session->options.portals, first = session->queue[0].home;
+
+	for (u16 i = 0; i < portals; i++) {
+		u16 portal = (u16)((first + i) % portals);
+		struct core_queue *queue;
+
+		if (core_session_is_foreign(session, portal) || queues_at(session, portal))
+			continue;
+		queue = spare(session);
+		if (!queue)
+			break;
+		core_queue_go_home(queue, portal);
+	}
+	for (u16 i = 1; i < session->queues; i++)
+		if (core_session_is_foreign(session, session->queue[i].home))
+			core_queue_go_home(&session->queue[i], core_session_home(session, i));
+}
+
+static u32 all_portals(const struct core_session *session)
+{
+	return (1u << session->options.portals) - 1;
+}
+
+u32 core_session_tried(const struct core_session *session)
+{
+	u16 here = session->queue[0].portal;
+	u32 mask = 0;
+
+	for (u16 portal = 0; portal < session->options.portals; portal++)
+		mask |= (u32)!core_session_differ(session, here, portal) << portal;
+	return session->tried | (mask == all_portals(session) ? 1u << here : mask);
+}
+
+bool core_session_elsewhere(const struct core_session *session)
+{
+	return core_session_tried(session) != all_portals(session);
+}
+
 /* -- consequences ------------------------------------------------------------------------------ */
 
 /*

@@ -192,12 +192,17 @@ void core_spin_leave(struct core_spin *spin)
 	spin->polled = false;
 }
 
+bool core_spin_sleeps(const struct core_spin *spin, u64 now_ns)
+{
+	return !spin->max_ns || spin->rest || now_ns < spin->sleep_until_ns;
+}
+
 /* After a turn without work: is it time to sleep? */
 static bool spin_is_over(const struct core_spin *spin, u64 now_ns)
 {
 	u64 limit_ns = spin->gap_ns * SPIN_GAPS, most_ns = spin->max_ns;
 
-	if (!spin->max_ns || spin->rest || now_ns < spin->sleep_until_ns)
+	if (core_spin_sleeps(spin, now_ns))
 		return true;
 	/* The peer may be asleep: this attempt has to outlast its wake-up, so that the peer finds that it pays, too. */
 	if (most_ns < spin->slept_ns)

@@ -59,4 +59,8 @@ void core_spin_leave(struct core_spin *spin);
 /* After each turn: how much there was to do in it. True: sleep now, until something arrives. */
 bool core_spin_turn(struct core_spin *spin, u64 now_ns, unsigned int work);
 
+/* After a turn with work: would the next one without any end in sleep? Then a loop that can sleep at once, because what
+ * arrives wakes it, saves that turn, and calls core_spin_turn() in its place. */
+bool core_spin_sleeps(const struct core_spin *spin, u64 now_ns);
+
 #endif

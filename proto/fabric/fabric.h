@@ -257,6 +257,15 @@ struct fab_channel {
 const struct fab_channel *fab_request_channel(const struct fab_request *request, struct fab_channel *channel);
 const struct fab_channel *fab_conn_channel(const struct fab_conn *conn, struct fab_channel *channel);
 
+/*
+ * Whom an address stands for where strangers share something: of IPv4 the address, of IPv6 its /64, because a host may
+ * have as many addresses of that as it likes. To be compared with others.
+ */
+#define FAB_NETWORK_BYTES 16
+void fab_network_of(const struct sockaddr *addr, uint8_t network[FAB_NETWORK_BYTES]);
+/* Are both of one address? Whatever their ports. */
+bool fab_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+
 /* "10.0.0.2:4430", "[::1]:4430". Always terminated. */
 void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes);
 

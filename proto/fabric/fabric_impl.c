@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The parts that all kinds of fabric share, below them: the table that leads from a queue pair's
- * number to its connection, and the words of errors and addresses. Knows nothing of any kind.
+ * number to its connection, and the words of errors. Knows nothing of any kind.
  */
 #include "proto/fabric/fabric_impl.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,25 +171,8 @@ const char *fab_lost_text(int status)
 	return strerror(-status);
 }
 
-void fab_format_address(const struct sockaddr *addr, char *text, size_t bytes)
+void fab_conn_set_peer(struct fab_conn *conn, const struct sockaddr *peer)
 {
-	char host[INET6_ADDRSTRLEN];
-
-	if (bytes == 0)
-		return;
-	if (addr->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-
-		inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
-		snprintf(text, bytes, "%s:%u", host, ntohs(in->sin_port));
-	} else if (addr->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-		bool v4 = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
-
-		/* A socket for all addresses has those of IPv4 as IPv6 maps them. */
-		inet_ntop(v4 ? AF_INET : AF_INET6, in6->sin6_addr.s6_addr + (v4 ? 12 : 0), host, sizeof(host));
-		snprintf(text, bytes, v4 ? "%s:%u" : "[%s]:%u", host, ntohs(in6->sin6_port));
-	} else {
-		snprintf(text, bytes, "(address family %d)", addr->sa_family);
-	}
+	fab_format_address(peer, conn->peer, sizeof(conn->peer));
+	fab_network_of(peer, conn->network);
 }

@@ -96,7 +96,8 @@ struct fab_conn {
 	uint32_t inline_bytes; /* what there is */
 	uint8_t read_out;      /* negotiated; valid when established */
 	int lost;	       /* of a software fabric: the status of DISCONNECTED */
-	char peer[80];
+	char peer[80];	       /* and: fab_conn_set_peer() */
+	uint8_t network[FAB_NETWORK_BYTES];
 	struct fab_counters counters; /* kept by fab_post_send() */
 };
 
@@ -112,6 +113,8 @@ extern const struct fab_ops fab_tcp_ops;
 
 /* The target's tables for NVMe hosts, and the simulator's, which only tests set; NULL elsewhere. */
 extern const struct fab_ops *fab_nvme_ops, *fab_nvme_rdma_ops, *fab_sim_ops;
+
+void fab_conn_set_peer(struct fab_conn *conn, const struct sockaddr *peer);
 
 /* Keep fab_conn_find() right. insert: 0 or -ENOMEM, -EEXIST. */
 int fab_conn_table_insert(struct fab *fab, struct fab_conn *conn);

@@ -22,10 +22,11 @@
  *   fabric_tcp_wire.h    the bytes on the wire
  *
  * How a turn works. fab_poll() with an empty completion queue sends what was posted since the last
- * turn, asks epoll, receives, and hands out completions; what the caller posts in answer, and acks,
- * goes out together in the next turn or in fab_arm(), in one system call per connection. An ack
- * with nothing beside it waits one turn longer. While armed, posts go at once. In one turn a connection receives and
- * sends so much at most; what is left keeps the owner awake (fab_arm() is refused).
+ * turn, asks epoll (or the only connection's socket), receives, and hands out completions; what the
+ * caller posts in answer, and acks, goes out together in the next turn or in fab_arm(), in one system
+ * call per connection. An ack with nothing beside it waits one turn longer. While armed, posts go at
+ * once. In one turn a connection receives and sends so much at most; what is left keeps the owner awake
+ * (fab_arm() is refused).
  */
 #include "proto/fabric/fabric_tcp_fab.h"
 
@@ -141,11 +142,25 @@ static uint8_t source_work_of(const struct tcp_source *source, uint32_t epoll_ev
 	return work;
 }
 
+/* Is it the only one whose bytes can come, and does it wait for nothing but them? TLS keeps some back. */
+static struct tcp_conn *fab_find_sole(struct tcp_fab *fab)
+{
+	struct tcp_conn *conn = fab->loop.watched == 2 ? TAILQ_FIRST(&fab->all) : NULL;
+
+	if (fab->sole_rest > 0) {
+		fab->sole_rest--;
+		return NULL;
+	}
+	return conn && conn->source.watched && conn->state == TCP_CONN_READY && !conn->tx.blocked && !conn->head.tls ?
+		       conn : NULL;
+}
+
 static void fab_ask_epoll(struct tcp_fab *fab)
 {
 	struct epoll_event events[TCP_EPOLL_BATCH];
 	int count = epoll_wait(fab->loop.epoll_fd, events, TCP_EPOLL_BATCH, 0);
 
+	fab->loop.woken = false;
 	for (int i = 0; i < count; i++) {
 		struct tcp_source *source = events[i].data.ptr;
 		uint8_t work;
@@ -161,12 +176,25 @@ static void fab_ask_epoll(struct tcp_fab *fab)
 	}
 }
 
+/* A sole connection that waits for a receive is not read: epoll tells whether its peer has closed. */
+static void fab_ask(struct tcp_fab *fab)
+{
+	struct tcp_conn *sole = fab_find_sole(fab);
+
+	if (sole != fab->sole)
+		tcp_fab_set_sole(fab, sole);
+	if (sole && !sole->rx.starved && !fab->loop.woken)
+		tcp_conn_mark(sole, TCP_WORK_RX);
+	else
+		fab_ask_epoll(fab);
+}
+
 static void fab_turn(struct tcp_fab *fab)
 {
 	fab->loop.turn++;
 	fab->loop.turning = true;
 	fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
-	fab_ask_epoll(fab);
+	fab_ask(fab);
 	tcp_loop_expire(&fab->loop);
 	fab_pass(fab, TCP_WORK_RX | TCP_WORK_COMPLETE | TCP_WORK_TIMEOUT);
 	/* The caller adds nothing more to what is sent now. */

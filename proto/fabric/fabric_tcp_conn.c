@@ -13,11 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "proto/fabric/fabric_tcp_linger.h"
 #include "proto/fabric/fabric_tcp_stream.h"
+
+#define SOLE_REST_TURNS 1024u
 
 /* -- states ----------------------------------------------------------------------------------- */
 
@@ -169,7 +170,7 @@ int tcp_conn_create(struct fab *fab, int fd, const struct sockaddr *peer,
 	conn->head.user = options->user;
 	conn->state = state;
 	conn->read_in = read_in;
-	fab_format_address(peer, conn->head.peer, sizeof(conn->head.peer));
+	fab_conn_set_peer(&conn->head, peer);
 	err = conn_init_queues(conn, options);
 	if (err)
 		goto err_free;
@@ -180,8 +181,7 @@ int tcp_conn_create(struct fab *fab, int fd, const struct sockaddr *peer,
 	if (err)
 		goto err_free;
 	conn->source.fd = fd;
-	err = tcp_source_watch(&tcp_fab_of(fab)->loop, &conn->source,
-			       EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+	err = tcp_source_watch(&tcp_fab_of(fab)->loop, &conn->source, TCP_CONN_EVENTS);
 	if (err)
 		goto err_remove;
 	TAILQ_INSERT_TAIL(&tcp_fab_of(fab)->all, conn, link);
@@ -309,6 +309,29 @@ void tcp_conn_flush(struct tcp_conn *conn)
 		tcp_conn_mark(conn, TCP_WORK_COMPLETE);
 }
 
+/* -- asking its socket ------------------------------------------------------------------------- */
+
+void tcp_fab_set_sole(struct tcp_fab *fab, struct tcp_conn *conn)
+{
+	if (fab->sole)
+		tcp_source_rewatch(&fab->loop, &fab->sole->source, TCP_CONN_EVENTS);
+	fab->sole = conn;
+	if (conn)
+		tcp_source_rewatch(&fab->loop, &conn->source, TCP_SOLE_EVENTS);
+}
+
+void tcp_conn_block(struct tcp_conn *conn)
+{
+	struct tcp_fab *fab = tcp_conn_fab(conn);
+
+	conn->tx.blocked = true;
+	/* One that has filled its socket does so again soon. */
+	if (fab->sole == conn) {
+		fab->sole_rest = SOLE_REST_TURNS;
+		tcp_fab_set_sole(fab, NULL);
+	}
+}
+
 /* -- the end ---------------------------------------------------------------------------------- */
 
 /* The queue pair is in ERR: nothing moves any more, what is posted comes back. */
@@ -323,6 +346,8 @@ static void conn_stop(struct tcp_conn *conn)
 			TAILQ_REMOVE(&fab->starved, conn, rx.starved_link);
 	}
 	tcp_stream_end(conn->head.tls);
+	if (fab->sole == conn)
+		fab->sole = NULL;
 	if (conn->source.fd >= 0) {
 		tcp_source_unwatch(&fab->loop, &conn->source);
 		tcp_linger_start(fab, conn->source.fd);

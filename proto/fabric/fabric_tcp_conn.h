@@ -7,6 +7,7 @@
 #ifndef RBLK_FABRIC_TCP_CONN_H
 #define RBLK_FABRIC_TCP_CONN_H
 
+#include <sys/epoll.h>
 #include "proto/fabric/fabric_tcp_fab.h"
 
 /* -- directions ------------------------------------------------------------------------------- */
@@ -138,6 +139,11 @@ static inline const struct tcp_framing *tcp_conn_framing(const struct tcp_conn *
 	return tcp_conn_fab(conn)->framing;
 }
 
+/* The events of a connection; and of the fab's sole one. While that is asked itself, epoll's descriptor has to fall
+ * silent when all is read, which it does not for a socket that is writable. */
+#define TCP_CONN_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP)
+#define TCP_SOLE_EVENTS (EPOLLIN | EPOLLRDHUP)
+
 /* There is work of this kind: the next turn does it. */
 static inline void tcp_conn_mark(struct tcp_conn *conn, uint8_t work)
 {
@@ -171,6 +177,10 @@ uint8_t tcp_reads_min(unsigned int a, unsigned int b);
 int tcp_conn_create(struct fab *fab, int fd, const struct sockaddr *peer,
 		    const struct fab_conn_options *options, uint8_t read_in, enum tcp_state state,
 		    struct tcp_conn **out);
+/* The sole one, or NULL: none is. It is in the epoll. */
+void tcp_fab_set_sole(struct tcp_fab *fab, struct tcp_conn *conn);
+/* Its socket takes no more: it sends again when epoll says that it does. */
+void tcp_conn_block(struct tcp_conn *conn);
 /* To ERROR or CLOSING: the socket is closed, all is flushed. */
 void tcp_conn_end(struct tcp_conn *conn, enum tcp_state state);
 /* The connection is lost: all is flushed, DISCONNECTED follows. Idempotent. */

@@ -37,6 +37,12 @@ struct tcp_fab {
 	struct tcp_conns all;
 	struct tcp_conns events;  /* those with events to be given out */
 	struct tcp_conns starved; /* those that wait for a receive of the SRQ */
+	/*
+	 * The only source beside the loop's own: its socket is asked itself, and not epoll, which saves a system
+	 * call for what arrives. NULL: there are more, or it waits for an edge that only epoll tells.
+	 */
+	struct tcp_conn *sole;
+	uint32_t sole_rest; /* turns until there may be one again */
 
 	/* fabric_tcp_listen.c */
 	TAILQ_HEAD(, tcp_listener) listeners;

@@ -69,18 +69,6 @@ static void request_drop(struct tcp_fab *fab, struct tcp_request *request)
 	tcp_request_free(request);
 }
 
-static bool request_is_from(const struct tcp_request *request, const struct sockaddr_storage *peer)
-{
-	const struct sockaddr_in6 *a6 = (const void *)&request->head.peer, *b6 = (const void *)peer;
-	const struct sockaddr_in *a4 = (const void *)&request->head.peer, *b4 = (const void *)peer;
-
-	if (request->head.peer.ss_family != peer->ss_family)
-		return false;
-	if (peer->ss_family == AF_INET)
-		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-	return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
-}
-
 /*
  * For one more of this peer. The oldest has had the most time to send its hello. A real client needs one
  * round trip only, two with TLS, so a flood of silent connections hardly ever displaces it; one from
@@ -96,7 +84,7 @@ static void requests_make_room(struct tcp_fab *fab, struct tcp_listener *listene
 	if (listener->pending_count < TCP_HANDSHAKES_HOST_MAX)
 		return;
 	TAILQ_FOREACH(request, &listener->pending, link) {
-		if (!request_is_from(request, peer))
+		if (!fab_same_address(&request->head.peer, peer))
 			continue;
 		count++;
 		if (!oldest)

@@ -135,7 +135,14 @@ void tcp_sq_fini(struct tcp_sq *sq);
 /* One work request; inline_bytes: how many may come inline. -ENOMEM: the queue is full. */
 int tcp_sq_post(struct tcp_sq *sq, const struct ibv_send_wr *wr, uint32_t inline_bytes);
 /* Started, and acknowledged or answered; so it can complete when those before it have. */
-bool tcp_send_finished(const struct tcp_sq *sq, const struct tcp_send_wr *wr);
+static inline bool tcp_send_finished(const struct tcp_sq *sq, const struct tcp_send_wr *wr)
+{
+	if (wr->opcode == TCP_LOCAL_INV)
+		return true;
+	if (wr->opcode == FAB_TCP_READ)
+		return wr->flags & TCP_SEND_ANSWERED;
+	return (int32_t)(sq->acked - wr->sequence) >= 0;
+}
 /* The fields of its completion. */
 enum ibv_wc_opcode tcp_send_wc_opcode(const struct tcp_send_wr *wr);
 

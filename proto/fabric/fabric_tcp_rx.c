@@ -396,7 +396,7 @@ int tcp_rx_finish(struct tcp_conn *conn)
 /* -- bytes ------------------------------------------------------------------------------------ */
 
 /* Does what can be done without further bytes. */
-static int rx_advance(struct tcp_conn *conn)
+static inline int rx_advance(struct tcp_conn *conn)
 {
 	struct tcp_rx *rx = &conn->rx;
 	int step = RX_GO_ON;

@@ -63,7 +63,18 @@ int tcp_source_watch(struct tcp_loop *loop, struct tcp_source *source, uint32_t 
 
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0)
 		return -errno;
+	source->watched = true;
+	loop->watched++;
 	return 0;
+}
+
+void tcp_source_rewatch(struct tcp_loop *loop, struct tcp_source *source, uint32_t epoll_events)
+{
+	struct epoll_event event = {.events = epoll_events | EPOLLET, .data.ptr = source};
+
+	/* It takes no memory. */
+	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, source->fd, &event) < 0)
+		abort();
 }
 
 static void source_activate(struct tcp_loop *loop, struct tcp_source *source)
@@ -85,6 +96,7 @@ void tcp_loop_wake(struct tcp_loop *loop)
 	if (!loop->armed)
 		return;
 	loop->armed = false;
+	loop->woken = true;
 	/* Never read: every write is an edge, and 2^64 writes do not happen. */
 	if (write(loop->wake.fd, &one, sizeof(one)) < 0)
 		abort();
@@ -125,6 +137,8 @@ void tcp_source_fini(struct tcp_loop *loop, struct tcp_source *source)
 void tcp_source_unwatch(struct tcp_loop *loop, struct tcp_source *source)
 {
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+	loop->watched -= source->watched;
+	source->watched = false;
 }
 
 void tcp_source_close(struct tcp_loop *loop, struct tcp_source *source)

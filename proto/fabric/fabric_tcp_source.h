@@ -38,12 +38,15 @@ struct tcp_source {
 	int fd; /* -1: none */
 	uint8_t kind;
 	uint8_t work;
+	bool watched; /* in the epoll */
 };
 TAILQ_HEAD(tcp_sources, tcp_source);
 
 struct tcp_loop {
 	int epoll_fd;
 	struct tcp_source wake; /* an eventfd, to make the epoll's descriptor readable */
+	bool woken;		/* by it, and epoll has not been asked since */
+	uint32_t watched;	/* sources in the epoll, that one included */
 	struct tcp_sources active;
 	uint32_t active_count;
 	struct tcp_sources timers;
@@ -74,6 +77,8 @@ struct tcp_source *tcp_loop_take(struct tcp_loop *loop, uint8_t kinds, uint8_t *
 void tcp_source_init(struct tcp_source *source, enum tcp_source_kind kind, int fd);
 /* Put a socket into the epoll. */
 int tcp_source_watch(struct tcp_loop *loop, struct tcp_source *source, uint32_t epoll_events);
+/* One that is in the epoll has these events from now on, those that are there already among them. */
+void tcp_source_rewatch(struct tcp_loop *loop, struct tcp_source *source, uint32_t epoll_events);
 /*
  * Take it out. Closing alone does so only with the last descriptor of the socket: a child of a
  * fork has another, and events would go on naming what was freed.

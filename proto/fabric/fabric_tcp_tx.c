@@ -54,28 +54,32 @@ struct tx_batch {
 
 /* -- filling a batch -------------------------------------------------------------------------- */
 
-static void batch_add_iov(struct tx_batch *batch, void *data, size_t bytes)
+static inline void batch_append_iov(struct tx_batch *batch, void *data, size_t bytes)
 {
 	batch->bytes += bytes;
-	if (batch->iovs_used > 0) {
-		struct iovec *last = &batch->iovs[batch->iovs_used - 1];
-
-		if ((char *)last->iov_base + last->iov_len == (char *)data) {
-			last->iov_len += bytes;
-			return;
-		}
-	}
 	batch->iovs[batch->iovs_used++] = (struct iovec){data, bytes};
 }
 
-static void *batch_stage(struct tx_batch *batch, const void *data, size_t bytes)
+/* Staged bytes: what was staged last may be right before them. */
+static inline void batch_add_iov(struct tx_batch *batch, void *data, size_t bytes)
+{
+	struct iovec *last = batch->iovs_used ? &batch->iovs[batch->iovs_used - 1] : NULL;
+
+	if (last && (char *)last->iov_base + last->iov_len == (char *)data) {
+		batch->bytes += bytes;
+		last->iov_len += bytes;
+	} else {
+		batch_append_iov(batch, data, bytes);
+	}
+}
+
+static inline __attribute__((always_inline)) void batch_stage(struct tx_batch *batch, const void *data, size_t bytes)
 {
 	unsigned char *at = batch->stage + batch->stage_used;
 
 	memcpy(at, data, bytes);
 	batch->stage_used += (uint32_t)bytes;
 	batch_add_iov(batch, at, bytes);
-	return at;
 }
 
 /* Whether a frame of so many segments fits; its payload may be staged. */
@@ -85,8 +89,8 @@ static bool batch_has_room(const struct tx_batch *batch, uint32_t segments)
 	       batch->stage_used + sizeof(struct fab_tcp_frame) + TX_SMALL_BYTES <= TX_STAGE_BYTES;
 }
 
-static struct tx_frame *batch_begin_frame(struct tx_batch *batch, enum tcp_frame_kind kind,
-					  const struct fab_tcp_frame *header)
+static inline __attribute__((always_inline)) struct tx_frame *
+batch_begin_frame(struct tx_batch *batch, enum tcp_frame_kind kind, const struct fab_tcp_frame *header)
 {
 	struct tx_frame *frame = &batch->frames[batch->frames_used++];
 
@@ -102,44 +106,34 @@ static void batch_end_frame(struct tx_batch *batch, struct tx_frame *frame)
 	frame->bytes = batch->bytes - frame->bytes;
 }
 
-/* How far a batch is filled, to take back a frame that cannot be completed. */
-struct tx_mark {
-	uint32_t frames_used, iovs_used, stage_used;
-	uint64_t bytes;
-	size_t last_iov_bytes;
-};
-
-static struct tx_mark batch_mark(const struct tx_batch *batch)
+/* The last frame, which was begun, cannot be completed. */
+static void batch_take_back(struct tx_batch *batch, const struct tx_frame *frame)
 {
-	return (struct tx_mark){
-		.frames_used = batch->frames_used,
-		.iovs_used = batch->iovs_used,
-		.stage_used = batch->stage_used,
-		.bytes = batch->bytes,
-		.last_iov_bytes = batch->iovs_used ? batch->iovs[batch->iovs_used - 1].iov_len : 0,
-	};
+	batch->frames_used--;
+	batch->stage_used = frame->header;
+	while (batch->bytes > frame->bytes) {
+		struct iovec *last = &batch->iovs[batch->iovs_used - 1];
+		uint64_t excess = batch->bytes - frame->bytes;
+		size_t bytes = last->iov_len < excess ? last->iov_len : excess;
+
+		batch->bytes -= bytes;
+		last->iov_len -= bytes;
+		if (!last->iov_len)
+			batch->iovs_used--;
+	}
 }
 
-static void batch_take_back(struct tx_batch *batch, const struct tx_mark *mark)
-{
-	batch->frames_used = mark->frames_used;
-	batch->iovs_used = mark->iovs_used;
-	batch->stage_used = mark->stage_used;
-	batch->bytes = mark->bytes;
-	if (mark->iovs_used)
-		batch->iovs[mark->iovs_used - 1].iov_len = mark->last_iov_bytes;
-}
-
-static void batch_add_data(struct tx_batch *batch, void *data, size_t bytes)
+static inline void batch_add_data(struct tx_batch *batch, void *data, size_t bytes)
 {
 	if (bytes <= TX_SMALL_BYTES && batch->stage_used + bytes <= TX_STAGE_BYTES)
 		batch_stage(batch, data, bytes);
 	else
-		batch_add_iov(batch, data, bytes);
+		batch_append_iov(batch, data, bytes);
 }
 
 /* The payload of a work request behind its first `skip` bytes. False: a local key is wrong. */
-static bool batch_add_request_data(struct tx_batch *batch, uint32_t index, uint64_t skip)
+static inline __attribute__((always_inline)) bool batch_add_request_data(struct tx_batch *batch, uint32_t index,
+									  uint64_t skip)
 {
 	struct tcp_conn *conn = batch->conn;
 	const struct tcp_send_wr *wr = tcp_sq_wr(&conn->sq, index);
@@ -251,19 +245,17 @@ static bool batch_add_request(struct tx_batch *batch)
 	const struct tcp_send_wr *wr = tcp_sq_wr(&conn->sq, batch->send);
 	struct fab_tcp_frame header;
 	struct tx_frame *frame;
-	struct tx_mark mark;
 
 	/* Local invalidation has nothing to send: tx_local_inv(), when it is the next. */
 	if (batch->send == conn->sq.post || wr->opcode == TCP_LOCAL_INV ||
 	    !request_may_start(batch, wr) || !batch_has_room(batch, wr->sges))
 		return false;
 	header = request_header(batch, wr);
-	mark = batch_mark(batch);
 	frame = batch_begin_frame(batch, TCP_FRAME_REQUEST, &header);
 	if (wr->opcode == FAB_TCP_READ) {
 		batch->reads_out++;
 	} else if (!batch_add_request_data(batch, batch->send, 0)) {
-		batch_take_back(batch, &mark);
+		batch_take_back(batch, frame);
 		batch->error = IBV_WC_LOC_PROT_ERR;
 		return false;
 	}
@@ -524,7 +516,7 @@ void tcp_tx_run(struct tcp_conn *conn)
 		if (sent < 0)
 			tcp_conn_fail(conn, sent);
 		else if (sent == TX_FULL)
-			conn->tx.blocked = true;
+			tcp_conn_block(conn);
 		else if (sent == TX_ALL && batch.control && conn->tx.nak)
 			tcp_conn_fail(conn, -EIO);
 	}

@@ -5,8 +5,8 @@
  *
  * The descriptor is an epoll set over the cm channel and, per device, the completion channel and
  * the asynchronous events. Polling for completions reads user memory alone. The other descriptors
- * are checked, with one system call for all, by the first fab_poll_event() after a fab_arm(), and
- * otherwise every VERBS_LOOK_NS: so a caller that polls without ever sleeping learns of a
+ * are checked, with one system call for all, by the first fab_poll_event() after a fab_arm() unless there
+ * are completions, and otherwise every VERBS_LOOK_NS: so a caller that polls without ever sleeping learns of a
  * disconnection within that time, at the price of a clock reading every VERBS_LOOK_SKIPS calls.
  */
 #include "proto/fabric/fabric_verbs.h"
@@ -223,6 +223,8 @@ static int verbs_poll(struct fab *head, struct ibv_wc *wc, int count)
 	}
 	if (fab->polls_wanted > 0)
 		verbs_polled(fab);
+	/* This has woken the caller. Another descriptor that is readable, too, does so again. */
+	fab->look &= !got;
 	return got;
 }
 

@@ -108,8 +108,7 @@ int verbs_accept(struct fab *head, struct fab_request *request_head,
 	conn = verbs_conn_alloc(fab, options, VERBS_CONN_ACCEPTED);
 	if (!conn)
 		return fab_fail(head, -ENOMEM, "accept: out of memory");
-	fab_format_address(fab_request_peer(request_head), conn->head.peer,
-			   sizeof(conn->head.peer));
+	fab_conn_set_peer(&conn->head, fab_request_peer(request_head));
 	conn->read_in = min_depth(options->read_in, device->head.limits.max_read_in);
 	conn->read_in = min_depth(conn->read_in, request_head->read_out);
 	conn->head.read_out = min_depth(options->read_out, device->head.limits.max_read_out);

@@ -373,7 +373,9 @@ int verbs_device_arm(struct verbs_device *device, bool receives_only)
 		return 0;
 	if (device->stashed)
 		return 1;
-	if (device->channel_ready)
+	/* A completion of an armed CQ has raised an event. */
+	if (device->channel_ready || (device->receives.armed && device->receives.seen) ||
+	    (device->sends.armed && device->sends.seen))
 		verbs_device_read_channel(device);
 	n = verbs_cq_arm(device, &device->receives);
 	if (!n && !receives_only && device->sends.cq && !device->gone)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Secrets as NVMe's programs have them for DH-HMAC-CHAP: "DHHC-1:", with which hash the key is transformed (00: it is
- * not, 01: SHA-256), and in base64 the key and its CRC-32. Keys of other lengths than 32 bytes are none of rblk's.
+ * Secrets as NVMe's programs have them, for DH-HMAC-CHAP ("DHHC-1:") and TLS ("NVMeTLSkey-1:"): behind that, with which
+ * hash the key is transformed (00: it is not, 01: SHA-256), and in base64 the key and its CRC-32. Keys of other lengths
+ * than 32 bytes are none of rblk's.
  */
 #include "proto/secret/secret_impl.h"
 
@@ -31,16 +32,33 @@ static void crc_put(u8 key[RBLK_SECRET_BYTES + CRC_BYTES])
 	memcpy(key + RBLK_SECRET_BYTES, &crc, sizeof(crc));
 }
 
+/* The length of what it begins with; 0: it is no secret of NVMe's. */
+static size_t kind_length(const char *line, size_t length)
+{
+	static const char *const kinds[] = {RBLK_NVME_PREFIX, RBLK_NVME_TLS_PREFIX};
+
+	for (unsigned int i = 0; i < 2; i++)
+		if (length >= strlen(kinds[i]) && !memcmp(line, kinds[i], strlen(kinds[i])))
+			return strlen(kinds[i]);
+	return 0;
+}
+
+bool rblk_nvme_is_text(const char *line, size_t length)
+{
+	return kind_length(line, length);
+}
+
 const char *rblk_nvme_parse(const char *line, size_t length, u8 secret[RBLK_SECRET_BYTES])
 {
-	const size_t prefix = strlen(RBLK_NVME_PREFIX "01:");
+	const size_t prefix = kind_length(line, length) + strlen("01:");
 	u8 key[RBLK_SECRET_BYTES + CRC_BYTES], right[sizeof(key)];
 	const char *wrong = NULL;
 
 	if (length < prefix || line[prefix - 1] != ':' || line[length - 1] != ':')
-		return "is not a whole secret: " RBLK_NVME_PREFIX "01:, its base64 and a colon";
+		return "is not a whole secret: " RBLK_NVME_PREFIX "01: or " RBLK_NVME_TLS_PREFIX
+		       "01:, its base64 and a colon";
 	if (line[prefix - 3] != '0' || (line[prefix - 2] != '0' && line[prefix - 2] != '1'))
-		return "is of another hash: " RBLK_NVME_PREFIX "00: and 01: are known";
+		return "is of another hash: 00: and 01: are known";
 	if (length != prefix + KEY_TEXT_BYTES + 1)
 		return "has not the length of a secret of 32 bytes";
 	if (line[length - 2] == '=' ||
@@ -64,18 +82,18 @@ void rblk_nvme_derive(const struct rblk_secrets *secrets, unsigned int n, u8 out
 	rblk_derive(secrets, n, "rblk nvme 1", nobody, out);
 }
 
-void rblk_nvme_text(const struct rblk_secrets *secrets, bool target, char text[RBLK_NVME_TEXT_BYTES])
+void rblk_nvme_text(const struct rblk_secrets *secrets, enum rblk_nvme_use use, char text[RBLK_NVME_TEXT_BYTES])
 {
-	const size_t prefix = strlen(RBLK_NVME_PREFIX "01:");
+	const char *kind = use == RBLK_NVME_TLS ? RBLK_NVME_TLS_PREFIX "01:" : RBLK_NVME_PREFIX "01:";
 	u8 key[RBLK_SECRET_BYTES + CRC_BYTES];
 
-	if (target)
+	if (use == RBLK_NVME_TARGET)
 		rblk_nvme_derive(secrets, 0, key);
 	else
 		memcpy(key, secrets->list[0], RBLK_SECRET_BYTES);
 	crc_put(key);
-	memcpy(text, RBLK_NVME_PREFIX "01:", prefix);
-	EVP_EncodeBlock((u8 *)text + prefix, key, sizeof(key));
-	strcpy(text + prefix + KEY_TEXT_BYTES, ":");
+	strcpy(text, kind);
+	EVP_EncodeBlock((u8 *)text + strlen(kind), key, sizeof(key));
+	strcat(text, ":");
 	OPENSSL_cleanse(key, sizeof(key));
 }

@@ -13,7 +13,8 @@
 #define RBLK_SECRET_BYTES 32
 #define RBLK_SECRETS_MAX 8	     /* valid at a time, of one name */
 #define RBLK_SECRET_PREFIX "rblk1:" /* a secret as text begins with it */
-#define RBLK_NVME_PREFIX "DHHC-1:"   /* or, as NVMe's programs write it, with this */
+#define RBLK_NVME_PREFIX "DHHC-1:"   /* or, as NVMe's programs write it, with one of these */
+#define RBLK_NVME_TLS_PREFIX "NVMeTLSkey-1:"
 #define RBLK_SECRET_TEXT_BYTES 80    /* RBLK_SECRET_PREFIX and 64 hexadecimal digits */
 #define RBLK_SECRET_FINGERPRINT 16   /* bytes of SHA-256 of the secret */
 #define RBLK_SECRET_ERROR_BYTES 256
@@ -50,12 +51,18 @@ int rblk_secret_write_new(FILE *out);
 
 /* -- for NVMe hosts: nvme_text.c ------------------------------------------------------------------ */
 
-#define RBLK_NVME_TEXT_BYTES 64 /* "DHHC-1:01:", base64, ":" and a zero */
+#define RBLK_NVME_TEXT_BYTES 68 /* "NVMeTLSkey-1:01:", base64, ":" and a zero */
+
+enum rblk_nvme_use {
+	RBLK_NVME_HOST,	  /* DH-HMAC-CHAP: the host's key */
+	RBLK_NVME_TARGET, /* and that of its target, as rblk_nvme_derive() */
+	RBLK_NVME_TLS,
+};
 
 /* That with which a target proves itself to an NVMe host that has the n-th secret: derived from it. */
 void rblk_nvme_derive(const struct rblk_secrets *secrets, unsigned int n, u8 out[RBLK_SECRET_BYTES]);
-/* The first secret as NVMe's programs have it, to be transformed with SHA-256; target: the target's. */
-void rblk_nvme_text(const struct rblk_secrets *secrets, bool target, char text[RBLK_NVME_TEXT_BYTES]);
+/* The first secret as NVMe's programs have it, to be transformed with SHA-256. */
+void rblk_nvme_text(const struct rblk_secrets *secrets, enum rblk_nvme_use use, char text[RBLK_NVME_TEXT_BYTES]);
 
 /* -- proofs ------------------------------------------------------------------------------------ */
 

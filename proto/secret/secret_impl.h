@@ -15,7 +15,8 @@ struct rblk_secrets {
 #define RBLK_SECRETS_BYTES 4096u
 static_assert(sizeof(struct rblk_secrets) <= RBLK_SECRETS_BYTES, "a page holds them");
 
-/* nvme_text.c: a line that begins with RBLK_NVME_PREFIX. NULL, or words for what is wrong with it. */
+/* nvme_text.c: does it begin as one of NVMe's? Then: NULL, or words for what is wrong with it. */
+bool rblk_nvme_is_text(const char *line, size_t length);
 const char *rblk_nvme_parse(const char *line, size_t length, u8 secret[RBLK_SECRET_BYTES]);
 
 #endif

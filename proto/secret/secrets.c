@@ -99,10 +99,11 @@ static const char *line_parse(const char *line, size_t length, u8 secret[RBLK_SE
 {
 	const size_t prefix = strlen(RBLK_SECRET_PREFIX);
 
-	if (length >= strlen(RBLK_NVME_PREFIX) && !memcmp(line, RBLK_NVME_PREFIX, strlen(RBLK_NVME_PREFIX)))
+	if (rblk_nvme_is_text(line, length))
 		return rblk_nvme_parse(line, length, secret);
 	if (length < prefix || memcmp(line, RBLK_SECRET_PREFIX, prefix))
-		return "is not a secret: it does not begin with " RBLK_SECRET_PREFIX " or " RBLK_NVME_PREFIX;
+		return "is not a secret: it begins with none of " RBLK_SECRET_PREFIX " " RBLK_NVME_PREFIX
+		       " " RBLK_NVME_TLS_PREFIX;
 	if (length != prefix + 2 * RBLK_SECRET_BYTES)
 		return "is not a whole secret: " RBLK_SECRET_PREFIX " and 64 digits";
 	for (size_t i = 0; i < RBLK_SECRET_BYTES; i++) {

@@ -34,6 +34,14 @@ static int key_use(SSL *ssl, const EVP_MD *md, const unsigned char **identity, s
 	return *session != NULL;
 }
 
+bool rblk_tls_identity_counts(struct rblk_tls *tls)
+{
+	if (++tls->identities <= RBLK_TLS_IDENTITIES_MAX)
+		return true;
+	snprintf(tls->words, sizeof(tls->words), "it names more than %u initiators", RBLK_TLS_IDENTITIES_MAX);
+	return false;
+}
+
 /* The server's. *session NULL: it has none; without certificates that ends the handshake. */
 static int key_find(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_SESSION **session)
 {
@@ -43,11 +51,8 @@ static int key_find(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
 	struct rblk_secrets *secrets;
 
 	*session = NULL;
-	if (++tls->identities > RBLK_TLS_IDENTITIES_MAX) {
-		snprintf(tls->words, sizeof(tls->words), "it names more than %u initiators",
-			 RBLK_TLS_IDENTITIES_MAX);
+	if (!rblk_tls_identity_counts(tls))
 		return 0;
-	}
 	if (rblk_tls_identity_parse(identity, bytes, name, id)) {
 		snprintf(tls->words, sizeof(tls->words), "it names no initiator as rblk does");
 		return 1;
@@ -68,17 +73,24 @@ static int key_find(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
 	return 1;
 }
 
-/* Messages of TLS itself that follow the handshake: the peer changes its key. socket.c has the bound. */
-static void message_count(int sent, int version, int type, const void *data, size_t bytes, SSL *ssl, void *arg)
+/*
+ * Messages of TLS itself. Those that follow the handshake: the peer changes its key. socket.c has the bound. Before, a
+ * client's hello tells which key it has, to a server with a dialect.
+ */
+static void message_seen(int sent, int version, int type, const void *data, size_t bytes, SSL *ssl, void *arg)
 {
 	struct rblk_tls *tls = SSL_get_app_data(ssl);
 
 	(void)version;
-	(void)data;
-	(void)bytes;
 	(void)arg;
-	if (!sent && type == SSL3_RT_HANDSHAKE && tls->ready)
-		tls->updates++;
+	if (type != SSL3_RT_HANDSHAKE || !bytes)
+		return;
+	if (tls->ready)
+		tls->updates += !sent;
+	else if (tls->context->dialect && *(const u8 *)data == SSL3_MT_CLIENT_HELLO)
+		rblk_tls_hello_seen(tls, data, bytes);
+	else if (tls->context->dialect && *(const u8 *)data == SSL3_MT_SERVER_HELLO)
+		rblk_tls_hello_answered(tls, data, bytes);
 }
 
 bool rblk_tls_context_begin(struct rblk_tls_context *context)
@@ -100,11 +112,11 @@ bool rblk_tls_context_begin(struct rblk_tls_context *context)
 	SSL_CTX_clear_options(ssl, SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set_msg_callback(ssl, message_count);
+	SSL_CTX_set_msg_callback(ssl, message_seen);
 	SSL_CTX_set_read_ahead(ssl, 1);
 	SSL_CTX_set_default_read_buffer_len(ssl, READ_BUFFER_BYTES);
 	if (context->find) {
-		SSL_CTX_set_psk_find_session_callback(ssl, key_find);
+		SSL_CTX_set_psk_find_session_callback(ssl, context->dialect ? rblk_tls_dialect_find : key_find);
 	} else {
 		SSL_CTX_set_psk_use_session_callback(ssl, key_use);
 		/* A target that has a certificate instead of the key: there is nobody who could vouch for it. */

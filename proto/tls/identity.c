@@ -58,20 +58,28 @@ int rblk_tls_identity_parse(const unsigned char *identity, size_t bytes, char na
 	return strlen(name) == length && rblk_name_valid(name) ? 0 : -EINVAL;
 }
 
-SSL_SESSION *rblk_tls_key(SSL *ssl, const struct rblk_secrets *secrets, unsigned int n,
-			  const char name[RBLK_NAME_BYTES])
+SSL_SESSION *rblk_tls_session(SSL *ssl, const u8 key[RBLK_TLS_KEY_BYTES])
 {
 	static const unsigned char aes128[] = {0x13, 0x01}; /* of the key's hash, SHA-256 */
 	SSL_SESSION *session = SSL_SESSION_new();
-	u8 key[RBLK_SECRET_BYTES];
 
-	rblk_derive(secrets, n, LABEL_KEY, name, key);
-	if (session && (!SSL_SESSION_set1_master_key(session, key, sizeof(key)) ||
+	if (session && (!SSL_SESSION_set1_master_key(session, key, RBLK_TLS_KEY_BYTES) ||
 			!SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, aes128)) ||
 			!SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))) {
 		SSL_SESSION_free(session);
 		session = NULL;
 	}
+	return session;
+}
+
+SSL_SESSION *rblk_tls_key(SSL *ssl, const struct rblk_secrets *secrets, unsigned int n,
+			  const char name[RBLK_NAME_BYTES])
+{
+	SSL_SESSION *session;
+	u8 key[RBLK_SECRET_BYTES];
+
+	rblk_derive(secrets, n, LABEL_KEY, name, key);
+	session = rblk_tls_session(ssl, key);
 	OPENSSL_cleanse(key, sizeof(key));
 	return session;
 }

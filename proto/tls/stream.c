@@ -115,6 +115,7 @@ struct rblk_tls *rblk_tls_create(struct rblk_tls_context *context, int fd)
 		return NULL;
 	}
 	tls->context = context;
+	tls->keeps_key = context->dialect;
 	tls->fd = fd;
 	SSL_set_bio(tls->ssl, bio, bio);
 	SSL_set_app_data(tls->ssl, tls);
@@ -131,6 +132,7 @@ void rblk_tls_destroy(struct rblk_tls *tls)
 		return;
 	SSL_free(tls->ssl);
 	free(tls->held);
+	free(tls->identity);
 	free(tls);
 }
 
@@ -232,7 +234,7 @@ static int key_change(struct rblk_tls *tls)
 {
 	int result;
 
-	if (++tls->records < RBLK_TLS_KEY_RECORDS ||
+	if (tls->keeps_key || ++tls->records < RBLK_TLS_KEY_RECORDS ||
 	    (tls->records < 2 * RBLK_TLS_KEY_RECORDS && !rblk_tls_socket_has_room(tls->fd)))
 		return 0;
 	tls->records = 0;

@@ -4,6 +4,7 @@
 #define RBLK_TLS_TLS_IMPL_H
 
 #include <openssl/ssl.h>
+#include "proto/secret/secret.h"
 #include "proto/tls/tls.h"
 
 /* A key sends fewer: AES-GCM is good for 2^24.5 full records with one key (RFC 8446, section 5.5). */
@@ -25,6 +26,7 @@ struct rblk_tls_context {
 	struct rblk_secrets *secrets;
 	rblk_tls_find_fn find; /* NULL: this is the client */
 	void *arg;
+	const struct rblk_tls_dialect *dialect; /* NULL: the clients are rblk's */
 };
 
 struct rblk_tls {
@@ -40,6 +42,7 @@ struct rblk_tls {
 	 */
 	unsigned char *held;
 	size_t held_bytes;
+	bool keeps_key; /* for the stream's life */
 	u64 records; /* sent with the key in use */
 	unsigned int updates; /* of the peer's key, within the last `update_bytes` */
 	size_t update_bytes;
@@ -47,11 +50,28 @@ struct rblk_tls {
 	char name[RBLK_NAME_BYTES];
 	u8 channel[RBLK_TLS_CHANNEL_BYTES];
 	char words[RBLK_TLS_WORDS_BYTES];
+
+	/* dialect.c: of the client's messages, and of what it has named. */
+	unsigned int binders;
+	u8 hello_hash[RBLK_TLS_KEY_BYTES], binder[RBLK_TLS_IDENTITIES_MAX][RBLK_TLS_KEY_BYTES];
+	u8 retry[256]; /* what a second one's binders are over besides: the first one's hash, and the answer */
+	size_t retry_bytes;
+	char *identity; /* owned; NULL: none yet */
+	u8 secret_id[RBLK_SECRET_FINGERPRINT];
 };
+static_assert(RBLK_TLS_KEY_BYTES == RBLK_SECRET_BYTES, "keys are of the length of secrets");
 
 /* context.c: before a stream is made. False: no memory. */
 bool rblk_tls_context_begin(struct rblk_tls_context *context);
-/* identity.c: of the n-th secret, for this name. */
+/* One more identity: false, with words, if there are too many. */
+bool rblk_tls_identity_counts(struct rblk_tls *tls);
+/* dialect.c: for OpenSSL; and before, a client's ClientHello, and this end's ServerHello or HelloRetryRequest. */
+int rblk_tls_dialect_find(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_SESSION **session);
+void rblk_tls_hello_seen(struct rblk_tls *tls, const u8 *hello, size_t bytes);
+void rblk_tls_hello_answered(struct rblk_tls *tls, const u8 *message, size_t bytes);
+/* identity.c: what OpenSSL takes a key as. NULL: no memory. */
+SSL_SESSION *rblk_tls_session(SSL *ssl, const u8 key[RBLK_TLS_KEY_BYTES]);
+/* KEY of the n-th secret, for this name; the identity; the key. */
 void rblk_tls_key_id(const struct rblk_secrets *secrets, unsigned int n, const char name[RBLK_NAME_BYTES],
 		     char text[RBLK_TLS_KEY_ID_DIGITS + 1]);
 void rblk_tls_identity(const struct rblk_secrets *secrets, const char name[RBLK_NAME_BYTES],

@@ -46,11 +46,15 @@ enum rblk_feature {
 	RBLK_FEATURE_EXTENTS = 1u << 5, /* EXTENTS may be asked */
 	RBLK_FEATURE_FENCE_DOMAIN = 1u << 6, /* OPEN reports the volume's fence domain (F10) */
 	RBLK_FEATURE_VOLUME_FENCE = 1u << 7, /* FENCE may name a volume (F5) */
+	RBLK_FEATURE_PRIORITY = 1u << 8, /* commands may have PRIORITY */
+	RBLK_FEATURE_UNTORN = 1u << 9, /* volumes have untorn_*_bytes, and a WRITE may be UNTORN */
+	RBLK_FEATURE_COMPARE_LIMIT = 1u << 10, /* OPEN reports the limit of COMPARE_AND_WRITE */
 };
 #define RBLK_FEATURES_ALL                                                                          \
 	(RBLK_FEATURE_IMMEDIATE | RBLK_FEATURE_INVALIDATE | RBLK_FEATURE_DIGEST |                  \
 	 RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN |                  \
-	 RBLK_FEATURE_VOLUME_FENCE)
+	 RBLK_FEATURE_VOLUME_FENCE | RBLK_FEATURE_PRIORITY | RBLK_FEATURE_UNTORN |                 \
+	 RBLK_FEATURE_COMPARE_LIMIT)
 
 /* Initiator to target, in the connection request of every queue. */
 struct rblk_wire_login {

@@ -76,8 +76,10 @@ enum rblk_command_flag {
 	RBLK_CMD_IMMEDIATE = 1u << 4,  /* READ: may be completed by RDMA WRITE WITH IMMEDIATE */
 	RBLK_CMD_RETRY = 1u << 5,      /* sent before on an incarnation since fenced (F5, F8) */
 	RBLK_CMD_NO_UNMAP = 1u << 6,   /* WRITE_ZEROES: keep the space allocated */
+	RBLK_CMD_UNTORN = 1u << 6,     /* WRITE: all or nothing of it survives a loss of power */
+	RBLK_CMD_PRIORITY = 1u << 7,   /* block commands: before others of its session */
 };
-#define RBLK_CMD_FLAGS_ALL 0x7fu
+#define RBLK_CMD_FLAGS_ALL 0xffu
 
 /*
  * Memory of the initiator, or a place in the message (RBLK_CMD_CAPSULE). OPEN and AUTHENTICATE both

@@ -111,16 +111,30 @@ struct rblk_wire_volume {
 	__le32 max_capsule_bytes; /* in-capsule data of one WRITE */
 	__le32 discard_granularity_bytes; /* 0 where there is no DISCARD */
 	__le32 max_discard_blocks;        /* of one DISCARD or WRITE_ZEROES */
-	__u8 reserved0[4];
+	__le16 max_compare_blocks; /* OPEN only, with RBLK_FEATURE_COMPARE_LIMIT; 0: only max_io_bytes limits them */
+	__u8 reserved0[2];
 	/* F10: OPEN only, with RBLK_FEATURE_FENCE_DOMAIN: where the target fences; zero: not beyond its process */
 	__u8 fence_domain[16];
-	__u8 reserved1[32];
+	/* With RBLK_FEATURE_UNTORN: the shortest and the longest UNTORN WRITE; both 0: there is none */
+	__le32 untorn_min_bytes, untorn_max_bytes;
+	__u8 reserved1[24];
 };
 RBLK_ASSERT_SIZE(struct rblk_wire_volume, 192);
 RBLK_ASSERT_OFFSET(struct rblk_wire_volume, blocks, 96);
 RBLK_ASSERT_OFFSET(struct rblk_wire_volume, flags, 120);
 RBLK_ASSERT_OFFSET(struct rblk_wire_volume, max_discard_blocks, 136);
+RBLK_ASSERT_OFFSET(struct rblk_wire_volume, max_compare_blocks, 140);
 RBLK_ASSERT_OFFSET(struct rblk_wire_volume, fence_domain, 144);
+RBLK_ASSERT_OFFSET(struct rblk_wire_volume, untorn_min_bytes, 160);
+
+/*
+ * Linux's rule for an untorn write of so many bytes at that offset: a power of two, aligned to its own length, within
+ * the volume's limits. So it crosses no boundary that a disk may have.
+ */
+static inline bool rblk_untorn_valid(u64 offset, u64 bytes, u32 min_bytes, u32 max_bytes)
+{
+	return bytes && bytes >= min_bytes && bytes <= max_bytes && !(bytes & (bytes - 1)) && !(offset & (bytes - 1));
+}
 
 /* LIST: result of the completion: total number of volumes << 32 | number in this answer. */
 

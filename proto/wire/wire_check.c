@@ -28,6 +28,7 @@ enum segment_rule {
 };
 
 #define ALWAYS (RBLK_CMD_RETRY) /* any command may be a retry */
+#define BLOCK (ALWAYS | RBLK_CMD_PRIORITY)
 
 struct opcode_rule {
 	u8 flags;        /* that the opcode may have; 0: no such opcode */
@@ -45,35 +46,35 @@ struct opcode_rule {
 
 static const struct opcode_rule opcode_rules[] = {
 	[RBLK_OP_READ] = {
-		.flags = ALWAYS | RBLK_CMD_INVALIDATE | RBLK_CMD_DIGEST | RBLK_CMD_IMMEDIATE,
+		.flags = BLOCK | RBLK_CMD_INVALIDATE | RBLK_CMD_DIGEST | RBLK_CMD_IMMEDIATE,
 		.segment = SEGMENT_BLOCKS, .direction = RBLK_DATA_TO_INITIATOR,
 		.volume = true, .lba = NUMBER_ANY, .blocks = true,
 	},
 	[RBLK_OP_WRITE] = {
-		.flags = ALWAYS | RBLK_CMD_FUA | RBLK_CMD_CAPSULE | RBLK_CMD_INVALIDATE |
+		.flags = BLOCK | RBLK_CMD_FUA | RBLK_CMD_CAPSULE | RBLK_CMD_INVALIDATE |
 			 RBLK_CMD_DIGEST,
 		.segment = SEGMENT_BLOCKS, .direction = RBLK_DATA_TO_TARGET,
 		.volume = true, .lba = NUMBER_ANY, .blocks = true,
 	},
-	[RBLK_OP_FLUSH] = { .flags = ALWAYS, .volume = true },
+	[RBLK_OP_FLUSH] = { .flags = BLOCK, .volume = true },
 	[RBLK_OP_DISCARD] = {
-		.flags = ALWAYS, .volume = true, .lba = NUMBER_ANY, .blocks = true,
+		.flags = BLOCK, .volume = true, .lba = NUMBER_ANY, .blocks = true,
 	},
 	[RBLK_OP_WRITE_ZEROES] = {
-		.flags = ALWAYS | RBLK_CMD_FUA | RBLK_CMD_NO_UNMAP,
+		.flags = BLOCK | RBLK_CMD_FUA | RBLK_CMD_NO_UNMAP,
 		.volume = true, .lba = NUMBER_ANY, .blocks = true,
 	},
 	[RBLK_OP_COMPARE_AND_WRITE] = {
-		.flags = ALWAYS | RBLK_CMD_FUA | RBLK_CMD_CAPSULE | RBLK_CMD_INVALIDATE |
+		.flags = BLOCK | RBLK_CMD_FUA | RBLK_CMD_CAPSULE | RBLK_CMD_INVALIDATE |
 			 RBLK_CMD_DIGEST,
 		.segment = SEGMENT_BLOCKS, .direction = RBLK_DATA_TO_TARGET,
 		.volume = true, .lba = NUMBER_ANY, .blocks = true, .argument = NUMBER_NOT_ZERO,
 	},
 	[RBLK_OP_CHECKSUM] = {
-		.flags = ALWAYS, .volume = true, .lba = NUMBER_ANY, .blocks = true,
+		.flags = BLOCK, .volume = true, .lba = NUMBER_ANY, .blocks = true,
 	},
 	[RBLK_OP_EXTENTS] = {
-		.flags = ALWAYS | RBLK_CMD_INVALIDATE, .feature = RBLK_FEATURE_EXTENTS,
+		.flags = BLOCK | RBLK_CMD_INVALIDATE, .feature = RBLK_FEATURE_EXTENTS,
 		.segment = SEGMENT_REPORT, .direction = RBLK_DATA_TO_INITIATOR,
 		.volume = true, .lba = NUMBER_ANY, .blocks = true,
 		.report_bytes = sizeof(struct rblk_wire_extent),
@@ -229,11 +230,11 @@ enum rblk_wire_error rblk_check_reject(const void *data, size_t length)
 
 /* -- commands ------------------------------------------------------------------------------- */
 
-static bool number_fits(u64 number, enum number_rule rule)
+static inline bool number_fits(u64 number, enum number_rule rule)
 {
+	if (rule <= NUMBER_ANY)
+		return rule == NUMBER_ANY || number == 0;
 	switch (rule) {
-	case NUMBER_NONE:
-		return number == 0;
 	case NUMBER_QUEUE:
 		return number < RBLK_QUEUES_MAX;
 	case NUMBER_U32:
@@ -243,25 +244,39 @@ static bool number_fits(u64 number, enum number_rule rule)
 	case NUMBER_NOT_ZERO:
 		return number != 0;
 	case NUMBER_CAPSULE: /* checked with the capsule */
-	case NUMBER_ANY:
 		return true;
+	case NUMBER_NONE:
+	case NUMBER_ANY:
+		break;
 	}
 	return false;
 }
 
-static enum rblk_wire_error check_flags(u8 flags, const struct opcode_rule *rule, u32 features)
+/* The flags that a queue with these features may use. */
+static u8 flags_of(u32 features)
 {
-	u8 allowed = rule->flags;
+	u8 flags = RBLK_CMD_FLAGS_ALL;
 
-	if (flags & ~RBLK_CMD_FLAGS_ALL)
-		return RBLK_WIRE_RESERVED;
+	if (!(features & RBLK_FEATURE_PRIORITY))
+		flags &= ~RBLK_CMD_PRIORITY;
 	if (!(features & RBLK_FEATURE_INVALIDATE))
-		allowed &= ~RBLK_CMD_INVALIDATE;
+		flags &= ~RBLK_CMD_INVALIDATE;
 	if (!(features & RBLK_FEATURE_DIGEST))
-		allowed &= ~RBLK_CMD_DIGEST;
+		flags &= ~RBLK_CMD_DIGEST;
 	if (!(features & RBLK_FEATURE_IMMEDIATE))
-		allowed &= ~RBLK_CMD_IMMEDIATE;
-	if (flags & ~allowed)
+		flags &= ~RBLK_CMD_IMMEDIATE;
+	return flags;
+}
+
+/* Only a WRITE may have it; asked where flags are not allowed, so that other commands do not pay for it. */
+static bool is_untorn(u8 flags, u8 opcode, u32 features)
+{
+	return flags == RBLK_CMD_UNTORN && opcode == RBLK_OP_WRITE && features & RBLK_FEATURE_UNTORN;
+}
+
+static enum rblk_wire_error check_flags(u8 opcode, u8 flags, u8 allowed, u32 features)
+{
+	if (flags & ~allowed && !is_untorn(flags & ~allowed, opcode, features))
 		return RBLK_WIRE_FLAGS;
 	/* An immediate carries a tag and times: no key to invalidate, and no room for a digest. */
 	if (flags & RBLK_CMD_IMMEDIATE && flags & (RBLK_CMD_INVALIDATE | RBLK_CMD_DIGEST))
@@ -296,14 +311,13 @@ static enum rblk_wire_error check_segment(const struct rblk_wire_command *comman
 	bool capsule = command->flags & RBLK_CMD_CAPSULE;
 	enum rblk_wire_error error;
 
+	if (rule->segment == SEGMENT_BLOCKS && !capsule)
+		return check_memory(address, length, RBLK_BLOCK_BYTES_MIN, RBLK_BLOCK_BYTES_MIN);
 	switch ((enum segment_rule)rule->segment) {
 	case SEGMENT_NONE:
 		return rblk_bytes_zero(&command->segment, sizeof(command->segment)) ? RBLK_WIRE_OK :
 									      RBLK_WIRE_SEGMENT;
 	case SEGMENT_BLOCKS:
-		if (!capsule)
-			return check_memory(address, length, RBLK_BLOCK_BYTES_MIN,
-					    RBLK_BLOCK_BYTES_MIN);
 		/* There is no key to invalidate. */
 		if (command->flags & RBLK_CMD_INVALIDATE)
 			return RBLK_WIRE_FLAGS;
@@ -329,7 +343,8 @@ static enum rblk_wire_error check_segment(const struct rblk_wire_command *comman
 	return RBLK_WIRE_SEGMENT;
 }
 
-enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command, u32 features)
+/* flags: flags_of(features), found once for a message. */
+static inline enum rblk_wire_error check_command(const struct rblk_wire_command *command, u32 features, u8 flags)
 {
 	const struct opcode_rule *rule = opcode_rule(command->opcode);
 	enum rblk_wire_error error;
@@ -339,7 +354,7 @@ enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command,
 		return RBLK_WIRE_OPCODE;
 	if (!RBLK_FIELD_ZERO(command, reserved0) || !RBLK_FIELD_ZERO(command, reserved1))
 		return RBLK_WIRE_RESERVED;
-	error = check_flags(command->flags, rule, features);
+	error = check_flags(command->opcode, command->flags, rule->flags & flags, features);
 	if (error)
 		return error;
 	/* The queue's own limit is lower; this one holds for any queue. */
@@ -360,25 +375,14 @@ enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command,
 	return check_segment(command, rule);
 }
 
-bool rblk_command_capsule(const struct rblk_wire_command *command, u32 *offset, u32 *length)
+enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command, u32 features)
 {
-	const struct opcode_rule *rule = opcode_rule(command->opcode);
-
-	if (!rule || !(command->flags & RBLK_CMD_CAPSULE))
-		return false;
-	if (rule->segment == SEGMENT_BOTH) {
-		*offset = (u32)rblk_le64(command->argument);
-		*length = RBLK_CAPSULE_ALIGN;
-	} else {
-		*offset = (u32)rblk_le64(command->segment.address);
-		*length = rblk_le32(command->segment.length);
-	}
-	return true;
+	return check_command(command, features, flags_of(features));
 }
 
 /*
  * The ranges, in the descriptors' order, must tile [0, capsule_bytes). As each ends within
- * RBLK_CAPSULE_DATA_MAX, so does what they tile.
+ * RBLK_CAPSULE_DATA_MAX, so does what they tile. All commands have passed check_command().
  */
 static enum rblk_wire_error check_tiling(const struct rblk_wire_command *commands, u32 count,
 					 u32 capsule_bytes)
@@ -403,6 +407,7 @@ enum rblk_wire_error rblk_check_message(const void *data, size_t length, u32 fea
 	const struct rblk_wire_command *first, *last;
 	enum rblk_wire_error error;
 	u32 descriptors, capsule, i;
+	u8 flags = flags_of(features);
 
 	if (length > command_bytes || length > RBLK_COMMAND_BYTES_MAX)
 		return RBLK_WIRE_LONG;
@@ -419,7 +424,7 @@ enum rblk_wire_error rblk_check_message(const void *data, size_t length, u32 fea
 	for (i = 0; i < descriptors; i++) {
 		if (first[i].index != i)
 			return RBLK_WIRE_INDEX;
-		error = rblk_check_command(&first[i], features);
+		error = check_command(&first[i], features, flags);
 		if (error)
 			return error;
 	}

@@ -69,7 +69,20 @@ enum rblk_wire_error rblk_check_command(const struct rblk_wire_command *command,
  * Where a command's in-capsule data is in its message; false where it has none. For a command that
  * has passed rblk_check_command().
  */
-bool rblk_command_capsule(const struct rblk_wire_command *command, u32 *offset, u32 *length);
+static inline bool rblk_command_capsule(const struct rblk_wire_command *command, u32 *offset, u32 *length)
+{
+	if (!(command->flags & RBLK_CMD_CAPSULE) || command->opcode >= RBLK_OP_MAX)
+		return false;
+	/* The two whose segment is memory for a report. */
+	if (command->opcode == RBLK_OP_OPEN || command->opcode == RBLK_OP_AUTHENTICATE) {
+		*offset = (u32)rblk_le64(command->argument);
+		*length = RBLK_CAPSULE_ALIGN;
+	} else {
+		*offset = (u32)rblk_le64(command->segment.address);
+		*length = rblk_le32(command->segment.length);
+	}
+	return true;
+}
 
 /* A reply message; as rblk_check_message(). tags: credits + RBLK_RESERVED_TAGS of the queue. */
 enum rblk_wire_error rblk_check_reply(const void *data, size_t length, u32 features, u32 tags,

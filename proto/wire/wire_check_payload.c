@@ -205,10 +205,25 @@ static bool volume_geometry_valid(const struct rblk_wire_volume *volume)
 	       max_capsule_bytes % RBLK_CAPSULE_ALIGN == 0;
 }
 
-/* Only an open volume has one, and only where it was agreed that there is such a field. */
-static bool volume_may_have_domain(const struct rblk_wire_volume *volume, u32 features)
+/* Only an open volume has these fields, and only where it was agreed that there are such. */
+static bool volume_has_none_but(const struct rblk_wire_volume *volume, u32 features)
 {
-	return volume->handle && features & RBLK_FEATURE_FENCE_DOMAIN;
+	bool domain = volume->handle && features & RBLK_FEATURE_FENCE_DOMAIN;
+	bool limit = volume->handle && features & RBLK_FEATURE_COMPARE_LIMIT;
+
+	return (domain || RBLK_FIELD_ZERO(volume, fence_domain)) && (limit || !volume->max_compare_blocks);
+}
+
+/* Powers of two, from a block to what one command can have. */
+static bool volume_untorn_valid(const struct rblk_wire_volume *volume, u32 features)
+{
+	u32 min_bytes = rblk_le32(volume->untorn_min_bytes), max_bytes = rblk_le32(volume->untorn_max_bytes);
+
+	if (!min_bytes && !max_bytes)
+		return true;
+	return features & RBLK_FEATURE_UNTORN && power_of_two(min_bytes) && power_of_two(max_bytes) &&
+	       min_bytes >= rblk_le32(volume->block_bytes) && max_bytes >= min_bytes &&
+	       max_bytes <= rblk_le32(volume->max_io_bytes);
 }
 
 enum rblk_wire_error rblk_check_volume(const void *data, size_t length, u32 features)
@@ -222,11 +237,11 @@ enum rblk_wire_error rblk_check_volume(const void *data, size_t length, u32 feat
 	if (!RBLK_FIELD_ZERO(volume, reserved0) || !RBLK_FIELD_ZERO(volume, reserved1) ||
 	    flags & ~RBLK_VOLUME_FLAGS_ALL)
 		return RBLK_WIRE_RESERVED;
-	if (!volume_may_have_domain(volume, features) && !RBLK_FIELD_ZERO(volume, fence_domain))
+	if (!volume_has_none_but(volume, features))
 		return RBLK_WIRE_RESERVED;
 	if (!rblk_name_valid(volume->name))
 		return RBLK_WIRE_NAME;
-	if (!volume_geometry_valid(volume))
+	if (!volume_geometry_valid(volume) || !volume_untorn_valid(volume, features))
 		return RBLK_WIRE_PAYLOAD;
 	if (!volume->discard_granularity_bytes != !(flags & RBLK_VOLUME_DISCARD))
 		return RBLK_WIRE_PAYLOAD;

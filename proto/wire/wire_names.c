@@ -107,6 +107,7 @@ ASSERT_COVERS(event_names, RBLK_EVENT_MAX);
 /* Bits: the table's index is the bit's number. */
 static const char *const feature_names[] = {
 	"immediate", "invalidate", "digest", "events", NULL, "extents", "fence-domain", "volume-fence",
+	"priority", "untorn", "compare-limit",
 };
 static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == (RBLK_FEATURES_ALL | 1u << 4 /* reserved */),
 	      "feature_names covers its enum");

@@ -27,6 +27,8 @@ void tgt_change_fini(struct tgt_change *change)
 		free(change->edits[i].value);
 	}
 	free(change->edits);
+	free(change->volume);
+	change->volume = NULL;
 	change->edits = NULL;
 	change->edit_count = 0;
 }

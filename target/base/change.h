@@ -29,8 +29,8 @@ struct tgt_edit {
 	char *key, *value;
 };
 
-/* SHOW changes nothing: what is in force, and what the files have. */
-enum tgt_change_kind { TGT_CHANGE_RELOAD, TGT_CHANGE_EDIT, TGT_CHANGE_SAVE, TGT_CHANGE_SHOW };
+/* SHOW changes nothing: what is in force, and what the files have. MOVE sends sessions to another target. */
+enum tgt_change_kind { TGT_CHANGE_RELOAD, TGT_CHANGE_EDIT, TGT_CHANGE_SAVE, TGT_CHANGE_SHOW, TGT_CHANGE_MOVE };
 
 struct tgt_change {
 	enum tgt_change_kind kind;
@@ -39,6 +39,7 @@ struct tgt_change {
 	bool force;
 	struct tgt_edit *edits; /* owned, as are their texts */
 	unsigned int edit_count;
+	char *volume; /* of MOVE; owned */
 	uid_t uid; /* who asks, for the log */
 	pid_t pid;
 };
@@ -65,6 +66,8 @@ struct tgt_change_result {
 	unsigned int added, removed, changed; /* volumes */
 	unsigned int unserved; /* volumes that could not be opened yet, or only as before */
 	unsigned int reverted; /* those of them that are served as before */
+	unsigned int sessions_left, sessions_stay; /* of MOVE */
+	bool given_away;	       /* likewise: it is not served here any more, for now */
 	bool unsaved;	       /* the files do not have all that is in force */
 	char restart[TGT_RESTART_BYTES]; /* settings that only a restart changes: "credits, queues" */
 	char words[TGT_ERROR_BYTES];	 /* of an error; or about what is unserved */

@@ -37,6 +37,18 @@ enum tgt_cache_mode {
 	TGT_CACHE_BUFFERED, /* page cache; flushes are still performed */
 };
 
+/* Who serves an rbd volume for writing. */
+enum tgt_gateways {
+	TGT_GATEWAYS_ONE,     /* one target after the other (default) */
+	TGT_GATEWAYS_SEVERAL, /* any number of them at once */
+};
+
+/* How much a store is given at once. */
+enum tgt_depth {
+	TGT_DEPTH_FIXED, /* as its kind takes (default) */
+	TGT_DEPTH_AUTO,  /* no more than keeps it busy (store/pace.h) */
+};
+
 /* Limits of operations: 0 is no limit. */
 struct tgt_limit_config {
 	unsigned int iops;   /* a second */
@@ -52,12 +64,15 @@ struct tgt_volume_config {
 	uint32_t block_bytes; /* 512 or 4096; 0: the store's own, at least 512 */
 	bool read_only;
 	enum tgt_cache_mode cache;
+	enum tgt_gateways gateways;
 	uint8_t uuid[16];     /* all zero: derived from name and path */
 	uint8_t fence_domain[16]; /* F10; all zero: the store's own */
 	char fault[256];      /* wrap it in the fault store: "delay=5ms,fail=write:0.01,..." */
 	bool allow_shrink;     /* a reload may serve it with fewer blocks */
 	struct tgt_limit_config limit; /* of all who use it together */
+	enum tgt_depth depth; /* what its store has at once */
 	uint32_t lock_wait_ms; /* F6: longest wait for another process's lock on the path */
+	uint64_t away_ns; /* no setting: it was given away (reload.h), and is not opened before; 0: it was not */
 	char source[4200];    /* "file:line" or "command line", for messages */
 };
 

@@ -73,7 +73,7 @@ struct tgt_listener {
 	unsigned int reactor_count;
 	struct tgt_leases *leases;
 	struct tgt_rulebook *rules;   /* NULL: there is no TLS */
-	struct rblk_tls_context *tls; /* the rules' secrets are its keys; NULL: it has no TCP */
+	struct rblk_tls_context *tls[KINDS]; /* the rules' secrets are their keys; of kinds of TCP */
 	struct tgt_log_limit log_limit;
 	bool checks;       /* an address is of RDMA: see reactors_check() */
 	uint64_t check_ns; /* when next */
@@ -90,13 +90,14 @@ static int fab_get(struct tgt_listener *listener, const struct listen_place *pla
 
 	if (listener->fabs[kind])
 		return 0;
-	if (kind == FAB_TCP && listener->rules) {
+	if ((kind == FAB_TCP || kind == FAB_NVME) && listener->rules) {
 		/* An attempt before this one may have made it. */
-		if (!listener->tls)
-			listener->tls = rblk_tls_server(tgt_rulebook_secrets, listener->rules);
-		if (!listener->tls)
+		if (!listener->tls[kind])
+			listener->tls[kind] = rblk_tls_server_of(kind == FAB_NVME ? tgt_nvme_tls() : NULL,
+								 tgt_rulebook_secrets, listener->rules);
+		if (!listener->tls[kind])
 			return tgt_error(error, -ENOMEM, "%s: TLS: out of memory", place->name);
-		options.tls = listener->tls;
+		options.tls = listener->tls[kind];
 	}
 	if (kind == FAB_NVME || kind == FAB_NVME_RDMA)
 		tgt_nvme_secrets(tgt_rulebook_secrets, listener->rules);
@@ -361,9 +362,10 @@ void tgt_listener_destroy(struct tgt_listener *listener)
 			fab_listener_destroy(listener->places[i].listener);
 		tgt_resolve_leave(listener->places[i].resolve);
 	}
-	for (unsigned int i = 0; i < KINDS; i++)
+	for (unsigned int i = 0; i < KINDS; i++) {
 		fab_close(listener->fabs[i]);
-	rblk_tls_context_destroy(listener->tls);
+		rblk_tls_context_destroy(listener->tls[i]);
+	}
 	tgt_leases_destroy(listener->leases);
 	free(listener);
 }
@@ -450,7 +452,6 @@ static void place_retry(struct tgt_listener *listener, struct listen_place *plac
 
 static void places_retry(struct tgt_listener *listener)
 {
-
 	for (unsigned int i = 0; i < listener->count; i++) {
 		struct listen_place *place = &listener->places[i];
 

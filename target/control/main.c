@@ -181,9 +181,9 @@ static void suggest_tcp(const struct daemon *daemon, int status, char *error)
 		  daemon->config.listen[0].kind == FAB_VERBS ? "rblk" : "nvme");
 }
 
-static bool volume_used(const void *context, const char *volume, char *words)
+static unsigned int volume_used(const void *context, const char *volume, bool connected, char *words)
 {
-	return tgt_watch_users(context, volume, words);
+	return tgt_watch_users(context, volume, connected, words);
 }
 
 static int listener_start(struct daemon *daemon, char *error)

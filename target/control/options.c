@@ -43,6 +43,18 @@ static const struct tgt_option_choice cache_choices[] = {
 	{NULL, 0},
 };
 
+static const struct tgt_option_choice gateways_choices[] = {
+	{"one", TGT_GATEWAYS_ONE},
+	{"several", TGT_GATEWAYS_SEVERAL},
+	{NULL, 0},
+};
+
+static const struct tgt_option_choice limit_choices[] = {
+	{"none", TGT_DEPTH_FIXED},
+	{"auto", TGT_DEPTH_AUTO},
+	{NULL, 0},
+};
+
 static const struct tgt_option_choice tls_choices[] = {
 	{"auto", TGT_TLS_AUTO},
 	{"always", TGT_TLS_ALWAYS},
@@ -203,6 +215,9 @@ static const struct tgt_option table[] = {
 	  "the same at targets of which the one that starts is sure that the other has ended; default: this "
 	  "machine and store",
 	  VOLUME(fence_domain), 0, 0, NULL },
+	{ "limit", 0, TGT_IN_VOLUME, TGT_OPTION_CHOICE, "HOW", "none",
+	  "auto: the store has no more at once than keeps it busy, by how long operations take",
+	  VOLUME(depth), 0, 0, limit_choices },
 	{ "limit_iops", 0, TGT_IN_VOLUME, TGT_OPTION_COUNT, "COUNT", "0",
 	  "operations a second of all who use it; 0: no limit",
 	  VOLUME(limit.iops), 0, 10000000, NULL },
@@ -222,6 +237,9 @@ static const struct tgt_option table[] = {
 	  "direct: O_DIRECT; buffered: through the page cache; auto: direct where the file system "
 	  "can, else buffered with a warning",
 	  VOLUME(cache), 0, 0, cache_choices },
+	{ "gateways", 0, VOLUME_PLACES, TGT_OPTION_CHOICE, "NUMBER", "one",
+	  "of an rbd volume: one at a time serves the image; several: any number at once",
+	  VOLUME(gateways), 0, 0, gateways_choices },
 	{ "allow_shrink", 0, VOLUME_PLACES, TGT_OPTION_BOOL, "BOOL", "no",
 	  "let a reload shrink the volume",
 	  VOLUME(allow_shrink), 0, 0, NULL },

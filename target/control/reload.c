@@ -77,7 +77,7 @@ static bool volume_same(const struct tgt_volume_config *a, const struct tgt_volu
 {
 	return strcmp(a->store, b->store) == 0 && strcmp(a->path, b->path) == 0 &&
 	       a->bytes == b->bytes && a->block_bytes == b->block_bytes &&
-	       a->read_only == b->read_only && a->cache == b->cache &&
+	       a->read_only == b->read_only && a->cache == b->cache && a->gateways == b->gateways &&
 	       memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 && strcmp(a->fault, b->fault) == 0;
 }
 
@@ -229,7 +229,7 @@ static int plan_check_use(const struct plan *plan, char *error)
 	for (unsigned int i = 0; reload->used && i < plan->current->volume_count; i++) {
 		const struct tgt_volume_config *old = &plan->current->volumes[i];
 
-		if (volume_ends(plan, old) && reload->used(reload->context, old->name, words))
+		if (volume_ends(plan, old) && reload->used(reload->context, old->name, false, words))
 			return tgt_error(error, -EBUSY,
 					 "volume %s: %.300s: it %s only with --force", old->name, words,
 					 volume_find(plan->wanted, old->name) ? "loses its data"
@@ -257,32 +257,6 @@ static int plan_prepare(struct plan *plan, char *error)
 
 /* -- the change -------------------------------------------------------------------------------- */
 
-static void log_served(const struct tgt_volume *volume, const char *what, enum tgt_daemon_event_kind kind)
-{
-	char words[TGT_VOLUME_SIZE_BYTES];
-
-	tgt_daemon_event(&(struct tgt_daemon_event_about){.kind = kind, .volume = volume->config.name}, NULL,
-			 TGT_LOG_INFO, "volume %s: %s: %s, %s", volume->config.name, what,
-			 volume->config.path[0] ? volume->config.path : volume->config.store,
-			 tgt_volume_size_words(volume, words));
-}
-
-/* The reactors log which sessions have it open. False: it was not served. */
-static bool volume_drop(const struct plan *plan, const char *name, bool for_good)
-{
-	struct tgt_volume *volume = tgt_volume_remove(plan->reload->registry, name);
-
-	if (!volume)
-		return false;
-	if (for_good)
-		log_served(volume, "removed", TGT_DAEMON_EVENT_VOLUME_REMOVED);
-	if (volume->store->info.direct)
-		tgt_log(TGT_LOG_WARNING, "volume %s: the data in its memory is discarded", name);
-	tgt_reactors_call(plan->reload->reactors, plan->reload->reactor_count, tgt_handle_volume_removed, volume);
-	tgt_volume_put(volume);
-	return true;
-}
-
 /* It is not served, or as before; the first reason is told. */
 static void plan_left(struct plan *plan, const char *error, const char *what)
 {
@@ -296,7 +270,7 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 	char error[TGT_ERROR_BYTES];
 
 	if (step->old)
-		volume_drop(plan, step->old->name, false);
+		tgt_reload_drop(plan->reload, step->old->name, false);
 	if (step->moved)
 		tgt_log(TGT_LOG_WARNING,
 			"volume %s: %s is now another file, which is served from now on",
@@ -308,7 +282,7 @@ static void step_put_in_place(struct plan *plan, struct step *step)
 		return;
 	}
 	tgt_unserved_remove(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name);
-	log_served(volume, step->old ? "changed" : "added",
+	tgt_reload_log(volume, step->old ? "changed" : "added",
 		   step->old ? TGT_DAEMON_EVENT_VOLUME_CHANGED : TGT_DAEMON_EVENT_VOLUME_ADDED);
 	if (step->old)
 		plan->changed++;
@@ -349,12 +323,12 @@ static void plan_commit(struct plan *plan)
 		if (volume_find(plan->wanted, current->volumes[i].name))
 			continue;
 		tgt_unserved_remove(plan->reload->unserved, TGT_UNSERVED_VOLUME, current->volumes[i].name);
-		volume_drop(plan, current->volumes[i].name, true);
+		tgt_reload_drop(plan->reload, current->volumes[i].name, true);
 		plan->removed++;
 	}
 	for (i = 0; i < plan->count; i++)
 		if (plan->steps[i].kind == STEP_LATE && plan->steps[i].old)
-			plan->dropped += volume_drop(plan, plan->steps[i].old->name, false);
+			plan->dropped += tgt_reload_drop(plan->reload, plan->steps[i].old->name, false);
 	for (i = 0; i < plan->count; i++) {
 		if (plan->steps[i].kind == STEP_EARLY)
 			step_put_in_place(plan, &plan->steps[i]);
@@ -365,40 +339,13 @@ static void plan_commit(struct plan *plan)
 
 /* -- what had to wait -------------------------------------------------------------------------- */
 
-static void volume_log_name(const struct tgt_reload *reload, const char *name, const char *what,
-			    enum tgt_daemon_event_kind kind)
-{
-	struct tgt_volume *volume = tgt_volume_get(reload->registry, name);
-
-	tgt_unserved_remove(reload->unserved, TGT_UNSERVED_VOLUME, name);
-	if (!volume)
-		return;
-	log_served(volume, what, kind);
-	tgt_volume_put(volume);
-}
-
-static void list_tell(const struct tgt_reload *reload)
-{
-	tgt_reactors_call(reload->reactors, reload->reactor_count, tgt_reactor_list_changed, NULL);
-}
-
 static void plan_tell(struct plan *plan)
 {
 	unsigned int changes = plan->added + plan->removed + plan->changed + plan->dropped;
 
 	if (changes != plan->told)
-		list_tell(plan->reload);
+		tgt_reload_tell(plan->reload);
 	plan->told = changes;
-}
-
-/* Without a wait of its own: all that are late are tried in turn. */
-static int late_add(const struct tgt_reload *reload, const struct tgt_volume_config *settings,
-		    char *error)
-{
-	struct tgt_volume_config config = *settings;
-
-	config.lock_wait_ms = 0;
-	return tgt_volume_add(reload->registry, &config, error);
 }
 
 static void step_late_served(struct plan *plan, struct step *step)
@@ -408,7 +355,7 @@ static void step_late_served(struct plan *plan, struct step *step)
 		tgt_unserved_remove(plan->reload->unserved, TGT_UNSERVED_VOLUME, step->config->name);
 		return;
 	}
-	volume_log_name(plan->reload, step->config->name, step->old ? "changed" : "added",
+	tgt_reload_log_late(plan->reload, step->config->name, step->old ? "changed" : "added",
 			step->old ? TGT_DAEMON_EVENT_VOLUME_CHANGED : TGT_DAEMON_EVENT_VOLUME_ADDED);
 	if (step->old)
 		plan->changed++;
@@ -433,7 +380,7 @@ static void step_still_missing(struct plan *plan, struct step *step)
 /* One attempt. The wanted configuration gets the old settings if only those can be served. */
 static void step_open_late(struct plan *plan, struct step *step)
 {
-	int status = late_add(plan->reload, step->config, step->error);
+	int status = tgt_reload_add_late(plan->reload, step->config, step->error);
 
 	if (status < 0 && step->missing) {
 		step_still_missing(plan, step);
@@ -445,7 +392,7 @@ static void step_open_late(struct plan *plan, struct step *step)
 		plan->reverted++;
 		*step->config = *step->old;
 		step->reverted = true;
-		status = late_add(plan->reload, step->config, step->error);
+		status = tgt_reload_add_late(plan->reload, step->config, step->error);
 	}
 	if (status == 0) {
 		step_late_served(plan, step);
@@ -480,35 +427,6 @@ static void plan_open_late(struct plan *plan)
 	for (unsigned int i = 0; i < plan->count; i++)
 		if (plan->steps[i].kind == STEP_LATE && !plan->steps[i].settled)
 			step_left(plan, &plan->steps[i]);
-}
-
-unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current)
-{
-	char error[TGT_ERROR_BYTES];
-	unsigned int i, left = 0;
-	int status;
-
-	for (i = 0; i < current->volume_count; i++) {
-		const struct tgt_volume_config *config = &current->volumes[i];
-		struct tgt_volume *volume = tgt_volume_get(reload->registry, config->name);
-
-		if (volume) {
-			tgt_volume_put(volume);
-			continue;
-		}
-		status = late_add(reload, config, error);
-		if (status < 0) {
-			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, config->name, error);
-			/* Initiators that know its address are to go there. */
-			if (status == -EBUSY && tgt_store_find(config->store)->elsewhere)
-				tgt_unserved_elsewhere(reload->unserved, TGT_UNSERVED_VOLUME, config->name);
-			left++;
-			continue;
-		}
-		volume_log_name(reload, config->name, "served again", TGT_DAEMON_EVENT_VOLUME_ADDED);
-		list_tell(reload);
-	}
-	return left;
 }
 
 /* -- all of it --------------------------------------------------------------------------------- */

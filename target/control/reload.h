@@ -8,8 +8,10 @@
 #define RBLK_TARGET_RELOAD_H
 
 #include "target/base/change.h"
+#include "target/base/daemon_event.h"
 #include "target/base/settings.h"
 #include "target/serve/reactor.h"
+#include "target/store/volume.h"
 
 struct tgt_rulebook;
 struct tgt_unserved;
@@ -27,11 +29,11 @@ struct tgt_reload {
 	 */
 	bool (*wait)(void *context);
 	/*
-	 * Who has the volume open? False: nobody. words (TGT_ERROR_BYTES): "session 3 [ADDRESS] NAME has
-	 * it open". A volume in use that would go, or a memory volume that would lose its data, is an
-	 * error then. NULL: volumes in use may go.
+	 * How many sessions have the volume open, or, if `connected`, of those that have a connection? words
+	 * (TGT_ERROR_BYTES), if any has: "session 3 [ADDRESS] NAME has it open". A volume in use that would go, or a
+	 * memory volume that would lose its data, is an error then. NULL: volumes in use may go.
 	 */
-	bool (*used)(void *context, const char *volume, char *words);
+	unsigned int (*used)(void *context, const char *volume, bool connected, char *words);
 	struct tgt_change_result *result; /* gets what was done, and what was not; NULL: nobody asks */
 	void *context;
 };
@@ -48,8 +50,33 @@ struct tgt_reload {
 int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current,
 		     struct tgt_config *wanted, char *error);
 
-/* Tries again to serve volumes of `current` that are not served. Returns how many still are not. */
+/* -- reload_late.c ----------------------------------------------------------------------------- */
+
+/* Takes out volumes that are lost, and tries to serve those of `current` that are not served. Returns how many
+ * are not. */
 unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current);
+/* "volume data: WHAT: its path and size", as an event, too. */
+void tgt_reload_log(const struct tgt_volume *volume, const char *what, enum tgt_daemon_event_kind kind);
+/* The same of one that is served at last. */
+void tgt_reload_log_late(const struct tgt_reload *reload, const char *name, const char *what,
+			 enum tgt_daemon_event_kind kind);
+/* The reactors log which sessions have it open. False: it was not served. */
+bool tgt_reload_drop(const struct tgt_reload *reload, const char *name, bool for_good);
+/* As tgt_volume_add(), without a wait of its own: all that are late are tried in turn. */
+int tgt_reload_add_late(const struct tgt_reload *reload, const struct tgt_volume_config *settings, char *error);
+/* Initiators are told that the list of volumes has changed. */
+void tgt_reload_tell(const struct tgt_reload *reload);
+
+/* -- move.c ------------------------------------------------------------------------------------- */
+
+/*
+ * `rblkctl move`: initiators that know another target of the volume go on there (calls.h). Where targets serve it at
+ * the same time, it stays for the others, and for those who come back. Else it is given away: it is not served here
+ * for as long as another one needs to take it, and then again, unless one has; if a session does not leave, that is
+ * an error without `force`. *result: how many have left, and have not.
+ */
+int tgt_reload_move(const struct tgt_reload *reload, struct tgt_config *current, const char *name, bool force,
+		    struct tgt_change_result *result, char *error);
 
 /* -- reload_begin.c ---------------------------------------------------------------------------- */
 

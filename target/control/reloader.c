@@ -48,6 +48,7 @@ struct tgt_reloader {
 	pthread_mutex_t lock; /* owns all below */
 	pthread_cond_t changed;
 	bool requested; /* and not begun: to reload whatever is in use */
+	bool lost;	/* volumes are, perhaps */
 	bool busy;
 	bool ended; /* since tgt_reloader_ended() was asked */
 	bool stopping;
@@ -75,11 +76,11 @@ static bool reloader_wanted(struct tgt_reloader *reloader)
 	return wanted;
 }
 
-static bool reloader_used(void *context, const char *volume, char *words)
+static unsigned int reloader_used(void *context, const char *volume, bool connected, char *words)
 {
 	const struct tgt_reloader *reloader = context;
 
-	return reloader->options.used(reloader->options.used_context, volume, words);
+	return reloader->options.used(reloader->options.used_context, volume, connected, words);
 }
 
 static bool reloader_wait(void *context)
@@ -221,6 +222,20 @@ static int change_edit(struct tgt_reloader *reloader, const struct tgt_change *c
 	return status;
 }
 
+static int change_move(struct tgt_reloader *reloader, const struct tgt_change *change, struct tgt_change_result *result,
+		       char *error)
+{
+	int status;
+
+	reloader->wait_until_ns = 0;
+	reloader->reload.used = reloader_used;
+	status = tgt_reload_move(&reloader->reload, reloader->options.config, change->volume, change->force, result,
+				 error);
+	if (status < 0)
+		tgt_log(TGT_LOG_ERROR, "move: %s", error);
+	return status;
+}
+
 static int change_save(struct tgt_reloader *reloader, bool force, char *error)
 {
 	int status = tgt_document_save(&reloader->document, force, error);
@@ -240,7 +255,9 @@ static void reloader_change(struct tgt_reloader *reloader, const struct tgt_chan
 	char error[TGT_ERROR_BYTES], what[EDITS_BYTES];
 
 	memset(result, 0, sizeof(*result));
-	snprintf(what, sizeof(what), "%s", change->kind == TGT_CHANGE_SAVE ? "save of the configuration" : "reload");
+	snprintf(what, sizeof(what), "%s%.80s", change->kind == TGT_CHANGE_SAVE ? "save of the configuration" :
+						change->kind == TGT_CHANGE_MOVE ? "move of volume " : "reload",
+		 change->volume ? change->volume : "");
 	if (change->kind == TGT_CHANGE_EDIT)
 		tgt_edits_words(change->edits, change->edit_count, what, sizeof(what));
 	if (change->kind != TGT_CHANGE_SHOW)
@@ -252,6 +269,9 @@ static void reloader_change(struct tgt_reloader *reloader, const struct tgt_chan
 		break;
 	case TGT_CHANGE_EDIT:
 		result->status = change_edit(reloader, change, result, error);
+		break;
+	case TGT_CHANGE_MOVE:
+		result->status = change_move(reloader, change, result, error);
 		break;
 	case TGT_CHANGE_SAVE:
 		result->status = change_save(reloader, change->force, error);
@@ -274,7 +294,7 @@ static bool reloader_sleep(struct tgt_reloader *reloader, bool mend)
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += MEND_S;
-	while (!reloader->requested && !reloader->stopping && !reloader->queued) {
+	while (!reloader->requested && !reloader->stopping && !reloader->queued && !reloader->lost) {
 		if (!mend)
 			pthread_cond_wait(&reloader->changed, &reloader->lock);
 		else if (pthread_cond_timedwait(&reloader->changed, &reloader->lock, &until))
@@ -322,7 +342,7 @@ static void *reloader_thread(void *argument)
 		unsigned int before = left;
 
 		reloader->busy = requested || reloader->queued;
-		reloader->requested = false;
+		reloader->requested = reloader->lost = false;
 		/* With the lock held, so that no later request's interruption is undone. */
 		tgt_path_interrupt(false);
 		if (requested)
@@ -344,6 +364,17 @@ static void *reloader_thread(void *argument)
 	pthread_cond_broadcast(&reloader->changed);
 	pthread_mutex_unlock(&reloader->lock);
 	return NULL;
+}
+
+/* Any thread, with the registry's lock held. */
+static void reloader_lost(void *context)
+{
+	struct tgt_reloader *reloader = context;
+
+	pthread_mutex_lock(&reloader->lock);
+	reloader->lost = true;
+	pthread_cond_signal(&reloader->changed);
+	pthread_mutex_unlock(&reloader->lock);
 }
 
 /* -- changes; any thread ----------------------------------------------------------------------- */
@@ -470,6 +501,7 @@ int tgt_reloader_create(const struct tgt_reloader_options *options, struct tgt_r
 		return tgt_error(error, -err, "reloader: %s", strerror(err));
 	}
 	pthread_setname_np(reloader->thread, "reloader");
+	tgt_registry_on_lost(options->registry, reloader_lost, reloader);
 	*out = reloader;
 	return 0;
 }
@@ -538,6 +570,8 @@ bool tgt_reloader_stop(struct tgt_reloader *reloader, uint64_t deadline_ns)
 
 void tgt_reloader_destroy(struct tgt_reloader *reloader)
 {
-	if (reloader)
-		reloader_free(reloader);
+	if (!reloader)
+		return;
+	tgt_registry_on_lost(reloader->options.registry, NULL, NULL);
+	reloader_free(reloader);
 }

@@ -26,7 +26,7 @@ struct tgt_reloader_options {
 	struct tgt_rulebook *rules;
 	struct tgt_unserved *unserved; /* outlives it */
 	/* As in struct tgt_reload; NULL: volumes in use may always go. */
-	bool (*used)(const void *context, const char *volume, char *words);
+	unsigned int (*used)(const void *context, const char *volume, bool connected, char *words);
 	const void *used_context;
 };
 

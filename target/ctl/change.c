@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The verbs that change the configuration: add, set, remove, reload, save. */
+/* The verbs that change the configuration, or who serves a volume: add, set, remove, reload, save, move. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +94,24 @@ int ctl_save(const struct ctl_values *values, char **operands, int count)
 	(void)operands;
 	(void)count;
 	return change(values, "save", "save", json_object(), save_print);
+}
+
+static void move_print(const json_t *result)
+{
+	uint64_t left = ctl_integer(result, "left"), stay = ctl_integer(result, "stay");
+
+	printf("%" PRIu64 " session%s left for another target, %" PRIu64 " stay%s%s\n", left,
+	       left == 1 ? " has" : "s have", stay, stay == 1 ? "s" : "",
+	       json_is_true(json_object_get(result, "given_away")) ?
+		       "; not served here any more, unless no other target takes it" :
+		       "");
+}
+
+int ctl_move(const struct ctl_values *values, char **operands, int count)
+{
+	if (count != 1)
+		return ctl_usage("move");
+	return change(values, "move", "move", json_pack("{s:s}", "volume", operands[0]), move_print);
 }
 
 /* -- edits ------------------------------------------------------------------------------------- */

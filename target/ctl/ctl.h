@@ -119,6 +119,7 @@ int ctl_diff(const struct ctl_values *values, char **operands, int count);
 int ctl_reservations(const struct ctl_values *values, char **operands, int count);
 int ctl_clear(const struct ctl_values *values, char **operands, int count);
 int ctl_kick(const struct ctl_values *values, char **operands, int count);
+int ctl_move(const struct ctl_values *values, char **operands, int count);
 int ctl_drain(const struct ctl_values *values, char **operands, int count);
 /* A line, if changes are not in the configuration's files. */
 void ctl_unsaved_print(const json_t *result);

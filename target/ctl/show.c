@@ -186,15 +186,28 @@ int ctl_sessions(const struct ctl_values *values, char **operands, int count)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
+/* "32 at once, in 160us (quiet: 85us)": how many its store may have, and how long they take. */
+static void volume_window(const json_t *window, char *text, size_t bytes)
+{
+	char mean[CTL_TEXT_BYTES], quiet[CTL_TEXT_BYTES];
+
+	snprintf(text, bytes, "%" PRIu64 " at once, in %s (quiet: %s)", ctl_integer(window, "commands"),
+		 units_format_us((double)ctl_integer(window, "mean_ns") / 1e3, mean),
+		 units_format_us((double)ctl_integer(window, "quiet_ns") / 1e3, quiet));
+}
+
 /* "ok", or what rblkctl status says of it, without its name. */
 static void volume_state(const json_t *volume, char *text, size_t bytes)
 {
-	const json_t *problem, *list = json_object_get(volume, "problems");
+	const json_t *problem, *list = json_object_get(volume, "problems"), *window = json_object_get(volume, "window");
 	char object[300];
 	size_t i, length = 0;
 
 	snprintf(object, sizeof(object), "volume %s: ", ctl_string(volume, "volume"));
-	snprintf(text, bytes, "%s", json_is_true(json_object_get(volume, "read_only")) ? "read-only" : "ok");
+	if (json_is_object(window))
+		volume_window(window, text, bytes);
+	else
+		snprintf(text, bytes, "%s", json_is_true(json_object_get(volume, "read_only")) ? "read-only" : "ok");
 	json_array_foreach(list, i, problem) {
 		const char *message = ctl_string(problem, "message");
 

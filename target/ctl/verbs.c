@@ -83,6 +83,7 @@ const struct ctl_verb ctl_verbs[] = {
 	{"clear", "VOLUME", NULL, "clear a volume's reservation and registrations", 1, options_force, ctl_clear},
 	{"kick", "INITIATOR|SESSION", NULL, "end an initiator's sessions, or one session", 1,
 	 options_common, ctl_kick},
+	{"move", "VOLUME", NULL, "send a volume's sessions to another target of it", 1, options_force, ctl_move},
 	{"drain", "", NULL, "finish what is in flight and stop the daemon", 0, options_common,
 	 ctl_drain},
 	{NULL, NULL, NULL, NULL, 0, NULL, NULL},

@@ -64,7 +64,7 @@ struct fault_io {
 	struct tgt_io *origin;
 	struct fault_channel *channel;
 	int error; /* 0: none wanted */
-	bool tear, lose;
+	bool tear, lose, untorn;
 };
 
 static const struct tgt_store_ops fault_ops;
@@ -86,11 +86,6 @@ static const struct tgt_fault_rule *plan_find(const struct tgt_fault_plan *plan,
 	return NULL;
 }
 
-static bool plan_has(const struct tgt_fault_plan *plan, enum tgt_fault_action action)
-{
-	return plan_find(plan, action);
-}
-
 /* Probability and counts are for operations: a store is closed once. */
 static void delay_close(const struct tgt_fault_plan *plan)
 {
@@ -109,8 +104,7 @@ static void delay_close(const struct tgt_fault_plan *plan)
 
 static const struct tgt_fault_plan *plan_now(struct fault_store *fault)
 {
-	const struct fault_change *change =
-		atomic_load_explicit(&fault->change, memory_order_acquire);
+	const struct fault_change *change = atomic_load_explicit(&fault->change, memory_order_acquire);
 
 	return change ? &change->plan : &fault->plan;
 }
@@ -148,7 +142,7 @@ static void fault_close(struct tgt_store *store)
 static int fault_undo_open(struct fault_store *fault, const struct tgt_volume_config *config, char *error)
 {
 	const struct tgt_fault_rule *power = plan_find(&fault->plan, TGT_FAULT_POWER);
-	bool loses = plan_has(&fault->plan, TGT_FAULT_LOSE);
+	bool loses = plan_find(&fault->plan, TGT_FAULT_LOSE);
 	int status;
 
 	fault->store.info = fault->base->info;
@@ -197,7 +191,12 @@ static int fault_open(const struct tgt_volume_config *config, struct tgt_store *
 		return status;
 	}
 	fault->store.ops = &fault_ops;
+	fault->store.inner = fault->base;
 	fault->store.info.direct = NULL;
+	if (fault->plan.untorn_bytes) {
+		fault->store.info.untorn_min_bytes = fault->store.info.block_bytes;
+		fault->store.info.untorn_max_bytes = (uint32_t)fault->plan.untorn_bytes;
+	}
 	*store = &fault->store;
 	return 0;
 }
@@ -216,6 +215,16 @@ static int fault_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	struct tgt_store *base = to_fault(store)->base;
 
 	return base->ops->device_bytes ? base->ops->device_bytes(base, bytes) : -EOPNOTSUPP;
+}
+
+static void fault_fence(struct tgt_store *store, struct tgt_store_fence *fence)
+{
+	to_fault(store)->base->ops->fence(to_fault(store)->base, fence);
+}
+
+static void fault_store_change(struct tgt_store *store, struct tgt_store_change *change)
+{
+	to_fault(store)->base->ops->change(to_fault(store)->base, change);
 }
 
 static bool fault_file_look(struct tgt_store *store, struct tgt_store_file *file)
@@ -241,9 +250,9 @@ static int change_check(const struct fault_store *fault, const struct tgt_fault_
 	if (fault->changes == FAULT_CHANGES_MAX)
 		return tgt_error(error, -ENOSPC, "%u plans since it was opened: no more",
 				 FAULT_CHANGES_MAX);
-	if (plan_has(plan, TGT_FAULT_POWER))
+	if (plan_find(plan, TGT_FAULT_POWER))
 		return tgt_error(error, -EINVAL, "\"power\" is for a volume's first plan alone");
-	if (plan_has(plan, TGT_FAULT_LOSE) && !plan_has(&fault->plan, TGT_FAULT_LOSE))
+	if (plan_find(plan, TGT_FAULT_LOSE) && !plan_find(&fault->plan, TGT_FAULT_LOSE))
 		return tgt_error(error, -EINVAL,
 				 "\"lose\" needs a volume whose first plan has it, too");
 	return 0;
@@ -257,9 +266,8 @@ static int fault_change(struct tgt_store *store, const char *text, char *error)
 	int status;
 
 	if (store->ops != &fault_ops)
-		return tgt_error(
-			error, -EOPNOTSUPP,
-			"it has no plan that could be changed; begin with fault = delay=close:1us");
+		return tgt_error(error, -EOPNOTSUPP,
+				 "it has no plan that could be changed; begin with fault = delay=close:1us");
 	change = calloc(1, sizeof(*change));
 	if (!change)
 		return tgt_error(error, -ENOMEM, "out of memory");
@@ -284,7 +292,7 @@ static int fault_attach(struct tgt_store *store, struct tgt_ring *ring, struct t
 	struct fault_channel *made;
 	int status;
 
-	if (!ring && plan_has(&fault->plan, TGT_FAULT_DELAY))
+	if (!ring && plan_find(&fault->plan, TGT_FAULT_DELAY))
 		return -EINVAL; /* a delay is a timer of the ring */
 	made = calloc(1, sizeof(*made));
 	if (!made)
@@ -464,6 +472,7 @@ static int fault_save(struct fault_io *fault)
 	fault->entry = tgt_fault_entry_alloc(undo, fault->io.offset, fault->io.bytes);
 	if (!fault->entry)
 		return fault_result(fault, -ENOMEM);
+	fault->entry->untorn = fault->untorn;
 	fault_side(fault, TGT_IO_READ, save_done);
 	result = fault_base_submit(fault, &fault->side);
 	if (result == 1)
@@ -473,8 +482,7 @@ static int fault_save(struct fault_io *fault)
 	return fault_result(fault, result);
 }
 
-/* One after the other, the newest first. Returns 0: under way; else all is put back, or it failed.
- */
+/* One after the other, the newest first. Returns 0: under way; else all is put back, or it failed. */
 static int fault_lose(struct fault_io *fault);
 
 static void lose_done(struct tgt_io *side, int error)
@@ -510,9 +518,12 @@ static int fault_begin(struct fault_io *fault)
 {
 	struct tgt_fault_undo *undo = to_fault(fault->channel->channel.store)->undo;
 
-	/* Half of it, in whole sectors; of a single sector nothing. */
-	if (fault->tear)
-		fault->io.bytes = fault->io.bytes / 2 & ~(uint64_t)511;
+	fault->untorn = fault->io.kind == TGT_IO_WRITE && fault->io.flags & TGT_IO_UNTORN;
+	if (fault->untorn && to_fault(fault->channel->channel.store)->plan.untorn_bytes)
+		fault->io.flags &= ~(uint32_t)TGT_IO_UNTORN; /* the base has none */
+	/* Half of it, in whole sectors; of a single sector, and of an untorn write, nothing. */
+	if (fault->tear && !(fault->io.flags & TGT_IO_COMPARE))
+		fault->io.bytes = fault->untorn ? 0 : fault->io.bytes / 2 & ~(uint64_t)511;
 	if (fault->lose)
 		return fault_result(fault, fault_lose(fault));
 	if ((fault->error && !fault->tear) || (fault->tear && !fault->io.bytes))
@@ -568,6 +579,8 @@ static const struct tgt_store_ops fault_ops = {
 	.refresh = fault_refresh,
 	.device_bytes = fault_device_bytes,
 	.file_look = fault_file_look,
+	.fence = fault_fence,
+	.change = fault_store_change,
 	.attach = fault_attach,
 	.detach = fault_detach,
 	.submit = fault_submit,

@@ -3,7 +3,7 @@
  * Reading a fault plan (plan.h):
  *
  *   plan    = item *( "," item )
- *   item    = "seed=" number | action "=" part *( ":" part ) | "after=" number | "count=" number
+ *   item    = "seed=" number | "untorn=" bytes | action "=" part *( ":" part ) | "after=" number | "count=" number
  *   action  = "delay" | "fail" | "tear" | "lose" | "power"
  *   part    = kinds ( "write", "read+flush", ... ) | time | probability | errno's name
  *
@@ -18,6 +18,7 @@
 #include <string.h>
 #include "proto/words/units.h"
 
+#define UNTORN_BYTES_MAX (1u << 24)
 #define ALL_KINDS ((1u << TGT_IO_KINDS) - 1)
 
 static int kind_bits(const char *part, unsigned int *bits)
@@ -155,7 +156,9 @@ static int parse_number(struct tgt_fault_plan *plan, const char *name, const cha
 			size_t bytes)
 {
 	struct tgt_fault_rule *last = plan->rule_count ? &plan->rules[plan->rule_count - 1] : NULL;
-	uint64_t *place = strcmp(name, "seed") == 0 ? &plan->seed : NULL;
+	uint64_t *place = strcmp(name, "seed") == 0     ? &plan->seed
+			  : strcmp(name, "untorn") == 0 ? &plan->untorn_bytes
+							: NULL;
 
 	if (!place && !last) {
 		snprintf(why, bytes, "\"%s\" needs a fault before it", name);
@@ -165,6 +168,10 @@ static int parse_number(struct tgt_fault_plan *plan, const char *name, const cha
 		place = strcmp(name, "after") == 0 ? &last->after : &last->count;
 	if (units_count(text, place) < 0) {
 		snprintf(why, bytes, "\"%s\" is not a number", text);
+		return -EINVAL;
+	}
+	if (plan->untorn_bytes & (plan->untorn_bytes - 1) || plan->untorn_bytes > UNTORN_BYTES_MAX) {
+		snprintf(why, bytes, "\"untorn\" is a power of two, at most %u", UNTORN_BYTES_MAX);
 		return -EINVAL;
 	}
 	return 0;
@@ -188,12 +195,12 @@ static int parse_item(struct tgt_fault_plan *plan, char *item, char *why, size_t
 			if (strcmp(item, actions[i]) == 0)
 				return parse_rule(plan, (enum tgt_fault_action)i, equals + 1, why,
 						  bytes);
-		if (strcmp(item, "seed") == 0 || strcmp(item, "after") == 0 ||
+		if (strcmp(item, "seed") == 0 || strcmp(item, "untorn") == 0 || strcmp(item, "after") == 0 ||
 		    strcmp(item, "count") == 0)
 			return parse_number(plan, item, equals + 1, why, bytes);
 	}
 	snprintf(why, bytes,
-		 "\"%s\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, seed=", item);
+		 "\"%s\" is not one of delay=, fail=, tear=, lose=, power=, untorn=, after=, count=, seed=", item);
 	return -EINVAL;
 }
 
@@ -212,7 +219,7 @@ int tgt_fault_parse(const char *text, struct tgt_fault_plan *plan, char *why, si
 	     item = strtok_r(NULL, ", ", &rest))
 		status = parse_item(plan, item, why, bytes);
 	free(copy);
-	if (status == 0 && !plan->rule_count) {
+	if (status == 0 && !plan->rule_count && !plan->untorn_bytes) {
 		snprintf(why, bytes, "it has no fault");
 		status = -EINVAL;
 	}

@@ -37,6 +37,7 @@ struct tgt_fault_rule {
 
 struct tgt_fault_plan {
 	uint64_t seed;
+	uint64_t untorn_bytes; /* the longest untorn write; 0: the store's own */
 	unsigned int rule_count;
 	struct tgt_fault_rule rules[TGT_FAULT_RULES_MAX];
 };

@@ -48,7 +48,8 @@ static bool replay_one(struct tgt_fault_record *record, struct tgt_fault_undo *u
 	}
 	entry = tgt_fault_entry_alloc(undo, change.offset, change.bytes);
 	whole = entry && tgt_fault_record_data(record, entry->data, change.bytes);
-	if (whole && change.kind == TGT_FAULT_RECORD_PUSH) {
+	if (whole && (change.kind == TGT_FAULT_RECORD_PUSH || change.kind == TGT_FAULT_RECORD_UNTORN)) {
+		entry->untorn = change.kind == TGT_FAULT_RECORD_UNTORN;
 		tgt_fault_undo_push(undo, entry);
 		return true;
 	}
@@ -70,14 +71,14 @@ static double draw(uint64_t *state)
 	return (double)(z >> 11) / (double)(1ull << 53);
 }
 
-/* Reverts random pages of an entry. 0 or negative errno. */
+/* Reverts random pages of an entry, or all of an untorn one. 0 or negative errno. */
 static int put_back(int disk, const struct tgt_fault_entry *entry, double probability,
 		    uint64_t *random)
 {
 	uint64_t at = 0;
 
 	while (at < entry->bytes) {
-		uint64_t part = PAGE_BYTES - (entry->offset + at) % PAGE_BYTES;
+		uint64_t part = entry->untorn ? entry->bytes : PAGE_BYTES - (entry->offset + at) % PAGE_BYTES;
 
 		if (part > entry->bytes - at)
 			part = entry->bytes - at;

@@ -26,6 +26,7 @@ struct tgt_fault_record {
 
 enum tgt_fault_record_kind {
 	TGT_FAULT_RECORD_PUSH = 1,
+	TGT_FAULT_RECORD_UNTORN, /* likewise, of an untorn write */
 	TGT_FAULT_RECORD_DURABLE, /* data: what is there */
 	TGT_FAULT_RECORD_ZEROES,  /* durable, without data */
 	TGT_FAULT_RECORD_FORGET,  /* bytes: how many of the oldest */

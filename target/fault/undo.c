@@ -93,7 +93,8 @@ void tgt_fault_entry_free(struct tgt_fault_undo *undo, struct tgt_fault_entry *e
 /* lock held */
 static void record_push(struct tgt_fault_undo *undo, const struct tgt_fault_entry *entry)
 {
-	tgt_fault_record_put(undo->record, TGT_FAULT_RECORD_PUSH, entry->offset, entry->bytes, entry->data);
+	tgt_fault_record_put(undo->record, entry->untorn ? TGT_FAULT_RECORD_UNTORN : TGT_FAULT_RECORD_PUSH,
+			     entry->offset, entry->bytes, entry->data);
 }
 
 void tgt_fault_undo_push(struct tgt_fault_undo *undo, struct tgt_fault_entry *entry)

@@ -7,6 +7,7 @@
 #ifndef RBLK_TARGET_FAULT_UNDO_H
 #define RBLK_TARGET_FAULT_UNDO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -16,6 +17,7 @@ struct tgt_fault_undo;
 struct tgt_fault_entry {
 	TAILQ_ENTRY(tgt_fault_entry) link;
 	uint64_t order, offset, bytes;
+	bool untorn; /* it is put back as a whole or not at all */
 	unsigned char *data; /* page aligned */
 };
 

@@ -46,7 +46,7 @@ static void read_with_memory(struct tgt_request *request)
 
 static void read_stored(struct tgt_request *request, int error)
 {
-	if (!error && request->flags & RBLK_CMD_DIGEST)
+	if (request->flags & RBLK_CMD_DIGEST && !error)
 		request->digest = rblk_digest(0, request->data, request->length);
 	tgt_request_ended(request, error);
 }
@@ -77,7 +77,7 @@ static void write_begin_capsule(struct tgt_request *request)
 		return;
 	}
 	tgt_request_hold_capsule(request);
-	if ((uintptr_t)request->data % (info->alignment ? info->alignment : 1)) {
+	if (info->alignment > 1 && (uintptr_t)request->data % info->alignment) {
 		tgt_request_get_memory(request, request->length);
 		return;
 	}
@@ -94,8 +94,9 @@ static void write_begin(struct tgt_request *request)
 		write_begin_capsule(request);
 		return;
 	}
-	/* A digest is checked before anything is stored, so not in the store's own memory. */
-	if (!direct || request->flags & RBLK_CMD_DIGEST || !write_begin_direct(request)) {
+	/* A digest is checked before anything is stored, so not in the store's own memory; and there a transfer that
+	 * ends with its connection would tear. */
+	if (!direct || request->flags & (RBLK_CMD_DIGEST | RBLK_CMD_UNTORN) || !write_begin_direct(request)) {
 		tgt_request_get_memory(request, request->length);
 		return;
 	}

@@ -2,7 +2,8 @@
 /*
  * COMPARE_AND_WRITE. It gets all of its data from the initiator first, then locks its range
  * (store/range_lock.h), reads in pieces, compares, and writes. The range lock makes that one step: no other writing
- * command of the volume runs on that range meanwhile, of any session, on any reactor.
+ * command of the volume runs on that range meanwhile, of any session, on any reactor. A store that other targets serve,
+ * too, does it as one step among all of theirs (TGT_IO_COMPARE).
  */
 #include "target/io/command.h"
 
@@ -84,6 +85,12 @@ void tgt_compare_with_memory(struct tgt_request *request)
 
 static void compare_granted(struct tgt_range_lock *range_lock);
 
+/* The store does it in one step. */
+static bool compare_is_stores(const struct tgt_request *request)
+{
+	return tgt_request_volume(request)->store->info.compare_bytes;
+}
+
 /*
  * Each session may have so many, from their range lock on; one more is answered BUSY. So one session cannot take all
  * range locks of a volume.
@@ -106,7 +113,7 @@ static struct tgt_compare *compare_create(struct tgt_request *request)
 	request->compare = compare;
 	compare->request = request;
 	compare->range_lock.grant = compare_granted;
-	if (tgt_request_volume(request)->store->info.direct)
+	if (tgt_request_volume(request)->store->info.direct || compare_is_stores(request))
 		return compare;
 	compare->piece_bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
 	compare->piece = tgt_share_alloc(request->io_queue, request->access->portion, compare->piece_bytes);
@@ -185,6 +192,14 @@ static void compare_next(struct tgt_request *request)
 	compare_submit(request, TGT_IO_READ, 0, compare->compared, left, compare->piece);
 }
 
+static void compare_at_store(struct tgt_request *request)
+{
+	uint32_t flags = TGT_IO_COMPARE | (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0);
+
+	request->compare->writing = true;
+	compare_submit(request, TGT_IO_WRITE, flags, 0, (uint32_t)tgt_request_bytes(request), request->data);
+}
+
 static void compare_granted(struct tgt_range_lock *range_lock)
 {
 	compare_next(((struct tgt_compare *)range_lock)->request);
@@ -203,6 +218,10 @@ void tgt_compare_data_in(struct tgt_request *request)
 
 	if (!compare || !tgt_request_begin_storing(request))
 		return;
+	if (compare_is_stores(request)) {
+		compare_at_store(request);
+		return;
+	}
 	request->leave = range_lock_leave;
 	held = tgt_range_lock_begin(&request->access->channel->range_locks, &compare->range_lock,
 				    request->io_queue->share->host->number, tgt_request_offset(request),
@@ -217,6 +236,11 @@ void tgt_compare_stored(struct tgt_request *request, int error)
 {
 	struct tgt_compare *compare = request->compare;
 
+	if (!error && compare_is_stores(request) && request->io.progress < request->io.bytes) {
+		request->result = request->io.progress;
+		compare_finish(request, RBLK_E_COMPARE);
+		return;
+	}
 	/* One that has begun to write was done in part, whatever its error says. */
 	if (compare->writing)
 		compare_finish(request, error == -ENOMEM ? RBLK_E_IO : tgt_status_of_errno(error));

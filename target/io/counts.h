@@ -41,24 +41,21 @@ static inline enum tgt_count_kind tgt_count_kind_of(uint8_t opcode)
 					 : TGT_COUNT_OTHER;
 }
 
-static inline void tgt_counts_stage(struct tgt_counts *counts, enum tgt_count_kind kind,
-				    enum tgt_count_stage stage, uint32_t us)
-{
-	counts->us[kind][stage] += us;
-	counts->latency[kind][stage][core_bucket(us)]++;
-}
-
 /* A block command is answered. */
 static inline void tgt_counts_add(struct tgt_counts *counts, uint8_t opcode, uint32_t queued_us,
 				  uint32_t stored_us)
 {
 	enum tgt_count_kind kind = tgt_count_kind_of(opcode);
-	uint32_t both_us = queued_us + stored_us;
+	uint64_t *us = counts->us[kind], (*latency)[CORE_BUCKETS] = counts->latency[kind];
+	uint32_t both_us = queued_us + stored_us < queued_us ? UINT32_MAX : queued_us + stored_us;
 
 	counts->operations[opcode]++;
-	tgt_counts_stage(counts, kind, TGT_STAGE_QUEUED, queued_us);
-	tgt_counts_stage(counts, kind, TGT_STAGE_STORED, stored_us);
-	tgt_counts_stage(counts, kind, TGT_STAGE_BOTH, both_us < queued_us ? UINT32_MAX : both_us);
+	us[TGT_STAGE_QUEUED] += queued_us;
+	us[TGT_STAGE_STORED] += stored_us;
+	us[TGT_STAGE_BOTH] += both_us;
+	latency[TGT_STAGE_QUEUED][core_bucket(queued_us)]++;
+	latency[TGT_STAGE_STORED][core_bucket(stored_us)]++;
+	latency[TGT_STAGE_BOTH][core_bucket(both_us)]++;
 }
 
 /* *total += *one, of structs of so many bytes that have nothing but 64-bit counts. */

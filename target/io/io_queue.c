@@ -59,6 +59,7 @@ int tgt_io_queue_init(struct tgt_io_queue *io_queue, uint32_t reply_bytes, void 
 	io_queue->replies = ring;
 	TAILQ_INIT(&io_queue->fetching);
 	TAILQ_INIT(&io_queue->done);
+	TAILQ_INIT(&io_queue->done_priority);
 	TAILQ_INIT(&io_queue->chained);
 	io_queue->requests = calloc(io_queue->tags, sizeof(*io_queue->requests));
 	io_queue->sent = calloc(io_queue->sent_mask + 1, sizeof(*io_queue->sent));

@@ -114,8 +114,8 @@ struct tgt_sent {
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
 	uint8_t orphan;	  /* counted as the volume's; or 0 */
-	struct tgt_write write; /* into the store's own memory: in flight until it has completed */
 	bool read;	  /* counts against the READ depth */
+	struct tgt_write write; /* into the store's own memory: in flight until it has completed */
 	bool report;
 };
 
@@ -137,6 +137,8 @@ struct tgt_io_queue_ops {
 	void (*event)(struct tgt_io_queue *io_queue, struct rblk_wire_completion *event);
 	/* Begin to end the connection. reason: for the log; NULL: it was logged. */
 	void (*close)(struct tgt_io_queue *io_queue, const char *reason);
+	/* The volume of a command that the store had is lost: the connection is closed when this returns. */
+	void (*lost)(struct tgt_io_queue *io_queue);
 	/* A closed I/O queue's last request has become free: the queue may be over. */
 	void (*over)(struct tgt_io_queue *io_queue);
 };
@@ -175,7 +177,8 @@ struct tgt_io_queue {
 	unsigned int active;		  /* not FREE */
 	uint32_t sequence;		  /* of the next command */
 	struct tgt_request_list fetching; /* RDMA READs to post */
-	struct tgt_request_list done;	  /* to be replied */
+	struct tgt_request_list done, done_priority; /* to be replied */
+	uint8_t done_passed; /* replies with priority while others wait, since one of these */
 	struct tgt_request_list chained;  /* F2: replies behind READs into the store's memory */
 	bool event_due; /* ops->event has something to say in the next reply */
 
@@ -217,6 +220,17 @@ void tgt_io_queue_fini(struct tgt_io_queue *io_queue); /* closed, drained and wi
 void tgt_io_queue_open(struct tgt_io_queue *io_queue);
 /* The peer broke a rule of the specification: one line in the log, then close. */
 void tgt_io_queue_violation(struct tgt_io_queue *io_queue, const char *rule);
+
+static inline bool tgt_request_priority(const struct tgt_request *request)
+{
+	return request->flags & RBLK_CMD_PRIORITY;
+}
+
+/* The list that it is in while it is done. */
+static inline struct tgt_request_list *tgt_request_done_list(const struct tgt_request *request)
+{
+	return tgt_request_priority(request) ? &request->io_queue->done_priority : &request->io_queue->done;
+}
 
 static inline void tgt_io_queue_mark_dirty(struct tgt_io_queue *io_queue)
 {

@@ -18,6 +18,23 @@
  */
 #define TGT_REPLY_IMMEDIATES 2u
 
+/* The next to be replied: one with priority, but after TGT_PRIORITY_MOST of them another one. NULL: there is none. */
+static struct tgt_request *reply_first(const struct tgt_io_queue *io_queue)
+{
+	struct tgt_request *plain = TAILQ_FIRST(&io_queue->done), *first = TAILQ_FIRST(&io_queue->done_priority);
+
+	return !first || (plain && io_queue->done_passed >= TGT_PRIORITY_MOST) ? plain : first;
+}
+
+static inline void reply_unlist(struct tgt_io_queue *io_queue, struct tgt_request *request)
+{
+	TAILQ_REMOVE(tgt_request_done_list(request), request, link);
+	if (tgt_request_priority(request) && !TAILQ_EMPTY(&io_queue->done))
+		io_queue->done_passed++;
+	else
+		io_queue->done_passed = 0;
+}
+
 /* -- reads completed by an immediate ----------------------------------------------------------- */
 
 static bool reply_may_be_immediate(const struct tgt_request *request)
@@ -37,6 +54,9 @@ static unsigned int reply_immediates(const struct tgt_io_queue *io_queue)
 	TAILQ_FOREACH(request, &io_queue->done, link)
 		if (++count > TGT_REPLY_IMMEDIATES || !reply_may_be_immediate(request))
 			return 0;
+	TAILQ_FOREACH(request, &io_queue->done_priority, link)
+		if (++count > TGT_REPLY_IMMEDIATES || !reply_may_be_immediate(request))
+			return 0;
 	return count;
 }
 
@@ -47,7 +67,7 @@ static unsigned int reply_immediates(const struct tgt_io_queue *io_queue)
 static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 {
 	for (unsigned int left = reply_immediates(io_queue); left; left--) {
-		struct tgt_request *request = TAILQ_FIRST(&io_queue->done);
+		struct tgt_request *request = reply_first(io_queue);
 		struct ibv_send_wr *wr;
 
 		if (!tgt_chain_room(io_queue, tgt_chain_pieces(io_queue, request)))
@@ -57,7 +77,7 @@ static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 		wr->imm_data =
 			htonl(rblk_immediate(request->tag, rblk_time_encode(request->queued_us),
 					     rblk_time_encode(request->stored_us)));
-		TAILQ_REMOVE(&io_queue->done, request, link);
+		reply_unlist(io_queue, request);
 		tgt_request_finish(request);
 	}
 	return true;
@@ -69,6 +89,8 @@ static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 struct reply_message {
 	struct rblk_wire_completion *first;
 	uint32_t count, room; /* room: until the ring, the batch or the message ends */
+	bool priority; /* of the last one in it, */
+	bool has_replies; /* if there is one */
 	bool invalidate;
 	uint32_t invalidate_rkey;
 };
@@ -91,6 +113,8 @@ static void message_append(struct reply_message *message, const struct tgt_reque
 {
 	struct rblk_wire_completion *completion = &message->first[message->count++];
 
+	message->has_replies = true;
+	message->priority = tgt_request_priority(request);
 	memset(completion, 0, sizeof(*completion));
 	completion->tag = rblk_to_le16(request->tag);
 	completion->status = rblk_to_le16(request->status);
@@ -137,18 +161,24 @@ static void message_send(struct tgt_io_queue *io_queue, struct reply_message *me
 	io_queue->reply_head += message->count;
 }
 
-/* One message of what is in the list. fence: of replies that stay behind READs. False: no room, nothing was added. */
-static bool reply_add_message(struct tgt_io_queue *io_queue, struct tgt_request_list *list, bool fence)
+/*
+ * One message of what is done. fence: of replies that stay behind READs. Those with priority do not share one with
+ * others, for whose data they would have to wait (F1). False: no room, nothing was added.
+ */
+static bool reply_add_message(struct tgt_io_queue *io_queue, bool fence)
 {
-	struct reply_message message;
 	struct tgt_request *request;
+	struct reply_message message;
 
 	message_begin(io_queue, &message);
 	if (!message.room || !tgt_chain_room(io_queue, 1))
 		return false;
 	if (!fence && tgt_io_queue_event_due(io_queue))
 		io_queue->ops->event(io_queue, &message.first[message.count++]);
-	while ((request = TAILQ_FIRST(list)) && message.count < message.room) {
+	while ((request = fence ? TAILQ_FIRST(&io_queue->chained) : reply_first(io_queue)) &&
+	       message.count < message.room) {
+		if (!fence && message.has_replies && message.priority != tgt_request_priority(request))
+			break;
 		if (request->state == TGT_REQUEST_DATA_OUT) {
 			/* F1: first its data, then the completion behind it; one place for the
 			 * SEND. */
@@ -157,7 +187,10 @@ static bool reply_add_message(struct tgt_io_queue *io_queue, struct tgt_request_
 			tgt_chain_write(request);
 		}
 		message_append(&message, request);
-		TAILQ_REMOVE(list, request, link);
+		if (fence)
+			TAILQ_REMOVE(&io_queue->chained, request, link);
+		else
+			reply_unlist(io_queue, request);
 		tgt_request_finish(request);
 	}
 	if (!message.count)
@@ -170,14 +203,14 @@ void tgt_reply_add(struct tgt_io_queue *io_queue)
 {
 	if (!reply_add_immediates(io_queue))
 		return;
-	while (!TAILQ_EMPTY(&io_queue->done) || tgt_io_queue_event_due(io_queue))
-		if (!reply_add_message(io_queue, &io_queue->done, false))
+	while (reply_first(io_queue) || tgt_io_queue_event_due(io_queue))
+		if (!reply_add_message(io_queue, false))
 			return;
 }
 
 /* Where there is no room: the READs are posted anyway, and the replies' FENCE holds in a later chain, too. */
 void tgt_reply_add_chained(struct tgt_io_queue *io_queue)
 {
-	while (!TAILQ_EMPTY(&io_queue->chained) && reply_add_message(io_queue, &io_queue->chained, true))
+	while (!TAILQ_EMPTY(&io_queue->chained) && reply_add_message(io_queue, true))
 		;
 }

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include "proto/digest/digest.h"
 #include "proto/wire/wire_check.h"
 #include "target/io/io_queue.h"
 #include "target/io/throttle.h"
@@ -27,7 +26,7 @@ static struct tgt_loop *request_loop(const struct tgt_request *request)
 static_assert(sizeof(((struct tgt_request *)0)->held) <= sizeof(((struct tgt_request *)0)->limited_ns),
 	      "what clears limited_ns clears held");
 
-static void request_decode(struct tgt_request *request, const struct rblk_wire_command *command)
+static void request_decode(struct tgt_request *request, const struct rblk_wire_command *command, uint64_t now_ns)
 {
 	request->opcode = command->opcode;
 	request->flags = command->flags;
@@ -56,8 +55,8 @@ static void request_decode(struct tgt_request *request, const struct rblk_wire_c
 	request->result = 0;
 	request->queued_us = 0;
 	request->stored_us = 0;
-	request->received_ns = request_loop(request)->now_ns;
-	request->submitted_ns = request->received_ns;
+	request->received_ns = now_ns;
+	request->submitted_ns = now_ns;
 }
 
 /* -- data in ----------------------------------------------------------------------------------- */
@@ -82,12 +81,6 @@ void tgt_request_fetch(struct tgt_request *request)
 	request->leave = fetch_leave;
 	TAILQ_INSERT_TAIL(&request->io_queue->fetching, request, link);
 	tgt_io_queue_mark_dirty(request->io_queue);
-}
-
-bool tgt_request_digest_matches(const struct tgt_request *request)
-{
-	return !(request->flags & RBLK_CMD_DIGEST) ||
-	       rblk_digest(0, request->data, request->length) == request->digest;
 }
 
 /* F2: all of it is here before the store sees any of it. */
@@ -128,13 +121,6 @@ enum rblk_status tgt_status_of_errno(int error)
 	}
 }
 
-uint32_t tgt_microseconds(uint64_t from_ns, uint64_t to_ns)
-{
-	uint64_t us = to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
-
-	return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
-}
-
 void tgt_request_ended(struct tgt_request *request, int error)
 {
 	/* The connection was lost meanwhile: F5 waited for this. */
@@ -142,9 +128,10 @@ void tgt_request_ended(struct tgt_request *request, int error)
 		tgt_request_drop(request);
 		return;
 	}
-	/* The answer of an ABORT holds, whatever the store's error. */
-	tgt_request_complete(request, error && request->aborted ? RBLK_E_ABORTED
-								: tgt_status_of_errno(error));
+	if (!error)
+		tgt_request_complete(request, RBLK_OK);
+	else /* the answer of an ABORT holds, whatever the store's error */
+		tgt_request_complete(request, request->aborted ? RBLK_E_ABORTED : tgt_status_of_errno(error));
 }
 
 static void request_stored(struct tgt_request *request, int error)
@@ -155,10 +142,15 @@ static void request_stored(struct tgt_request *request, int error)
 
 static void request_io_done(struct tgt_io *io, int error)
 {
-	request_stored((struct tgt_request *)io, error);
+	struct tgt_request *request = (struct tgt_request *)io;
+
+	/* Not answered: its initiator sends it again when the volume has been opened again. */
+	if (error && request->io_queue->open && tgt_volume_why_lost(io->volume))
+		request->io_queue->ops->lost(request->io_queue);
+	request_stored(request, error);
 }
 
-static int request_buffer_index(const struct tgt_request *request, const char *buffer)
+static inline int request_buffer_index(const struct tgt_request *request, const char *buffer)
 {
 	const struct tgt_receives *receives = request->io_queue->receives;
 
@@ -176,7 +168,8 @@ bool tgt_request_withdraw(struct tgt_request *request)
 	return tgt_volume_withdraw(&request->io);
 }
 
-void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)(struct tgt_request *request))
+static inline __attribute__((always_inline)) void request_submit(struct tgt_request *request, char *buffer,
+								 bool (*leave)(struct tgt_request *request))
 {
 	struct tgt_channel *channel = request->access->channel;
 	struct tgt_io *io = &request->io;
@@ -188,12 +181,18 @@ void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)
 	io->progress = 0;
 	io->ended = request_io_done;
 	io->waiter.owner = request->io_queue->owner;
+	io->waiter.priority = tgt_request_priority(request);
 	result = tgt_volume_submit(channel->volume, channel, io);
 	if (result)
 		request_stored(request, result > 0 ? 0 : result);
 }
 
-bool tgt_request_begin_storing(struct tgt_request *request)
+void tgt_request_submit(struct tgt_request *request, char *buffer, bool (*leave)(struct tgt_request *request))
+{
+	request_submit(request, buffer, leave);
+}
+
+static inline __attribute__((always_inline)) bool begin_storing(struct tgt_request *request)
 {
 	if (!tgt_request_set_state(request, TGT_REQUEST_STORING))
 		return false;
@@ -202,18 +201,24 @@ bool tgt_request_begin_storing(struct tgt_request *request)
 	return true;
 }
 
+bool tgt_request_begin_storing(struct tgt_request *request)
+{
+	return begin_storing(request);
+}
+
 void tgt_request_store(struct tgt_request *request, enum tgt_io_kind kind)
 {
+	uint64_t block_bytes = tgt_request_volume(request)->block_bytes;
 	struct tgt_io *io = &request->io;
 
-	if (request->state != TGT_REQUEST_STORING && !tgt_request_begin_storing(request))
+	if (request->state != TGT_REQUEST_STORING && !begin_storing(request))
 		return;
 	io->kind = kind;
 	io->flags = (request->flags & RBLK_CMD_FUA ? TGT_IO_FUA : 0) |
 		    (request->flags & RBLK_CMD_NO_UNMAP ? TGT_IO_NO_UNMAP : 0);
-	io->offset = tgt_request_offset(request);
-	io->bytes = tgt_request_bytes(request);
-	tgt_request_submit(request, request->data, tgt_request_withdraw);
+	io->offset = request->lba * block_bytes;
+	io->bytes = request->blocks * block_bytes;
+	request_submit(request, request->data, tgt_request_withdraw);
 }
 
 /* -- put off, limited -------------------------------------------------------------------------- */
@@ -242,25 +247,45 @@ void tgt_request_resume(struct tgt_request *request)
 		tgt_command_of(request)->resume(request);
 }
 
-void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
-		       char *capsule, uint32_t capsule_bytes, uint32_t buffer)
+/* The open volume that it names. It counts as its user from now on, unless the volume is gone. Not OK: the
+ * connection has no such volume, or may not use any; nothing else is looked up for it then. */
+static inline enum rblk_status request_find(struct tgt_request *request, uint32_t handle)
+{
+	struct tgt_access *access;
+	enum rblk_status status;
+
+	if (!tgt_command_of(request)->begin)
+		return RBLK_E_UNSUPPORTED;
+	access = request->io_queue->ops->find(request->io_queue, handle, &status);
+	if (!access)
+		return status;
+	if (access->channel && !atomic_load_explicit(&access->channel->volume->removed, memory_order_relaxed)) {
+		request->access = access;
+		tgt_access_get(access);
+	}
+	return RBLK_OK;
+}
+
+static inline __attribute__((always_inline)) void
+request_begin(struct tgt_io_queue *io_queue, struct tgt_request *request, const struct rblk_wire_command *command,
+	      char *capsule, uint32_t capsule_bytes, uint32_t buffer)
 {
 	enum rblk_status status;
 
-	request_decode(request, command);
+	request_decode(request, command, io_queue->loop->now_ns);
 	if (!tgt_request_set_state(request, TGT_REQUEST_RECEIVED))
 		return;
-	request->io_queue->active++;
-	request->io_queue->totals.commands++;
+	io_queue->active++;
+	io_queue->totals.commands++;
 	if (request->opcode >= RBLK_OP_IDENTIFY) {
 		const struct tgt_arguments arguments = {capsule, capsule_bytes, rblk_le32(command->volume)};
 
-		request->io_queue->ops->begin(request, &arguments);
+		io_queue->ops->begin(request, &arguments);
 		return;
 	}
 	request->capsule_buffer = buffer;
 	request->data = capsule;
-	status = tgt_request_find(request, rblk_le32(command->volume));
+	status = request_find(request, rblk_le32(command->volume));
 	/* F8: the connection may name the volume, so it may ask what became of the number. Only then may the command be
 	 * refused: what was done is not to be denied to its retry. */
 	if (!status && tgt_command_of(request)->numbered && !tgt_request_begin_operation(request))
@@ -271,6 +296,12 @@ void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_comma
 		tgt_request_complete(request, status);
 	else if (!request->access->limited || tgt_throttle_pass(request, capsule != NULL))
 		tgt_command_of(request)->begin(request);
+}
+
+void tgt_request_begin(struct tgt_request *request, const struct rblk_wire_command *command,
+		       char *capsule, uint32_t capsule_bytes, uint32_t buffer)
+{
+	request_begin(request->io_queue, request, command, capsule, capsule_bytes, buffer);
 }
 
 void tgt_request_unlimited(struct tgt_request *request)
@@ -292,15 +323,16 @@ void tgt_request_unlimited(struct tgt_request *request)
 
 /* -- a message from the peer --------------------------------------------------------------------- */
 
-/* The checks that need the I/O queue's state. NULL, or the broken rule. */
-static const char *command_rule(const struct tgt_io_queue *io_queue,
-				const struct rblk_wire_command *command)
+/* The checks that need the I/O queue's state. NULL and the command's slot, or the broken rule. */
+static inline const char *command_rule(const struct tgt_io_queue *io_queue, const struct rblk_wire_command *command,
+				       struct tgt_request **request)
 {
 	uint16_t tag = rblk_le16(command->tag);
 
 	if (tag >= io_queue->tags)
 		return "tag beyond the credits granted";
-	if (io_queue->requests[tag].state != TGT_REQUEST_FREE)
+	*request = &io_queue->requests[tag];
+	if ((*request)->state != TGT_REQUEST_FREE)
 		return "tag is in use";
 	if (rblk_le32(command->sequence) != io_queue->sequence)
 		return "sequence number is not the next";
@@ -327,7 +359,8 @@ void tgt_message_receive(struct tgt_io_queue *io_queue, struct tgt_receives *rec
 		return;
 	}
 	for (u16 i = 0; i < count && io_queue->open; i++) {
-		const char *rule = command_rule(io_queue, &commands[i]);
+		struct tgt_request *request;
+		const char *rule = command_rule(io_queue, &commands[i], &request);
 		u32 offset = 0, length = 0;
 		bool capsule;
 
@@ -337,8 +370,7 @@ void tgt_message_receive(struct tgt_io_queue *io_queue, struct tgt_receives *rec
 		}
 		io_queue->sequence++;
 		capsule = rblk_command_capsule(&commands[i], &offset, &length);
-		tgt_request_begin(&io_queue->requests[rblk_le16(commands[i].tag)], &commands[i],
-				  capsule ? message + offset : NULL, length, index);
+		request_begin(io_queue, request, &commands[i], capsule ? message + offset : NULL, length, index);
 	}
 }
 

@@ -7,6 +7,8 @@
 #ifndef RBLK_TARGET_REQUEST_H
 #define RBLK_TARGET_REQUEST_H
 
+#include "proto/core/trace.h"
+#include "proto/digest/digest.h"
 #include "proto/wire/message.h"
 #include "target/io/command.h"
 #include "target/io/io_queue.h"
@@ -35,23 +37,38 @@ static inline uint64_t tgt_request_bytes(const struct tgt_request *request)
 
 /* -- request_state.c --------------------------------------------------------------------------- */
 
+/* The states that may follow each: a bit for each of them. */
+extern const uint16_t tgt_request_next[TGT_REQUEST_STATES];
+/* There is no such step: logs it, closes the queue, returns false. */
+bool tgt_request_refuse_state(struct tgt_request *request, enum tgt_request_state state);
+
 /*
  * The one place where a request's state changes. False: there is no such step; it was logged, the
  * queue is closed, and the request is unchanged except for what closing does to it in its old
  * state. The caller must not use it then.
  */
-bool tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
-	__attribute__((warn_unused_result));
+__attribute__((warn_unused_result, always_inline)) static inline bool
+tgt_request_set_state(struct tgt_request *request, enum tgt_request_state state)
+{
+	if (!(tgt_request_next[request->state] & 1u << state))
+		return tgt_request_refuse_state(request, state);
+	rblk_trace_state(request, state);
+	request->state = (uint8_t)state;
+	request->leave = NULL;
+	return true;
+}
 
 /* -- request_check.c --------------------------------------------------------------------------- */
 
-/* The open volume that it names; from RECEIVED. It counts as its user from now on, unless the volume is gone. Not OK: the
- * connection has no such volume, or may not use any; nothing else is looked up for it then. */
-enum rblk_status tgt_request_find(struct tgt_request *request, uint32_t handle);
-/* Then: may it be done? */
-enum rblk_status tgt_request_check(const struct tgt_request *request);
-/* The part of it that may have changed since, for one that has waited. */
+/* Does its volume allow it? Also asked of one that has waited. */
 enum rblk_status tgt_request_check_volume(const struct tgt_request *request);
+/* When its volume has been looked up: may it be done? */
+static inline enum rblk_status tgt_request_check(const struct tgt_request *request)
+{
+	if (request->io_queue->loop->draining)
+		return RBLK_E_DRAINING;
+	return request->access ? tgt_request_check_volume(request) : RBLK_E_GONE;
+}
 
 /* Does a reservation refuse this block command? Without a reservation this is the only check of a command. */
 static inline bool tgt_request_refused(const struct tgt_request *request)
@@ -70,10 +87,29 @@ bool tgt_request_retry_memory(struct tgt_request *request);
 void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes);
 
 /* Release the block; the receive buffer. No effect if there is none. */
-void tgt_request_free_data(struct tgt_request *request);
-void tgt_request_release_capsule(struct tgt_request *request);
+void tgt_request_free_block(struct tgt_request *request);
+static inline void tgt_request_free_data(struct tgt_request *request)
+{
+	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
+		tgt_request_free_block(request);
+	request->home = TGT_HOME_NONE;
+	request->data = NULL;
+}
+static inline void tgt_request_release_capsule(struct tgt_request *request)
+{
+	if (!request->holds_capsule)
+		return;
+	request->holds_capsule = false;
+	tgt_receives_release(request->io_queue->receives, request->capsule_buffer);
+}
 /* Its data in the receive buffer stays there until it is released. Idempotent. */
-void tgt_request_hold_capsule(struct tgt_request *request);
+static inline void tgt_request_hold_capsule(struct tgt_request *request)
+{
+	if (request->holds_capsule)
+		return;
+	request->holds_capsule = true;
+	tgt_receives_hold(request->io_queue->receives, request->capsule_buffer);
+}
 /* If it holds its data in the receive buffer: that is moved to its memory, and the buffer released. */
 bool tgt_request_move_capsule(struct tgt_request *request);
 
@@ -102,7 +138,13 @@ bool tgt_request_hold(struct tgt_request *request, bool (*leave)(struct tgt_requ
 	__attribute__((warn_unused_result));
 
 enum rblk_status tgt_status_of_errno(int error);
-uint32_t tgt_microseconds(uint64_t from_ns, uint64_t to_ns);
+/* Between two readings of the turn's clock: of one turn in most cases. */
+static inline uint32_t tgt_microseconds(uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t us = to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0;
+
+	return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
+}
 
 /* -- request_end.c ----------------------------------------------------------------------------- */
 
@@ -166,7 +208,11 @@ bool tgt_request_withdraw(struct tgt_request *request);
 void tgt_request_store(struct tgt_request *request, enum tgt_io_kind kind);
 /* Its data is to be fetched by RDMA READs, to request->data. */
 void tgt_request_fetch(struct tgt_request *request);
-bool tgt_request_digest_matches(const struct tgt_request *request);
+static inline bool tgt_request_digest_matches(const struct tgt_request *request)
+{
+	return !(request->flags & RBLK_CMD_DIGEST) ||
+	       rblk_digest(0, request->data, request->length) == request->digest;
+}
 /* The store is done with the whole of it. */
 void tgt_request_ended(struct tgt_request *request, int error);
 

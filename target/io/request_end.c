@@ -49,7 +49,7 @@ void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status st
 
 static bool reply_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->io_queue->done, request, link);
+	TAILQ_REMOVE(tgt_request_done_list(request), request, link);
 	return true;
 }
 
@@ -59,24 +59,25 @@ static bool chained_leave(struct tgt_request *request)
 	return true;
 }
 
-static bool request_queue_reply(struct tgt_request *request, enum tgt_request_state state)
+static inline __attribute__((always_inline)) bool request_queue_reply(struct tgt_request *request,
+								      enum tgt_request_state state)
 {
 	struct tgt_io_queue *io_queue = request->io_queue;
 
 	if (!tgt_request_set_state(request, state))
 		return false;
-	TAILQ_INSERT_TAIL(&io_queue->done, request, link);
+	TAILQ_INSERT_TAIL(tgt_request_done_list(request), request, link);
 	request->leave = reply_leave;
 	tgt_io_queue_mark_dirty(io_queue);
 	return true;
 }
 
-static void request_account(struct tgt_request *request)
+static inline __attribute__((always_inline)) void request_account(struct tgt_request *request)
 {
 	struct tgt_io_queue *io_queue = request->io_queue;
-	const struct tgt_command *command;
+	struct tgt_totals *totals = &io_queue->totals;
+	uint32_t queued_us = request->queued_us, stored_us = request->stored_us, bytes = request->length;
 	struct tgt_counts *counts;
-	uint32_t bytes;
 
 	if (!request->access) {
 		if (request->status != RBLK_OK)
@@ -87,18 +88,18 @@ static void request_account(struct tgt_request *request)
 	if (request->opcode >= TGT_COUNT_OPCODES)
 		return;
 	counts = request->access->counts;
-	tgt_counts_add(counts, request->opcode, request->queued_us, request->stored_us);
-	io_queue->totals.queued_us += request->queued_us;
-	io_queue->totals.stored_us += request->stored_us;
-	command = tgt_command_of(request);
+	tgt_counts_add(counts, request->opcode, queued_us, stored_us);
+	totals->queued_us += queued_us;
+	totals->stored_us += stored_us;
 	if (request->status != RBLK_OK) {
 		counts->errors[request->status]++;
-	} else if (command->data && !command->writes) {
-		io_queue->totals.bytes_read += request->length;
-		counts->bytes_read += request->length;
-	} else if (command->data) {
-		bytes = request->length / command->data;
-		io_queue->totals.bytes_written += bytes;
+	} else if (request->opcode == RBLK_OP_READ) {
+		totals->bytes_read += bytes;
+		counts->bytes_read += bytes;
+	} else if (request->opcode == RBLK_OP_WRITE || tgt_command_of(request)->data) {
+		if (request->opcode != RBLK_OP_WRITE)
+			bytes /= tgt_command_of(request)->data;
+		totals->bytes_written += bytes;
 		counts->bytes_written += bytes;
 	}
 }

@@ -10,22 +10,37 @@
 #include "target/io/io_queue.h"
 #include "target/io/share.h"
 
-static bool request_take_memory(struct tgt_request *request)
+static inline __attribute__((always_inline)) bool request_take_memory(struct tgt_request *request)
 {
-	request->data = tgt_share_alloc(request->io_queue, request->access->portion, request->data_bytes);
+	struct tgt_portion *portion = request->access->portion;
+	struct tgt_share *share = request->io_queue->share;
+	bool others = !TAILQ_EMPTY(&share->starving) || !TAILQ_EMPTY(&portion->waiting);
+
+	request->data = tgt_share_alloc(request->io_queue, portion, request->data_bytes);
 	if (!request->data)
 		return false;
+	if (!tgt_request_priority(request) || !others)
+		share->passed = 0;
+	else if (share->passed < TGT_PRIORITY_MOST) /* it stays there: of one volume all that wait may have priority */
+		share->passed++;
 	request->home = TGT_HOME_POOL;
 	request->lkey = request->io_queue->lkey;
 	return true;
 }
 
-/* A command does not overtake those that wait: a large one would never get its memory. Sessions that have their share do not
- * make others wait, and volumes that have theirs do not make their session's other volumes wait. */
+/* A command does not overtake those that wait, but one with priority a few of its session: a large one would never get
+ * its memory. Sessions that have their share do not make others wait, and volumes that have theirs do not make their
+ * session's other volumes wait. */
 static bool request_may_take(const struct tgt_request *request)
 {
-	return TAILQ_EMPTY(&request->io_queue->share->starving) && !request->io_queue->loop->short_of_memory &&
-	       TAILQ_EMPTY(&request->access->portion->waiting);
+	const struct tgt_portion *portion = request->access->portion;
+	const struct tgt_share *share = request->io_queue->share;
+
+	if (request->io_queue->loop->short_of_memory || !TAILQ_EMPTY(&portion->waiting_priority))
+		return false;
+	if (TAILQ_EMPTY(&share->starving) && TAILQ_EMPTY(&portion->waiting))
+		return true;
+	return tgt_request_priority(request) && share->passed < TGT_PRIORITY_MOST;
 }
 
 static bool waiting_leave(struct tgt_request *request)
@@ -62,15 +77,11 @@ bool tgt_request_retry_memory(struct tgt_request *request)
 	return true;
 }
 
-void tgt_request_free_data(struct tgt_request *request)
+void tgt_request_free_block(struct tgt_request *request)
 {
 	if (request->home == TGT_HOME_POOL)
 		tgt_portion_give(request->access->portion, request->data_bytes);
-	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT)
-		tgt_share_free(request->io_queue, request->data, request->data_bytes,
-			       request->home == TGT_HOME_REPORT);
-	request->home = TGT_HOME_NONE;
-	request->data = NULL;
+	tgt_share_free(request->io_queue, request->data, request->data_bytes, request->home == TGT_HOME_REPORT);
 }
 
 void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
@@ -85,22 +96,6 @@ void *tgt_request_report_alloc(struct tgt_request *request, uint32_t bytes)
 	request->lkey = io_queue->lkey;
 	memset(request->data, 0, bytes);
 	return request->data;
-}
-
-void tgt_request_release_capsule(struct tgt_request *request)
-{
-	if (!request->holds_capsule)
-		return;
-	request->holds_capsule = false;
-	tgt_receives_release(request->io_queue->receives, request->capsule_buffer);
-}
-
-void tgt_request_hold_capsule(struct tgt_request *request)
-{
-	if (request->holds_capsule)
-		return;
-	request->holds_capsule = true;
-	tgt_receives_hold(request->io_queue->receives, request->capsule_buffer);
 }
 
 bool tgt_request_move_capsule(struct tgt_request *request)

@@ -4,13 +4,19 @@
  */
 #include "target/io/share.h"
 
-#include "target/store/pool.h"
+/*
+ * While so many times what its host would then hold is free, a block is within every share, whatever of it is whose:
+ * with F bytes free and H held by host, session and volume, these may take (3F - H) / 4, (9F - 7H) / 16,
+ * (27F - 37H) / 64, and that is more than b where F is at least 4 (H + b).
+ */
+#define PLENTY 4u
 
 void tgt_share_init(struct tgt_share *share, struct tgt_loop *loop, struct tgt_host_share *host)
 {
 	share->loop = loop;
 	share->host = host;
 	TAILQ_INIT(&share->starving);
+	TAILQ_INIT(&share->limited);
 }
 
 /* -- taking ------------------------------------------------------------------------------------ */
@@ -41,9 +47,14 @@ static uint64_t session_room(const struct tgt_share *share)
 	return room_of(share->data_bytes, room_of(share->host->data_bytes, tgt_pool_free_bytes(share->loop->pool)));
 }
 
-bool tgt_portion_has_room(const struct tgt_portion *portion, uint32_t bytes)
+static inline bool portion_has_room(const struct tgt_portion *portion, uint32_t bytes)
 {
 	return !portion->data_bytes || bytes <= room_of(portion->data_bytes, session_room(portion->share));
+}
+
+bool tgt_portion_has_room(const struct tgt_portion *portion, uint32_t bytes)
+{
+	return portion_has_room(portion, bytes);
 }
 
 bool tgt_portion_is_full(const struct tgt_portion *portion, uint32_t bytes)
@@ -52,41 +63,25 @@ bool tgt_portion_is_full(const struct tgt_portion *portion, uint32_t bytes)
 }
 
 /* Blocks are counted as they are cut. */
-static void *pool_take(struct tgt_pool *pool, uint64_t *held, uint64_t *host_held, uint32_t bytes)
-{
-	size_t before = tgt_pool_free_bytes(pool), taken;
-	void *block;
-
-	if (!is_within(*held, *host_held, bytes, before))
-		return NULL;
-	block = tgt_pool_alloc(pool, bytes);
-	taken = before - tgt_pool_free_bytes(pool);
-	*held += taken;
-	*host_held += taken;
-	return block;
-}
-
-static void pool_give(struct tgt_pool *pool, uint64_t *held, uint64_t *host_held, void *block,
-		      uint32_t bytes)
-{
-	size_t before = tgt_pool_free_bytes(pool), given;
-
-	tgt_pool_free(pool, block, bytes);
-	given = tgt_pool_free_bytes(pool) - before;
-	*held -= given;
-	*host_held -= given;
-}
-
 void *tgt_share_alloc(struct tgt_io_queue *io_queue, struct tgt_portion *portion, uint32_t bytes)
 {
 	struct tgt_share *share = io_queue->share;
+	struct tgt_host_share *host = share->host;
+	struct tgt_pool *pool = io_queue->loop->pool;
+	size_t taken = tgt_pool_block_bytes(bytes);
 	void *block;
 
-	if (!tgt_portion_has_room(portion, bytes))
+	/* Its session and its host may take whatever the volume may still take. */
+	if (tgt_pool_free_bytes(pool) / PLENTY < host->data_bytes + bytes &&
+	    (portion->data_bytes ? !portion_has_room(portion, bytes) :
+				  !is_within(share->data_bytes, host->data_bytes, bytes, tgt_pool_free_bytes(pool))))
 		return NULL;
-	block = pool_take(io_queue->loop->pool, &share->data_bytes, &share->host->data_bytes, bytes);
-	if (block)
-		portion->data_bytes += tgt_pool_block_bytes(bytes);
+	block = tgt_pool_alloc(pool, bytes);
+	if (!block)
+		return NULL;
+	portion->data_bytes += taken;
+	share->data_bytes += taken;
+	host->data_bytes += taken;
 	return block;
 }
 
@@ -94,39 +89,51 @@ void tgt_portion_init(struct tgt_portion *portion, struct tgt_share *share)
 {
 	*portion = (struct tgt_portion){.share = share};
 	TAILQ_INIT(&portion->waiting);
+	TAILQ_INIT(&portion->waiting_priority);
 }
 
-void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes)
+struct tgt_request *tgt_portion_first(const struct tgt_portion *portion)
 {
-	portion->data_bytes -= tgt_pool_block_bytes(bytes);
-	portion->share->loop->memory_freed |= !TAILQ_EMPTY(&portion->waiting);
+	struct tgt_request *plain = TAILQ_FIRST(&portion->waiting), *first = TAILQ_FIRST(&portion->waiting_priority);
+
+	return !first || (plain && portion->share->passed >= TGT_PRIORITY_MOST) ? plain : first;
 }
 
 void *tgt_share_alloc_report(struct tgt_io_queue *io_queue, uint32_t bytes)
 {
 	struct tgt_share *share = io_queue->share;
-	void *block = NULL;
+	struct tgt_pool *pool = io_queue->loop->reports;
+	size_t taken = tgt_pool_block_bytes(bytes);
+	void *block;
 
-	if (io_queue->reports_out < TGT_REPORTS_MAX)
-		block = pool_take(io_queue->loop->reports, &share->report_bytes,
-				  &share->host->report_bytes, bytes);
-	io_queue->reports_out += block != NULL;
+	if (io_queue->reports_out >= TGT_REPORTS_MAX ||
+	    !is_within(share->report_bytes, share->host->report_bytes, bytes, tgt_pool_free_bytes(pool)))
+		return NULL;
+	block = tgt_pool_alloc(pool, bytes);
+	if (!block)
+		return NULL;
+	io_queue->reports_out++;
+	share->report_bytes += taken;
+	share->host->report_bytes += taken;
 	return block;
 }
 
 void tgt_share_free(struct tgt_io_queue *io_queue, void *block, uint32_t bytes, bool report)
 {
 	struct tgt_share *share = io_queue->share;
+	size_t given = tgt_pool_block_bytes(bytes);
 
 	if (report) {
 		io_queue->reports_out--;
-		pool_give(io_queue->loop->reports, &share->report_bytes, &share->host->report_bytes,
-			  block, bytes);
+		share->report_bytes -= given;
+		share->host->report_bytes -= given;
+		tgt_pool_free(io_queue->loop->reports, block, bytes);
 		return;
 	}
-	pool_give(io_queue->loop->pool, &share->data_bytes, &share->host->data_bytes, block,
-		  bytes);
+	share->data_bytes -= given;
+	share->host->data_bytes -= given;
 	io_queue->loop->memory_freed = true;
+	tgt_pool_free(io_queue->loop->pool, block, bytes);
 }
 
 /* -- a turn's work ----------------------------------------------------------------------------- */
@@ -176,7 +183,7 @@ static void portion_list(struct tgt_portion *portion)
 {
 	struct tgt_share *share = portion->share;
 
-	portion->bounded = tgt_portion_is_full(portion, TAILQ_FIRST(&portion->waiting)->data_bytes);
+	portion->bounded = tgt_portion_is_full(portion, tgt_portion_first(portion)->data_bytes);
 	if (portion->bounded) {
 		TAILQ_INSERT_TAIL(&share->loop->bounded, portion, link);
 		return;
@@ -199,13 +206,20 @@ static void portion_unlist(struct tgt_portion *portion)
 		TAILQ_REMOVE(&share->loop->starving, share, link);
 }
 
+static struct tgt_request_list *waiting_list(const struct tgt_request *request)
+{
+	struct tgt_portion *portion = request->access->portion;
+
+	return tgt_request_priority(request) ? &portion->waiting_priority : &portion->waiting;
+}
+
 void tgt_portion_wait(struct tgt_request *request)
 {
 	struct tgt_portion *portion = request->access->portion;
 	struct tgt_share *share = portion->share;
-	bool first = TAILQ_EMPTY(&portion->waiting);
+	bool first = !tgt_portion_first(portion);
 
-	TAILQ_INSERT_TAIL(&portion->waiting, request, link);
+	TAILQ_INSERT_TAIL(waiting_list(request), request, link);
 	if (first)
 		portion_list(portion);
 	/* No session overtakes one that memory is gathered for. */
@@ -217,8 +231,8 @@ void tgt_portion_leave(struct tgt_request *request)
 {
 	struct tgt_portion *portion = request->access->portion;
 
-	TAILQ_REMOVE(&portion->waiting, request, link);
-	if (TAILQ_EMPTY(&portion->waiting))
+	TAILQ_REMOVE(waiting_list(request), request, link);
+	if (!tgt_portion_first(portion))
 		portion_unlist(portion);
 }
 

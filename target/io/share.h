@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "target/io/io_queue.h"
+#include "target/store/pool.h"
 
 #define TGT_SHARE_OF_FREE 3u
 /* Memory is gathered for at most so long in each period: no other session gets any meanwhile. */
@@ -48,6 +49,9 @@ struct tgt_share {
 	uint32_t credits;      /* receive buffers that are promised to its queues */
 	unsigned int extents;  /* EXTENTS that the stores have, of its queues on this reactor */
 	unsigned int compares; /* COMPARE_AND_WRITEs from their range lock on */
+	uint8_t passed; /* commands with priority that got memory while others waited for it, since one of these did */
+	struct tgt_waiter_list limited; /* throttle.c's: commands with priority that wait for a limit, by io.waiter */
+	uint8_t limited_passed;		/* likewise: that went before others, since one of these did */
 };
 
 /*
@@ -56,7 +60,7 @@ struct tgt_share {
  */
 struct tgt_portion {
 	TAILQ_ENTRY(tgt_portion) link; /* share->starving or loop->bounded, while commands wait */
-	struct tgt_request_list waiting; /* in the order they came */
+	struct tgt_request_list waiting, waiting_priority; /* in the order they came */
 	bool bounded;			 /* for this volume's share; else in turn */
 	struct tgt_share *share;	 /* fixed: the session's */
 	uint64_t data_bytes;		 /* of loop->pool, until it is on its way to the initiator */
@@ -73,7 +77,12 @@ void *tgt_share_alloc_report(struct tgt_io_queue *io_queue, uint32_t bytes);
 void tgt_share_free(struct tgt_io_queue *io_queue, void *block, uint32_t bytes, bool report);
 
 /* A block of so many bytes counts for the portion no more: it is freed, or the transport has it. */
-void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes);
+static inline void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes)
+{
+	portion->data_bytes -= tgt_pool_block_bytes(bytes);
+	portion->share->loop->memory_freed |=
+		!TAILQ_EMPTY(&portion->waiting) || !TAILQ_EMPTY(&portion->waiting_priority);
+}
 /* The session has so much for it, but the volume has its share. */
 bool tgt_portion_is_full(const struct tgt_portion *portion, uint32_t bytes);
 /* Both have. */
@@ -87,6 +96,8 @@ void tgt_portion_init(struct tgt_portion *portion, struct tgt_share *share);
  */
 bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes);
 
+/* The next that gets memory: one with priority, but after TGT_PRIORITY_MOST of them another one. NULL: none waits. */
+struct tgt_request *tgt_portion_first(const struct tgt_portion *portion);
 /* A command waits for memory of request->data_bytes, behind others for its volume; and waits no more. */
 void tgt_portion_wait(struct tgt_request *request);
 void tgt_portion_leave(struct tgt_request *request);

@@ -6,6 +6,7 @@
 #include "target/io/throttle.h"
 
 #include "target/io/io_queue.h"
+#include "target/io/share.h"
 
 /* The limit that it waits for; NULL: it may begin. */
 static struct tgt_token_bucket *request_blocker(const struct tgt_request *request)
@@ -42,6 +43,37 @@ static void request_waited(struct tgt_request *request)
 	request->queued_us = queued_us < UINT32_MAX ? (uint32_t)queued_us : UINT32_MAX;
 }
 
+/* It waits no more. */
+static void limited_remove(struct tgt_request *request)
+{
+	TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
+	if (tgt_request_priority(request))
+		TAILQ_REMOVE(&request->io_queue->share->limited, &request->io.waiter, link);
+	request_waited(request);
+}
+
+/*
+ * It is the turn of this request: its session's. One of that with priority goes instead, and they change places, so
+ * that the session goes no sooner; but after TGT_PRIORITY_MOST of them another one.
+ */
+static struct tgt_request *limited_turn(struct tgt_request *request)
+{
+	struct tgt_share *share = request->io_queue->share;
+	struct tgt_waiter *waiter = TAILQ_FIRST(&share->limited);
+	struct tgt_request *other = waiter ? (struct tgt_request *)tgt_io_of(waiter) : NULL;
+
+	if (tgt_request_priority(request))
+		return request;
+	if (!other || share->limited_passed >= TGT_PRIORITY_MOST || request_blocker(other)) {
+		share->limited_passed = 0;
+		return request;
+	}
+	share->limited_passed++;
+	TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
+	TAILQ_INSERT_BEFORE(other, request, link);
+	return other;
+}
+
 static void loop_await(struct tgt_loop *loop, struct tgt_token_bucket *bucket)
 {
 	uint64_t due_ns = bucket->next_ns;
@@ -56,8 +88,7 @@ static void loop_await(struct tgt_loop *loop, struct tgt_token_bucket *bucket)
 /* It waits no more, and does not go on. */
 static bool limited_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
-	request_waited(request);
+	limited_remove(request);
 	/* Others waited behind it; and whoever walks through the list must begin anew. */
 	tgt_throttle_again(request->io_queue->loop);
 	return true;
@@ -80,6 +111,8 @@ bool tgt_throttle_pass(struct tgt_request *request, bool has_capsule)
 	request->limited_ns = request->io_queue->loop->now_ns;
 	request->leave = limited_leave;
 	TAILQ_INSERT_TAIL(&request->io_queue->loop->limited, request, link);
+	if (tgt_request_priority(request))
+		TAILQ_INSERT_TAIL(&request->io_queue->share->limited, &request->io.waiter, link);
 	loop_await(request->io_queue->loop, bucket);
 	return false;
 }
@@ -100,16 +133,21 @@ unsigned int tgt_throttle_resume(struct tgt_loop *loop)
 	TAILQ_FOREACH(bucket, &loop->buckets, link)
 		bucket->blocked = 0;
 	loop->limited_ns = UINT64_MAX;
-	TAILQ_FOREACH_SAFE(request, &loop->limited, link, following) {
+	for (request = TAILQ_FIRST(&loop->limited); request; request = following) {
+		struct tgt_request *turn;
+
+		following = TAILQ_NEXT(request, link);
 		bucket = request_blocker(request);
 		if (bucket) {
 			loop_await(loop, bucket);
 			continue;
 		}
-		TAILQ_REMOVE(&loop->limited, request, link);
-		request_waited(request);
-		request_use(request);
-		tgt_request_unlimited(request);
+		turn = limited_turn(request);
+		if (turn == following)
+			following = request; /* which is in its place now */
+		limited_remove(turn);
+		request_use(turn);
+		tgt_request_unlimited(turn);
 		count++;
 		if (!loop->limited_ns)
 			break;

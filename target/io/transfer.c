@@ -116,7 +116,7 @@ void tgt_transfer_completed(struct tgt_io_queue *io_queue, uint64_t wr_id)
 	while (io_queue->sent_tail != end)
 		transfer_release(io_queue, &io_queue->sent[io_queue->sent_tail++ & io_queue->sent_mask], true);
 	if (!TAILQ_EMPTY(&io_queue->done) || !TAILQ_EMPTY(&io_queue->fetching) ||
-	    !TAILQ_EMPTY(&io_queue->chained))
+	    !TAILQ_EMPTY(&io_queue->chained) || !TAILQ_EMPTY(&io_queue->done_priority))
 		tgt_io_queue_mark_dirty(io_queue);
 }
 
@@ -155,5 +155,7 @@ void tgt_transfer_probe(struct tgt_io_queue *io_queue)
 	wr->opcode = IBV_WR_RDMA_WRITE;
 	wr->num_sge = 0;
 	wr->sg_list = NULL;
+	wr->wr.rdma.remote_addr = 0;
+	wr->wr.rdma.rkey = 0;
 	tgt_chain_end(io_queue);
 }

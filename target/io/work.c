@@ -44,10 +44,10 @@ unsigned int tgt_work_resume(struct tgt_loop *loop)
 /* The session's next command. */
 static struct tgt_request *share_first(const struct tgt_share *share)
 {
-	return TAILQ_FIRST(&TAILQ_FIRST(&share->starving)->waiting);
+	return tgt_portion_first(TAILQ_FIRST(&share->starving));
 }
 
-/* Memory for the oldest command of the session's next volume. False: there is none for it. */
+/* Memory for the first command of the session's next volume. False: there is none for it. */
 static bool work_feed_session(struct tgt_share *share)
 {
 	struct tgt_portion *portion = TAILQ_FIRST(&share->starving);
@@ -56,7 +56,7 @@ static bool work_feed_session(struct tgt_share *share)
 	/* One that has its share: the session goes on without it. */
 	if (!tgt_portion_is_full(portion, request->data_bytes) && !tgt_request_retry_memory(request))
 		return false;
-	if (!TAILQ_EMPTY(&portion->waiting))
+	if (tgt_portion_first(portion))
 		tgt_portion_again(portion);
 	if (!TAILQ_EMPTY(&share->starving)) {
 		TAILQ_REMOVE(&share->loop->starving, share, link);
@@ -71,7 +71,7 @@ static void work_feed_bounded(struct tgt_loop *loop)
 	struct tgt_request *request;
 
 	TAILQ_FOREACH_SAFE(portion, &loop->bounded, link, following) {
-		while ((request = TAILQ_FIRST(&portion->waiting)) && tgt_portion_has_room(portion, request->data_bytes)) {
+		while ((request = tgt_portion_first(portion)) && tgt_portion_has_room(portion, request->data_bytes)) {
 			if (TAILQ_EMPTY(&portion->share->starving) && !loop->short_of_memory &&
 			    tgt_request_retry_memory(request))
 				continue;
@@ -110,14 +110,21 @@ void tgt_work_feed(struct tgt_loop *loop)
 	}
 }
 
+static void work_expire(const struct tgt_loop *loop, const struct tgt_request_list *list)
+{
+	struct tgt_request *request;
+
+	while ((request = TAILQ_FIRST(list)) && loop->now_ns - request->waiting_ns >= TGT_MEMORY_WAIT_NS)
+		tgt_request_end_early(request, RBLK_E_BUSY);
+}
+
 static void work_expire_portions(const struct tgt_loop *loop, struct tgt_portion_list *portions)
 {
 	struct tgt_portion *portion, *following;
-	struct tgt_request *request;
 
 	TAILQ_FOREACH_SAFE(portion, portions, link, following) {
-		while ((request = TAILQ_FIRST(&portion->waiting)) && loop->now_ns - request->waiting_ns >= TGT_MEMORY_WAIT_NS)
-			tgt_request_end_early(request, RBLK_E_BUSY);
+		work_expire(loop, &portion->waiting);
+		work_expire(loop, &portion->waiting_priority);
 	}
 }
 

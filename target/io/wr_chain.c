@@ -47,45 +47,52 @@ void tgt_chain_end(struct tgt_io_queue *io_queue)
 		io_queue->ops->close(io_queue, NULL);
 }
 
-struct ibv_send_wr *tgt_chain_add(struct tgt_io_queue *io_queue, struct tgt_sent **sent)
+static inline struct ibv_send_wr *chain_add(struct tgt_io_queue *io_queue, struct tgt_sent **sent)
 {
 	struct tgt_chain *chain = &io_queue->loop->chain;
 	struct ibv_send_wr *wr;
-	uint32_t sequence;
+	struct tgt_sent *entry;
 
+	if (chain->count == TGT_CHAIN_MAX)
+		chain_post(io_queue);
 	if (io_queue->sent_head == io_queue->sent_tail) {
 		io_queue->taken_ns = io_queue->loop->now_ns;
 		io_queue->is_late = false;
 		tgt_loop_timer(io_queue->loop, io_queue->taken_ns + TGT_TAKE_NS);
 	}
-	sequence = io_queue->sent_head++;
-	if (chain->count == TGT_CHAIN_MAX)
-		chain_post(io_queue);
-	*sent = &io_queue->sent[sequence & io_queue->sent_mask];
-	memset(*sent, 0, sizeof(**sent));
+	/* Field by field: both are long, and of most of it no operation reads what another one has left there. */
+	entry = &io_queue->sent[io_queue->sent_head & io_queue->sent_mask];
+	entry->reads = NULL;
+	entry->access = NULL;
+	entry->block = NULL;
+	entry->block_bytes = 0;
+	entry->replies = 0;
+	entry->orphan = 0;
+	entry->read = false;
+	entry->report = false;
+	entry->write.state = TGT_WRITE_NONE;
+	*sent = entry;
 	wr = &chain->wr[chain->count];
-	memset(wr, 0, sizeof(*wr));
-	wr->wr_id = sequence;
-	wr->sg_list = &chain->sge[chain->count];
+	wr->wr_id = io_queue->sent_head++;
+	wr->next = wr + 1; /* chain_post() ends it */
+	wr->sg_list = &chain->sge[chain->count++];
 	wr->num_sge = 1;
-	if (chain->count)
-		chain->wr[chain->count - 1].next = wr;
-	chain->count++;
+	wr->send_flags = 0;
 	return wr;
+}
+
+struct ibv_send_wr *tgt_chain_add(struct tgt_io_queue *io_queue, struct tgt_sent **sent)
+{
+	return chain_add(io_queue, sent);
 }
 
 /* -- pieces ------------------------------------------------------------------------------------ */
 
-uint32_t tgt_chain_pieces(const struct tgt_io_queue *io_queue, const struct tgt_request *request)
-{
-	return (uint32_t)((request->data_bytes + io_queue->max_msg_bytes - 1) / io_queue->max_msg_bytes);
-}
-
-struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
-				    struct tgt_sent **sent)
+static inline struct ibv_send_wr *chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
+					      struct tgt_sent **sent)
 {
 	struct tgt_io_queue *io_queue = request->io_queue;
-	struct ibv_send_wr *wr = tgt_chain_add(io_queue, sent);
+	struct ibv_send_wr *wr = chain_add(io_queue, sent);
 	uint32_t left = request->data_bytes - request->moved;
 	uint32_t bytes = left < io_queue->max_msg_bytes ? left : (uint32_t)io_queue->max_msg_bytes;
 
@@ -103,13 +110,19 @@ struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opc
 	return wr;
 }
 
+struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
+				    struct tgt_sent **sent)
+{
+	return chain_piece(request, opcode, sent);
+}
+
 struct ibv_send_wr *tgt_chain_write(struct tgt_request *request)
 {
 	struct ibv_send_wr *wr;
 	struct tgt_sent *sent;
 
 	do {
-		wr = tgt_chain_piece(request, IBV_WR_RDMA_WRITE, &sent);
+		wr = chain_piece(request, IBV_WR_RDMA_WRITE, &sent);
 	} while (request->moved < request->data_bytes);
 	if (request->home == TGT_HOME_POOL || request->home == TGT_HOME_REPORT) {
 		sent->report = request->home == TGT_HOME_REPORT;

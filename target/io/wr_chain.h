@@ -19,12 +19,17 @@ static inline bool tgt_chain_room(const struct tgt_io_queue *io_queue, uint32_t 
 	return io_queue->send_depth - (io_queue->sent_head - io_queue->sent_tail) >= count;
 }
 
-/* The next work request, zeroed but for wr_id, with one segment of its own, and its entry in the
- * accounts. There must be room. */
+/* The next work request, for its opcode's own fields to be set, with one segment of its own, and its entry in the
+ * accounts, zeroed. There must be room. */
 struct ibv_send_wr *tgt_chain_add(struct tgt_io_queue *io_queue, struct tgt_sent **sent);
 
 /* How many work requests the data of a request needs. */
-uint32_t tgt_chain_pieces(const struct tgt_io_queue *io_queue, const struct tgt_request *request);
+static inline uint32_t tgt_chain_pieces(const struct tgt_io_queue *io_queue, const struct tgt_request *request)
+{
+	if (request->data_bytes <= io_queue->max_msg_bytes)
+		return 1;
+	return (uint32_t)((request->data_bytes + io_queue->max_msg_bytes - 1) / io_queue->max_msg_bytes);
+}
 /* The next piece of request->data, as a READ or a WRITE. There must be room. */
 struct ibv_send_wr *tgt_chain_piece(struct tgt_request *request, enum ibv_wr_opcode opcode,
 				    struct tgt_sent **sent);

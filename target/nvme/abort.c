@@ -6,7 +6,20 @@
  */
 #include "target/nvme/queue.h"
 
+#include <pthread.h>
+
 #define TICKS_MOST 3u /* of the admin queue, that an abort waits for a queue which has ended meanwhile */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all controllers' aborts */
+
+/* One in that state, if it is ASKED of that queue; the lock is held. NULL: there is none. */
+static struct nvme_abort *find(struct nvme_controller *controller, enum nvme_abort_state state, uint16_t queue)
+{
+	for (struct nvme_abort *abort = controller->aborts; abort < controller->aborts + NVME_ABORTS_MAX; abort++)
+		if (abort->state == state && (state != NVME_ABORT_ASKED || abort->queue == queue))
+			return abort;
+	return NULL;
+}
 
 static void answer(struct nvme_queue *queue, struct nvme_slot *slot, bool dropped)
 {
@@ -32,9 +45,9 @@ static bool event_drop(struct nvme_queue *queue, __le16 id)
 
 void nvme_abort(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	uint32_t word10 = rblk_le32(slot->command.word[0]);
+	uint32_t word10 = nvme_word(slot, 10);
 	uint16_t of = word10 & 0xffff, id = (uint16_t)(word10 >> 16);
-	int index;
+	struct nvme_abort *abort;
 
 	if (!of) {
 		answer(queue, slot, event_drop(queue, rblk_to_le16(id)));
@@ -44,28 +57,39 @@ void nvme_abort(struct nvme_queue *queue, struct nvme_slot *slot)
 		answer(queue, slot, false);
 		return;
 	}
-	index = nvme_controller_abort_ask(queue->controller, of, id);
-	if (index < 0)
-		nvme_respond(queue, slot, NVME_ABORT_LIMIT | NVME_NO_RETRY, 0);
+	pthread_mutex_lock(&lock);
+	abort = find(queue->controller, NVME_ABORT_FREE, of);
+	if (abort) {
+		*abort = (struct nvme_abort){.state = NVME_ABORT_ASKED, .queue = of, .id = id, .slot = slot};
+		queue->controller->aborts_open++;
+	}
+	pthread_mutex_unlock(&lock);
+	if (abort)
+		nvme_controller_tell();
 	else
-		queue->aborts[index] = slot;
+		nvme_respond(queue, slot, NVME_ABORT_LIMIT | NVME_NO_RETRY, 0);
 }
 
-static void aborts_hear(struct nvme_queue *queue, bool tick)
+static void abort_hear(struct nvme_queue *queue, struct nvme_abort *abort, bool tick)
 {
-	for (unsigned int i = 0; i < NVME_ABORTS_MAX; i++) {
-		struct nvme_slot *slot = queue->aborts[i];
-		bool dropped = false;
+	struct nvme_slot *slot = NULL;
+	bool dropped;
 
-		if (!slot)
-			continue;
-		slot->tries += tick;
-		if (!nvme_controller_abort_hear(queue->controller, i, slot->tries > TICKS_MOST, &dropped))
-			continue;
-		queue->aborts[i] = NULL;
-		answer(queue, slot, dropped);
-		queue->transport->wake(queue);
+	pthread_mutex_lock(&lock);
+	if (abort->state != NVME_ABORT_FREE)
+		abort->slot->tries += tick;
+	dropped = abort->state == NVME_ABORT_ANSWERED && abort->dropped;
+	if (abort->state == NVME_ABORT_ANSWERED ||
+	    (abort->state == NVME_ABORT_ASKED && abort->slot->tries > TICKS_MOST)) {
+		slot = abort->slot;
+		abort->state = NVME_ABORT_FREE;
+		queue->controller->aborts_open--;
 	}
+	pthread_mutex_unlock(&lock);
+	if (!slot)
+		return;
+	answer(queue, slot, dropped);
+	queue->transport->wake(queue);
 }
 
 /* -- the queue whose command it is --------------------------------------------------------------- */
@@ -78,18 +102,27 @@ static struct nvme_slot *slot_find(struct nvme_queue *queue, uint16_t id)
 	return NULL;
 }
 
-/* One at a time: it has a reserved tag. */
+/* One at a time: it has a reserved tag. False: there is none. */
+static bool abort_next(struct nvme_queue *queue)
+{
+	struct nvme_abort *abort;
+
+	pthread_mutex_lock(&lock);
+	abort = find(queue->controller, NVME_ABORT_ASKED, queue->hello.queue);
+	if (abort)
+		abort->state = NVME_ABORT_TAKEN;
+	pthread_mutex_unlock(&lock);
+	queue->abort = abort;
+	return abort;
+}
+
 static void abort_take(struct nvme_queue *queue)
 {
 	struct rblk_wire_command *wire = &queue->abort_wire;
 	struct nvme_slot *slot;
-	uint16_t id;
 
-	while (queue->abort < 0) {
-		queue->abort = nvme_controller_abort_take(queue->controller, queue->hello.queue, &id);
-		if (queue->abort < 0)
-			return;
-		slot = slot_find(queue, id);
+	while (!queue->abort && abort_next(queue)) {
+		slot = slot_find(queue, queue->abort->id);
 		if (slot && slot->fuse == NVME_FUSE_SECOND)
 			slot = slot->partner;
 		/* The reactor has it, at the moment. */
@@ -120,27 +153,32 @@ bool nvme_abort_hand_over(struct nvme_queue *queue)
 
 void nvme_abort_done(struct nvme_queue *queue, uint64_t result)
 {
-	int index = queue->abort;
+	struct nvme_abort *abort = queue->abort;
 
-	queue->abort = -1;
+	queue->abort = NULL;
 	/* It came too late: whatever ends the command now is something else. */
 	for (uint32_t i = 0; result != RBLK_ABORT_DROPPED && i < queue->hello.entries; i++)
 		queue->slots[i].aborting = false;
-	nvme_controller_abort_answer(queue->controller, (unsigned int)index, result == RBLK_ABORT_DROPPED);
+	pthread_mutex_lock(&lock);
+	abort->state = NVME_ABORT_ANSWERED;
+	abort->dropped = result == RBLK_ABORT_DROPPED;
+	pthread_mutex_unlock(&lock);
+	nvme_controller_tell();
 }
 
 void nvme_abort_news(struct nvme_queue *queue, bool tick)
 {
 	if (!queue->answered || !queue->controller->aborts_open)
 		return;
-	if (nvme_is_admin(queue))
-		aborts_hear(queue, tick);
-	else
+	if (!nvme_is_admin(queue))
 		abort_take(queue);
+	else
+		for (unsigned int i = 0; i < NVME_ABORTS_MAX; i++)
+			abort_hear(queue, &queue->controller->aborts[i], tick);
 }
 
 void nvme_abort_end(struct nvme_queue *queue)
 {
-	if (queue->abort >= 0)
+	if (queue->abort)
 		nvme_abort_done(queue, RBLK_ABORT_RUNS);
 }

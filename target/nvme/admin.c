@@ -8,26 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t word(const struct nvme_slot *slot, unsigned int number)
-{
-	return rblk_le32(slot->command.word[number - 10]);
-}
-
 static void refuse(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status)
 {
 	nvme_respond(queue, slot, status | NVME_NO_RETRY, 0);
 }
 
-/* Does the host have room for exactly so much? If not it is refused. */
-static bool has_room(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t bytes)
+/* Zeroes, for which the host has room, exactly. NULL: it is refused. */
+static uint8_t *data_for(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t bytes)
 {
 	uint16_t status = !nvme_is_remote(queue, &slot->command)			? NVME_BAD_SGL_TYPE
 			  : nvme_data_length(queue, &slot->command) != bytes ? NVME_BAD_SGL_LENGTH
-									     : NVME_OK;
+									     : NVME_INTERNAL;
+	uint8_t *data = status == NVME_INTERNAL ? calloc(1, bytes) : NULL;
 
-	if (status)
+	if (!data)
 		refuse(queue, slot, status);
-	return !status;
+	return data;
 }
 
 /* -- properties ---------------------------------------------------------------------------------- */
@@ -74,8 +70,8 @@ static void configure(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t
 
 static void fabrics(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	uint32_t offset = word(slot, 11);
-	bool wide = word(slot, 10) & 1;
+	uint32_t offset = nvme_word(slot, 11);
+	bool wide = nvme_word(slot, 10) & 1;
 	uint64_t value;
 
 	switch (rblk_le32(slot->command.namespace) & 0xff) {
@@ -91,7 +87,7 @@ static void fabrics(struct nvme_queue *queue, struct nvme_slot *slot)
 		else if (queue->step)
 			queue->held = slot;
 		else
-			configure(queue, slot, word(slot, 12));
+			configure(queue, slot, nvme_word(slot, 12));
 		break;
 	case NVME_CONNECT:
 		refuse(queue, slot, NVME_BAD_SEQUENCE);
@@ -103,39 +99,73 @@ static void fabrics(struct nvme_queue *queue, struct nvme_slot *slot)
 
 /* -- features ------------------------------------------------------------------------------------ */
 
-static uint32_t queues_feature(const struct nvme_queue *queue)
+/* Its value, but for those that others are asked for. A status. */
+static uint16_t feature_find(const struct nvme_queue *queue, const struct nvme_slot *slot, uint32_t *value)
 {
-	uint32_t most = queue->controller->queues - 2u; /* without this one, and 0's based */
+	const struct nvme_controller *controller = queue->controller;
+	uint32_t namespace = rblk_le32(slot->command.namespace), most = controller->queues - 2u, flag;
+	bool sets = slot->command.opcode == NVME_SET_FEATURES, discovery = controller->discovery;
 
-	return most << 16 | most;
+	switch (nvme_word(slot, 10) & 0xff) {
+	case NVME_FEATURE_QUEUES:
+		*value = most << 16 | most; /* without this one, and 0's based */
+		return discovery || controller->queues < 2 ? NVME_BAD_FIELD : NVME_OK;
+	case NVME_FEATURE_KEEP_ALIVE:
+		*value = queue->hello.keep_alive_ms;
+		return NVME_OK;
+	case NVME_FEATURE_EVENTS:
+		*value = queue->event_configuration;
+		return NVME_OK;
+	case NVME_FEATURE_WRITE_CACHE:
+		*value = !discovery && nvme_has(queue, RBLK_VOLUME_VOLATILE_CACHE);
+		return discovery ? NVME_BAD_FIELD : NVME_OK;
+	case NVME_FEATURE_RESERVATION_MASK:
+		flag = RBLK_VOLUME_RESERVATIONS;
+		break;
+	case NVME_FEATURE_RESERVATION_PERSISTENCE:
+		flag = RBLK_VOLUME_RESERVATIONS_PERSIST;
+		break;
+	default:
+		return NVME_BAD_FIELD;
+	}
+	/* These are a namespace's. */
+	*value = controller->notices.mask;
+	if (discovery || !nvme_has(queue, flag))
+		return NVME_BAD_FIELD;
+	return namespace == 1 || (sets && namespace == 0xffffffff) ? NVME_OK : NVME_BAD_NAMESPACE;
 }
 
-/* That of a namespace: nobody is told of reservations; whether they persist is REGISTER's to change. */
-static void reservation_feature(struct nvme_queue *queue, struct nvme_slot *slot)
+/* now: what feature_find() has found. A status. */
+static uint16_t feature_set(struct nvme_queue *queue, uint8_t feature, uint32_t value, uint32_t now)
 {
-	bool mask = (word(slot, 10) & 0xff) == NVME_FEATURE_RESERVATION_MASK;
-	bool sets = slot->command.opcode == NVME_SET_FEATURES;
-	uint32_t namespace = rblk_le32(slot->command.namespace);
-
-	if (queue->controller->discovery ||
-	    !nvme_has(queue, mask ? RBLK_VOLUME_RESERVATIONS : RBLK_VOLUME_RESERVATIONS_PERSIST)) {
-		refuse(queue, slot, NVME_BAD_FIELD);
-	} else if (namespace != 1 && !(sets && namespace == 0xffffffff)) {
-		refuse(queue, slot, NVME_BAD_NAMESPACE);
-	} else if (!mask) {
-		slot->reserves = true;
-		slot->wire = (struct rblk_wire_command){.volume = rblk_to_le32(1)};
-		nvme_reserve_begin(queue, slot);
-	} else if (sets && word(slot, 11) != NVME_RESERVATION_MASKED) {
-		refuse(queue, slot, NVME_NOT_CHANGEABLE);
-	} else {
-		nvme_respond(queue, slot, NVME_OK, NVME_RESERVATION_MASKED);
+	switch (feature) {
+	case NVME_FEATURE_QUEUES:
+		return (value & 0xffff) == 0xffff || value >> 16 == 0xffff ? NVME_BAD_FIELD : NVME_OK;
+	case NVME_FEATURE_KEEP_ALIVE:
+		queue->hello.keep_alive_ms = value;
+		return NVME_OK;
+	case NVME_FEATURE_EVENTS:
+		queue->event_configuration = value;
+		return NVME_OK;
+	case NVME_FEATURE_WRITE_CACHE:
+		return (value & 1) == now ? NVME_OK : NVME_NOT_CHANGEABLE;
+	default: /* the mask of reservations' notices */
+		queue->controller->notices.mask = value & NVME_RESERVATION_MASKS;
+		return NVME_OK;
 	}
+}
+
+/* It is REGISTER's to change: rblk is asked. */
+static void ask_persists(struct nvme_queue *queue, struct nvme_slot *slot)
+{
+	slot->reserves = true;
+	slot->wire = (struct rblk_wire_command){.volume = rblk_to_le32(1)};
+	nvme_reserve_begin(queue, slot);
 }
 
 void nvme_admin_persists(struct nvme_queue *queue, struct nvme_slot *slot, bool persists)
 {
-	if (slot->command.opcode == NVME_SET_FEATURES && (word(slot, 11) & 1) != persists)
+	if (slot->command.opcode == NVME_SET_FEATURES && (nvme_word(slot, 11) & 1) != persists)
 		refuse(queue, slot, NVME_NOT_CHANGEABLE);
 	else
 		nvme_respond(queue, slot, NVME_OK, persists);
@@ -146,118 +176,67 @@ static void get_host_id(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint8_t *data;
 
-	if (!(word(slot, 11) & 1)) {
+	if (!(nvme_word(slot, 11) & 1)) {
 		refuse(queue, slot, NVME_BAD_FIELD);
 		return;
 	}
-	if (!has_room(queue, slot, sizeof(queue->hello.identity.host_id)))
+	data = data_for(queue, slot, sizeof(queue->hello.identity.host_id));
+	if (!data)
 		return;
-	data = malloc(sizeof(queue->hello.identity.host_id));
-	if (!data) {
-		refuse(queue, slot, NVME_INTERNAL);
-		return;
-	}
 	memcpy(data, queue->hello.identity.host_id, sizeof(queue->hello.identity.host_id));
 	nvme_respond_data(queue, slot, data, sizeof(queue->hello.identity.host_id));
 }
 
-static void set_features(struct nvme_queue *queue, struct nvme_slot *slot)
+static void features(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	uint32_t value = word(slot, 11), most = queue->controller->queues - 1u;
+	uint32_t word10 = nvme_word(slot, 10), value = 0;
+	bool sets = slot->command.opcode == NVME_SET_FEATURES;
+	uint8_t feature = word10 & 0xff;
+	uint16_t status;
 
-	/* None is kept over the controller's end. */
-	if (word(slot, 10) >> 31) {
+	/* None is kept over the controller's end; the current values alone. */
+	if (word10 & (sets ? 1u << 31 : 0x700u)) {
 		refuse(queue, slot, NVME_BAD_FIELD);
 		return;
 	}
-	switch (word(slot, 10) & 0xff) {
-	case NVME_FEATURE_QUEUES:
-		if (queue->controller->discovery || (value & 0xffff) == 0xffff || value >> 16 == 0xffff || !most)
-			break;
-		nvme_respond(queue, slot, NVME_OK, queues_feature(queue));
-		return;
-	case NVME_FEATURE_KEEP_ALIVE:
-		queue->hello.keep_alive_ms = value;
-		nvme_respond(queue, slot, NVME_OK, 0);
-		return;
-	case NVME_FEATURE_EVENTS:
-		queue->event_configuration = value;
-		nvme_respond(queue, slot, NVME_OK, 0);
-		nvme_event_tell(queue);
-		return;
-	case NVME_FEATURE_RESERVATION_MASK:
-	case NVME_FEATURE_RESERVATION_PERSISTENCE:
-		reservation_feature(queue, slot);
-		return;
-	case NVME_FEATURE_WRITE_CACHE:
-		if (queue->controller->discovery)
-			break;
-		if ((value & 1) == nvme_has(queue, RBLK_VOLUME_VOLATILE_CACHE))
-			nvme_respond(queue, slot, NVME_OK, 0);
-		else
-			refuse(queue, slot, NVME_NOT_CHANGEABLE);
-		return;
-	default:
-		break;
-	}
-	refuse(queue, slot, NVME_BAD_FIELD);
-}
-
-static void get_features(struct nvme_queue *queue, struct nvme_slot *slot)
-{
-	bool discovery = queue->controller->discovery;
-	uint32_t value = 0;
-
-	switch (word(slot, 10) & 0x7ff) { /* the current values alone */
-	case NVME_FEATURE_QUEUES:
-		if (discovery || queue->controller->queues < 2)
-			break;
-		value = queues_feature(queue);
-		goto known;
-	case NVME_FEATURE_HOST_ID:
+	if (feature == NVME_FEATURE_HOST_ID && !sets) {
 		get_host_id(queue, slot);
 		return;
-	case NVME_FEATURE_RESERVATION_MASK:
-	case NVME_FEATURE_RESERVATION_PERSISTENCE:
-		reservation_feature(queue, slot);
-		return;
-	case NVME_FEATURE_WRITE_CACHE:
-		if (discovery)
-			break;
-		value = nvme_has(queue, RBLK_VOLUME_VOLATILE_CACHE);
-		goto known;
-	case NVME_FEATURE_KEEP_ALIVE:
-		value = queue->hello.keep_alive_ms;
-		goto known;
-	case NVME_FEATURE_EVENTS:
-		value = queue->event_configuration;
-		goto known;
-	default:
-		break;
 	}
-	refuse(queue, slot, NVME_BAD_FIELD);
-	return;
-known:
-	nvme_respond(queue, slot, NVME_OK, value);
+	status = feature_find(queue, slot, &value);
+	if (!status && feature == NVME_FEATURE_RESERVATION_PERSISTENCE) {
+		ask_persists(queue, slot);
+		return;
+	}
+	if (!status && sets)
+		status = feature_set(queue, feature, nvme_word(slot, 11), value);
+	if (status)
+		refuse(queue, slot, status);
+	else
+		nvme_respond(queue, slot, NVME_OK, sets && feature != NVME_FEATURE_QUEUES ? 0 : value);
+	nvme_event_tell(queue);
 }
 
 /* -- identify, log pages ------------------------------------------------------------------------- */
 
 static void identify(struct nvme_queue *queue, struct nvme_slot *slot)
 {
+	void *data = data_for(queue, slot, NVME_IDENTIFY_BYTES);
 	uint16_t status;
-	void *data;
+	bool sees;
 
-	if (!has_room(queue, slot, NVME_IDENTIFY_BYTES))
+	if (!data)
 		return;
-	data = calloc(1, NVME_IDENTIFY_BYTES);
-	status = data ? nvme_identify(queue, &slot->command, data) : NVME_INTERNAL;
-	if (!status) {
-		nvme_respond_data(queue, slot, data, NVME_IDENTIFY_BYTES);
+	status = nvme_identify(queue, &slot->command, data);
+	if (status) {
+		free(data);
+		refuse(queue, slot, status);
 		return;
 	}
-	free(data);
-	refuse(queue, slot, status);
+	sees = queue->absent && (nvme_word(slot, 10) & 0xff) == NVME_CNS_NAMESPACES;
+	nvme_respond_data(queue, slot, data, NVME_IDENTIFY_BYTES);
+	if (sees)
+		nvme_event_seen(queue);
 }
 
 struct log_range {
@@ -268,25 +247,25 @@ struct log_range {
 static struct log_range log_range(const struct nvme_slot *slot)
 {
 	return (struct log_range){
-		.offset = (uint64_t)word(slot, 13) << 32 | word(slot, 12),
-		.bytes = (((uint64_t)(word(slot, 11) & 0xffff) << 16 | word(slot, 10) >> 16) + 1) * 4,
+		.offset = (uint64_t)nvme_word(slot, 13) << 32 | nvme_word(slot, 12),
+		.bytes = (((uint64_t)(nvme_word(slot, 11) & 0xffff) << 16 | nvme_word(slot, 10) >> 16) + 1) * 4,
 	};
 }
 
 /*
  * Fills a log page that is kept here: changed namespaces, ANA, errors, health (a healthy medium, and how many errors),
- * one slot of firmware, no notice of reservations; the others are log.c's.
+ * one slot of firmware, notices of reservations; the others are log.c's.
  */
 static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uint8_t *data, uint64_t bytes)
 {
-	bool keeps = word(slot, 10) & NVME_LOG_KEEPS;
-	uint8_t page = word(slot, 10) & 0xff;
+	bool keeps = nvme_word(slot, 10) & NVME_LOG_KEEPS;
+	uint8_t page = nvme_word(slot, 10) & 0xff;
 
 	if (page == NVME_LOG_CHANGED) {
 		*(__le32 *)data = rblk_to_le32(nvme_event_read(queue, NVME_EVENT_NAMESPACE, keeps));
 	} else if (page == NVME_LOG_ANA) {
 		nvme_event_read(queue, NVME_EVENT_ANA, keeps);
-		nvme_path_log(queue, word(slot, 10) & NVME_LOG_GROUPS, data, bytes);
+		nvme_path_log(queue, nvme_word(slot, 10) & NVME_LOG_GROUPS, data, bytes);
 	} else if (page == NVME_LOG_ERRORS) {
 		nvme_errors_read(&queue->controller->errors, data, bytes);
 	} else if (page == NVME_LOG_HEALTH && bytes >= 5) {
@@ -298,6 +277,8 @@ static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uin
 			memcpy(data + NVME_HEALTH_ERRORS, &errors, sizeof(errors));
 	} else if (page == NVME_LOG_FIRMWARE && bytes) {
 		data[0] = 1;
+	} else if (page == NVME_LOG_RESERVATIONS) {
+		nvme_notice_read(queue, keeps, data, bytes);
 	} else if (page == NVME_LOG_PAGES) {
 		nvme_log_pages(data, bytes);
 	} else if (page == NVME_LOG_EFFECTS) {
@@ -305,51 +286,38 @@ static void log_fill(struct nvme_queue *queue, const struct nvme_slot *slot, uin
 	}
 }
 
-static void log_answer(struct nvme_queue *queue, struct nvme_slot *slot)
+void nvme_admin_listed(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	struct log_range range = log_range(slot);
-	uint8_t page = word(slot, 10) & 0xff;
-	uint8_t *data = calloc(1, range.bytes);
+	uint8_t *data = data_for(queue, slot, (uint32_t)range.bytes);
 
-	if (!data) {
-		refuse(queue, slot, NVME_INTERNAL);
+	if (!data)
 		return;
-	}
-	if (page == NVME_LOG_DISCOVERY)
+	if (queue->controller->discovery)
 		nvme_discovery_log(queue, range.offset, (uint32_t)range.bytes, data);
 	else
 		log_fill(queue, slot, data, range.bytes);
 	nvme_respond_data(queue, slot, data, (uint32_t)range.bytes);
-}
-
-void nvme_admin_listed(struct nvme_queue *queue, struct nvme_slot *slot)
-{
-	log_answer(queue, slot);
+	nvme_notice_news(queue);
 }
 
 static void get_log_page(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	struct log_range range = log_range(slot);
-	uint8_t page = word(slot, 10) & 0xff;
 	bool discovery = queue->controller->discovery;
 
-	if (!nvme_log_has(queue, page)) {
+	if (!nvme_log_has(queue, nvme_word(slot, 10) & 0xff)) {
 		refuse(queue, slot, NVME_BAD_LOG_PAGE);
-		return;
-	}
-	if (range.bytes > NVME_LOG_BYTES || range.offset % 4 || (!discovery && (range.offset || range.bytes > 4096))) {
+	} else if (range.bytes > NVME_LOG_BYTES || range.offset % 4 ||
+		   (!discovery && (range.offset || range.bytes > 4096))) {
 		refuse(queue, slot, NVME_BAD_FIELD);
-		return;
-	}
-	if (!has_room(queue, slot, (uint32_t)range.bytes))
-		return;
-	/* From its beginning it is read anew. */
-	if (discovery && !range.offset && !queue->step) {
+	} else if (discovery && !range.offset && !queue->step) {
+		/* From its beginning it is read anew. */
 		queue->listed = queue->busy = 0;
 		nvme_step_begin(queue, NVME_STEP_LIST, slot);
-		return;
+	} else {
+		nvme_admin_listed(queue, slot);
 	}
-	log_answer(queue, slot);
 }
 
 /* -- which is which ------------------------------------------------------------------------------ */
@@ -368,10 +336,8 @@ void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot)
 		identify(queue, slot);
 		break;
 	case NVME_SET_FEATURES:
-		set_features(queue, slot);
-		break;
 	case NVME_GET_FEATURES:
-		get_features(queue, slot);
+		features(queue, slot);
 		break;
 	case NVME_GET_LOG_PAGE:
 		get_log_page(queue, slot);

@@ -7,7 +7,7 @@ static struct nvme_completion completion_of(const struct nvme_queue *queue, uint
 {
 	return (struct nvme_completion){
 		.result = rblk_to_le64(result),
-		.sq_head = rblk_to_le16(queue->sq_head),
+		.sq_head = rblk_to_le16(queue->hello.no_head ? 0xffff : queue->sq_head),
 		.sq_id = rblk_to_le16(queue->hello.queue),
 		.id = id,
 		.status = rblk_to_le16((uint16_t)(status << 1)),

@@ -25,7 +25,7 @@ static void exchange_forget(struct nvme_authentication *auth)
 	rblk_secrets_put(auth->secrets);
 	auth->job = NULL;
 	auth->secrets = NULL;
-	auth->computes = auth->starts = auth->proves = false;
+	auth->computes = auth->proves = false;
 	auth->secret = -1;
 	OPENSSL_cleanse(&auth->terms, sizeof(auth->terms));
 	auth->terms.transaction = transaction;
@@ -50,10 +50,15 @@ bool nvme_auth_begin(struct nvme_queue *queue)
 	rblk_secrets_put(secrets);
 	if (!asks)
 		return false;
-	if (auth_get(queue))
-		queue->authentication->deadline_ns = env_now_ns() + NVME_AUTH_MS * 1000000ull;
-	else
+	if (!auth_get(queue)) {
 		queue->transport->fail(queue, -ENOMEM);
+		return true;
+	}
+	queue->authentication->deadline_ns = env_now_ns() + NVME_AUTH_MS * 1000000ull;
+	if (queue->hello.tls)
+		nvme_auth_secured(queue);
+	else
+		nvme_respond_bars(queue);
 	return true;
 }
 
@@ -67,7 +72,10 @@ void nvme_auth_free(struct nvme_queue *queue)
 
 bool nvme_auth_bars(const struct nvme_queue *queue)
 {
-	return queue->authentication && !queue->answered;
+	const struct nvme_authentication *auth = queue->authentication;
+
+	/* By TLS it has done so before Connect; but it may do so again, and fail. */
+	return auth && !queue->answered && !(queue->hello.tls && auth->state == NVME_AUTH_IDLE);
 }
 
 bool nvme_auth_is_command(const struct nvme_command *command)
@@ -184,7 +192,7 @@ static void receive_answer(struct nvme_queue *queue)
 
 static bool is_ready(const struct nvme_authentication *auth)
 {
-	if (auth->computes || auth->starts || auth->proves)
+	if (auth->computes || auth->proves)
 		return false;
 	return auth->state == NVME_AUTH_CHALLENGES || auth->state == NVME_AUTH_SUCCEEDS ||
 	       auth->state == NVME_AUTH_FAILS;
@@ -209,11 +217,14 @@ static void receive(struct nvme_queue *queue, struct nvme_slot *slot)
 	receive_check(queue);
 }
 
-/* The host hears it when it asks. */
+/* The host hears it when it asks, and may do nothing else, also if this was not its first time. */
 static void fail(struct nvme_queue *queue, enum nvme_auth_failure why)
 {
 	struct nvme_authentication *auth = queue->authentication;
 
+	if (queue->answered)
+		auth->deadline_ns = env_now_ns() + NVME_AUTH_MS * 1000000ull;
+	queue->answered = false;
 	exchange_forget(auth);
 	auth->state = NVME_AUTH_FAILS;
 	auth->failure = (uint8_t)why;
@@ -234,9 +245,9 @@ static int choose(const uint8_t *own, size_t count, const uint8_t *list, uint8_t
 static void compute(struct nvme_queue *queue)
 {
 	struct nvme_authentication *auth = queue->authentication;
+	bool well;
 
-	auth->starts = !nvme_dh_job_start(auth->job);
-	auth->computes = !auth->starts;
+	auth->computes = !nvme_dh_job_run(auth->job, &well);
 	queue->transport->tick(queue, NVME_AUTH_POLL_MS);
 }
 
@@ -252,7 +263,7 @@ static void negotiated(struct nvme_queue *queue, int hash, int group)
 	auth->state = NVME_AUTH_CHALLENGES;
 	if (group == NVME_DH_NULL)
 		return;
-	auth->job = nvme_dh_job_create(auth->group, queue->transport->peer ? queue->transport->peer(queue) : "");
+	auth->job = nvme_dh_job_create(auth->group, queue->conn->network);
 	if (auth->job)
 		compute(queue);
 	else
@@ -378,10 +389,10 @@ static void send_take(struct nvme_queue *queue, struct nvme_slot *slot)
 /* A status. */
 static uint16_t command_check(const struct nvme_queue *queue, const struct nvme_slot *slot, bool sends)
 {
-	uint32_t bytes = nvme_data_length(queue, &slot->command), word10 = rblk_le32(slot->command.word[0]);
+	uint32_t bytes = nvme_data_length(queue, &slot->command), word10 = nvme_word(slot, 10);
 	bool remote = nvme_is_remote(queue, &slot->command);
 
-	if (slot->command.flags != NVME_FLAGS_SGL || rblk_le32(slot->command.word[1]) != bytes ||
+	if (slot->command.flags != NVME_FLAGS_SGL || nvme_word(slot, 11) != bytes ||
 	    bytes > NVME_AUTH_BYTES_MAX || bytes < sizeof(struct nvme_auth_fail) ||
 	    (word10 & ~0xffu) != NVME_AUTH_WORD10)
 		return NVME_BAD_FIELD;
@@ -425,8 +436,9 @@ void nvme_auth_set_up(struct nvme_queue *queue, uint16_t status)
 	auth->deadline_ns = env_now_ns() + NVME_AUTH_MS * 1000000ull;
 	auth->status = status;
 	if (status)
-		auth->state = NVME_AUTH_FAILS;
-	receive_check(queue);
+		fail(queue, NVME_AUTH_FAILED);
+	else
+		receive_check(queue);
 }
 
 void nvme_auth_wrong(struct nvme_queue *queue)
@@ -461,9 +473,7 @@ uint32_t nvme_auth_timeout(struct nvme_queue *queue)
 	}
 	/* An answer may be due. */
 	if (auth->computes && (!queue->transport->has_room || queue->transport->has_room(queue)) &&
-	    nvme_dh_job_done(auth->job, &well))
+	    nvme_dh_job_run(auth->job, &well))
 		computed(queue, well);
-	if (auth->starts)
-		compute(queue);
-	return auth->computes || auth->starts ? NVME_AUTH_POLL_MS : 0;
+	return auth->computes ? NVME_AUTH_POLL_MS : 0;
 }

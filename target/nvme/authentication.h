@@ -3,7 +3,8 @@
  * In-band authentication of a host's queue. A host whose name has a secret is told so by the answer to Connect, and
  * may do nothing else before. The queue then proves the name to rblk in the host's place (AUTHENTICATE), by the same
  * secret: so sessions, rights, shares and what is counted and logged of wrong proofs are rblk's own. All else that
- * stands behind Connect follows, before the host hears of success. Later the host may authenticate again when it likes.
+ * stands behind Connect follows, before the host hears of success. Later the host may authenticate again when it likes;
+ * if that fails the connection ends, too.
  */
 #ifndef RBLK_TARGET_NVME_AUTHENTICATION_H
 #define RBLK_TARGET_NVME_AUTHENTICATION_H
@@ -37,7 +38,7 @@ struct nvme_authentication {
 	struct nvme_chap_terms terms; /* of what the host answers */
 	struct nvme_slot *receive;    /* asks for a message that is not ready */
 	struct nvme_dh_job *job;
-	bool starts, computes; /* it is to be computed; it is */
+	bool computes;	       /* something of it */
 	bool proves;	       /* to rblk, or it sets up what follows */
 
 	/* The reply: its response, and then the target's. */

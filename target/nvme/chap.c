@@ -2,14 +2,12 @@
 /* The cryptography of DH-HMAC-CHAP: its formulas, put together of OpenSSL's parts. */
 #include "target/nvme/chap.h"
 
-#include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/dh.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/param_build.h>
-#include <stdlib.h>
+#include <openssl/params.h>
 #include <string.h>
 
 /* -- hashes -------------------------------------------------------------------------------------- */
@@ -89,11 +87,6 @@ bool nvme_chap_respond(const struct nvme_chap_terms *terms, const uint8_t key[NV
 
 /* -- groups -------------------------------------------------------------------------------------- */
 
-struct nvme_dh {
-	EVP_PKEY *key;
-	uint8_t group;
-};
-
 static const struct {
 	const char *name;
 	uint32_t bytes;
@@ -107,56 +100,33 @@ uint32_t nvme_dh_bytes(uint8_t group)
 	return group < NVME_DH_GROUPS ? groups[group].bytes : 0;
 }
 
-static bool public_put(const EVP_PKEY *key, uint8_t group, uint8_t *public)
+/* As long as the group's prime, padded. */
+static bool public_put(EVP_PKEY *key, uint8_t group, uint8_t *public)
 {
-	BIGNUM *number = NULL;
-	bool well = EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_PUB_KEY, &number) == 1 &&
-		    BN_bn2binpad(number, public, (int)groups[group].bytes) == (int)groups[group].bytes;
+	unsigned char *encoded = NULL;
+	bool well = EVP_PKEY_get1_encoded_public_key(key, &encoded) == groups[group].bytes;
 
-	BN_free(number);
+	if (well)
+		memcpy(public, encoded, groups[group].bytes);
+	OPENSSL_free(encoded);
 	return well;
 }
 
-struct nvme_dh *nvme_dh_create(uint8_t group, uint8_t *public)
+EVP_PKEY *nvme_dh_create(uint8_t group, uint8_t *public)
 {
 	EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "DH", NULL);
 	const OSSL_PARAM params[] = {
 		OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, (char *)groups[group].name, 0),
 		OSSL_PARAM_construct_end()};
-	struct nvme_dh *own = calloc(1, sizeof(*own));
-	bool well = context && own && EVP_PKEY_keygen_init(context) == 1 &&
-		    EVP_PKEY_CTX_set_params(context, params) == 1 && EVP_PKEY_generate(context, &own->key) == 1 &&
-		    public_put(own->key, group, public);
+	EVP_PKEY *own = NULL;
+	bool well = context && EVP_PKEY_keygen_init(context) == 1 && EVP_PKEY_CTX_set_params(context, params) == 1 &&
+		    EVP_PKEY_generate(context, &own) == 1 && public_put(own, group, public);
 
 	EVP_PKEY_CTX_free(context);
-	if (own)
-		own->group = group;
 	if (well)
 		return own;
-	nvme_dh_free(own);
+	EVP_PKEY_free(own);
 	return NULL;
-}
-
-/* The peer's value as a key. NULL: no memory. */
-static EVP_PKEY *peer_key(const struct nvme_dh *own, const uint8_t *peer)
-{
-	EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "DH", NULL);
-	BIGNUM *number = BN_bin2bn(peer, (int)groups[own->group].bytes, NULL);
-	OSSL_PARAM_BLD *build = OSSL_PARAM_BLD_new();
-	OSSL_PARAM *params = NULL;
-	EVP_PKEY *key = NULL;
-
-	if (context && number && build &&
-	    OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, groups[own->group].name, 0) == 1 &&
-	    OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_PUB_KEY, number) == 1)
-		params = OSSL_PARAM_BLD_to_param(build);
-	if (params && EVP_PKEY_fromdata_init(context) == 1)
-		(void)EVP_PKEY_fromdata(context, &key, EVP_PKEY_PUBLIC_KEY, params);
-	OSSL_PARAM_free(params);
-	OSSL_PARAM_BLD_free(build);
-	BN_free(number);
-	EVP_PKEY_CTX_free(context);
-	return key;
 }
 
 /* 2 to p - 2: enough, because p is a safe prime. The whole check takes ten times as long as all else. */
@@ -169,25 +139,18 @@ static bool peer_is_right(EVP_PKEY *peer)
 	return right;
 }
 
-bool nvme_dh_agree(const struct nvme_dh *own, const uint8_t *peer, uint8_t *shared)
+bool nvme_dh_agree(EVP_PKEY *own, const uint8_t *value, uint8_t *shared)
 {
-	EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, own->key, NULL);
-	EVP_PKEY *other = peer_key(own, peer);
-	size_t length = groups[own->group].bytes;
-	bool well = context && other && peer_is_right(other) && EVP_PKEY_derive_init(context) == 1 &&
-		    EVP_PKEY_CTX_set_dh_pad(context, 1) == 1 &&
-		    EVP_PKEY_derive_set_peer_ex(context, other, 0) == 1 &&
-		    EVP_PKEY_derive(context, shared, &length) == 1 && length == groups[own->group].bytes;
+	EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, own, NULL);
+	size_t bytes = (size_t)EVP_PKEY_get_size(own), length = bytes;
+	EVP_PKEY *peer = EVP_PKEY_new();
+	bool well = context && peer && EVP_PKEY_copy_parameters(peer, own) == 1 &&
+		    EVP_PKEY_set1_encoded_public_key(peer, value, bytes) == 1 && peer_is_right(peer) &&
+		    EVP_PKEY_derive_init(context) == 1 && EVP_PKEY_CTX_set_dh_pad(context, 1) == 1 &&
+		    EVP_PKEY_derive_set_peer_ex(context, peer, 0) == 1 &&
+		    EVP_PKEY_derive(context, shared, &length) == 1 && length == bytes;
 
-	EVP_PKEY_free(other);
+	EVP_PKEY_free(peer);
 	EVP_PKEY_CTX_free(context);
 	return well;
-}
-
-void nvme_dh_free(struct nvme_dh *own)
-{
-	if (!own)
-		return;
-	EVP_PKEY_free(own->key);
-	free(own);
 }

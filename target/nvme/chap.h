@@ -6,6 +6,7 @@
 #ifndef RBLK_TARGET_NVME_CHAP_H
 #define RBLK_TARGET_NVME_CHAP_H
 
+#include <openssl/types.h>
 #include "proto/wire/types.h"
 
 /* -- messages ------------------------------------------------------------------------------------ */
@@ -141,13 +142,9 @@ enum nvme_dh_group {
 
 uint32_t nvme_dh_bytes(uint8_t group); /* of a public value; 0: none */
 
-/* A private key. */
-struct nvme_dh;
-
-/* NULL: no memory. public: nvme_dh_bytes(). Takes milliseconds, as does the next. */
-struct nvme_dh *nvme_dh_create(uint8_t group, uint8_t *public);
-/* False: the peer's value is none of the group's. shared: as long as a public value. */
-bool nvme_dh_agree(const struct nvme_dh *own, const uint8_t *peer, uint8_t *shared);
-void nvme_dh_free(struct nvme_dh *own); /* NULL: no effect */
+/* A private key, the caller's. NULL: no memory. public: nvme_dh_bytes(). Takes milliseconds, as does the next. */
+EVP_PKEY *nvme_dh_create(uint8_t group, uint8_t *public);
+/* False: the peer's value, of as many bytes, is none of the group's. shared: likewise. */
+bool nvme_dh_agree(EVP_PKEY *own, const uint8_t *value, uint8_t *shared);
 
 #endif

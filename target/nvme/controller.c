@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The process's table of controllers. */
+/* The process's table of controllers, and of the threads that have queues of them. */
 #include "target/nvme/controller.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "target/nvme/wake.h"
+#include <unistd.h>
+#include "target/base/registrant.h"
+
+#define WAKES_MAX 1024u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nvme_controller *controllers[NVME_CONTROLLERS_MAX]; /* by id - 1 */
 static uint64_t last_number;
 static _Atomic unsigned int news;
 static unsigned int next_slot; /* ids are used again late: a host may ask for one that is gone */
+static int wakes[WAKES_MAX];
+static unsigned int wake_count;
 
-struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const __u8 session_id[16],
+struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const char name[RBLK_NAME_BYTES],
+					       const struct rblk_wire_accept *accept, const __u8 session_id[16],
 					       uint16_t queues)
 {
 	struct nvme_controller *controller = calloc(1, sizeof(*controller));
@@ -21,13 +27,16 @@ struct nvme_controller *nvme_controller_create(const struct nvme_identity *ident
 
 	if (!controller)
 		return NULL;
-	nvme_errors_init(&controller->errors);
 	controller->references = 1;
 	controller->queues = queues;
 	controller->identity = *identity;
 	controller->discovery = strcmp(identity->subsystem, NVME_DISCOVERY_NQN) == 0;
+	tgt_registrant_name(identity->host_id, name, controller->registrant);
 	memcpy(controller->session_id, session_id, sizeof(controller->session_id));
 	pthread_mutex_lock(&lock);
+	/* A host refuses a controller's id that it has from another target of the subsystem: each begins elsewhere. */
+	if (!last_number)
+		next_slot = (accept->target_instance[0] << 8 | accept->target_instance[1]) % NVME_CONTROLLERS_MAX;
 	for (tried = 0; tried < NVME_CONTROLLERS_MAX; tried++) {
 		slot = next_slot;
 		next_slot = (next_slot + 1) % NVME_CONTROLLERS_MAX;
@@ -42,7 +51,6 @@ struct nvme_controller *nvme_controller_create(const struct nvme_identity *ident
 	pthread_mutex_unlock(&lock);
 	if (controller->id)
 		return controller;
-	nvme_errors_fini(&controller->errors);
 	free(controller);
 	return NULL;
 }
@@ -74,10 +82,17 @@ void nvme_controller_put(struct nvme_controller *controller)
 	if (last)
 		controllers[controller->id - 1] = NULL;
 	pthread_mutex_unlock(&lock);
-	if (last) {
-		nvme_errors_fini(&controller->errors);
+	if (last)
 		free(controller);
-	}
+}
+
+void nvme_controller_each(void (*call)(struct nvme_controller *controller, void *arg), void *arg)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < NVME_CONTROLLERS_MAX; i++)
+		if (controllers[i])
+			call(controllers[i], arg);
+	pthread_mutex_unlock(&lock);
 }
 
 void nvme_controller_end(struct nvme_controller *controller)
@@ -93,67 +108,30 @@ unsigned int nvme_controller_news(void)
 
 void nvme_controller_tell(void)
 {
+	const uint64_t one = 1;
+
 	news++;
-	nvme_wake_all();
+	/* Under the lock, so that none is closed meanwhile. One that is full wakes, too. */
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < wake_count; i++)
+		if (write(wakes[i], &one, sizeof(one)) < 0)
+			continue;
+	pthread_mutex_unlock(&lock);
 }
 
-/* -- aborts -------------------------------------------------------------------------------------- */
-
-int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue, uint16_t id)
+void nvme_controller_listen(int eventfd)
 {
-	int index = -1;
-
 	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < NVME_ABORTS_MAX && index < 0; i++)
-		if (controller->aborts[i].state == NVME_ABORT_FREE)
-			index = (int)i;
-	if (index >= 0) {
-		controller->aborts[index] = (struct nvme_abort){.state = NVME_ABORT_ASKED, .queue = queue, .id = id};
-		controller->aborts_open++;
-	}
+	if (wake_count < WAKES_MAX)
+		wakes[wake_count++] = eventfd;
 	pthread_mutex_unlock(&lock);
-	if (index >= 0)
-		nvme_controller_tell();
-	return index;
 }
 
-void nvme_controller_abort_answer(struct nvme_controller *controller, unsigned int index, bool dropped)
+void nvme_controller_leave(int eventfd)
 {
 	pthread_mutex_lock(&lock);
-	controller->aborts[index].state = NVME_ABORT_ANSWERED;
-	controller->aborts[index].dropped = dropped;
+	for (unsigned int i = 0; i < wake_count; i++)
+		if (wakes[i] == eventfd)
+			wakes[i--] = wakes[--wake_count];
 	pthread_mutex_unlock(&lock);
-	nvme_controller_tell();
-}
-
-int nvme_controller_abort_take(struct nvme_controller *controller, uint16_t queue, uint16_t *id)
-{
-	int index = -1;
-
-	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < NVME_ABORTS_MAX && index < 0; i++)
-		if (controller->aborts[i].state == NVME_ABORT_ASKED && controller->aborts[i].queue == queue)
-			index = (int)i;
-	if (index >= 0) {
-		controller->aborts[index].state = NVME_ABORT_TAKEN;
-		*id = controller->aborts[index].id;
-	}
-	pthread_mutex_unlock(&lock);
-	return index;
-}
-
-bool nvme_controller_abort_hear(struct nvme_controller *controller, unsigned int index, bool gives_up, bool *dropped)
-{
-	struct nvme_abort *abort = &controller->aborts[index];
-	bool over;
-
-	pthread_mutex_lock(&lock);
-	over = abort->state == NVME_ABORT_ANSWERED || (gives_up && abort->state == NVME_ABORT_ASKED);
-	if (over) {
-		*dropped = abort->state == NVME_ABORT_ANSWERED && abort->dropped;
-		abort->state = NVME_ABORT_FREE;
-		controller->aborts_open--;
-	}
-	pthread_mutex_unlock(&lock);
-	return over;
 }

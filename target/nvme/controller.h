@@ -8,7 +8,6 @@
 #ifndef RBLK_TARGET_NVME_CONTROLLER_H
 #define RBLK_TARGET_NVME_CONTROLLER_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -28,20 +27,33 @@ enum nvme_abort_state {
 	NVME_ABORT_ANSWERED, /* the admin queue is to find it */
 };
 
+/* Under abort.c's lock. */
 struct nvme_abort {
 	enum nvme_abort_state state;
 	uint16_t queue, id; /* of the command */
 	bool dropped;	    /* ANSWERED */
+	struct nvme_slot *slot; /* the admin queue's */
 };
 
 /* Errors that the log keeps: ELPE. */
 #define NVME_ERRORS_MAX 16u
 
-/* The error log. Any queue's thread; lock: all fields. Lives in its controller. */
+/* The error log, under errors.c's lock. Lives in its controller. */
 struct nvme_errors {
-	pthread_mutex_t lock;
 	uint64_t count; /* of all errors; the newest is last[(count - 1) % NVME_ERRORS_MAX] */
 	struct nvme_error last[NVME_ERRORS_MAX];
+};
+
+/* Notices of reservations that a controller keeps. */
+#define NVME_NOTICES_MAX 16u
+
+/* Under notice.c's lock but for `waiting` and `mask`, which are read without. */
+struct nvme_notices {
+	uint64_t count; /* of all that there were */
+	unsigned int first;
+	_Atomic unsigned int waiting;
+	_Atomic uint32_t mask; /* the host does not want to have these: 1 << type */
+	struct nvme_notice kept[NVME_NOTICES_MAX];
 };
 
 /* Those of a host and subsystem stand in a line (path.c); I/O is refused but by the one that is in charge. */
@@ -83,40 +95,39 @@ struct nvme_controller {
 	struct nvme_path path;
 	_Atomic bool connected[RBLK_QUEUES_MAX]; /* its queues */
 	_Atomic unsigned int aborts_open;	 /* not FREE */
-	struct nvme_abort aborts[NVME_ABORTS_MAX]; /* under the table's lock */
+	struct nvme_abort aborts[NVME_ABORTS_MAX];
 	struct nvme_errors errors;
+	char registrant[RBLK_NAME_BYTES]; /* its host, as reservations name it */
+	struct nvme_notices notices;
 	_Atomic bool over;		/* its admin queue has ended: so do the others; */
 	_Atomic bool replaced;		/* and that, because its host has connected again, there */
 };
 
 /* -- errors.c ------------------------------------------------------------------------------------ */
 
-void nvme_errors_init(struct nvme_errors *errors);
-void nvme_errors_fini(struct nvme_errors *errors);
 /* Fills data (zeroed) with the newest first, as many as there is room for. How many there were in all. Any thread. */
 uint64_t nvme_errors_read(struct nvme_errors *errors, uint8_t *data, uint64_t bytes);
 
 /* -- controller.c -------------------------------------------------------------------------------- */
 
-/* NULL: no memory, or too many. It has one reference. */
-struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const __u8 session_id[16],
+/* NULL: no memory, or too many. It has one reference. name: of its host, as an initiator. */
+struct nvme_controller *nvme_controller_create(const struct nvme_identity *identity, const char name[RBLK_NAME_BYTES],
+					       const struct rblk_wire_accept *accept, const __u8 session_id[16],
 					       uint16_t queues);
+/* Calls this for each, under the table's lock. */
+void nvme_controller_each(void (*call)(struct nvme_controller *controller, void *arg), void *arg);
 /* With a reference. NULL: there is none of this host and subsystem with that id. */
 struct nvme_controller *nvme_controller_get(uint16_t id, const struct nvme_identity *identity);
 void nvme_controller_put(struct nvme_controller *controller);
 /* No queue of it goes on: each thread ends its own (fabric.c). */
 void nvme_controller_end(struct nvme_controller *controller);
-/* Changes whenever a queue of one has to end, one is due (path.c), or an abort has come or is answered. */
+/* Changes whenever a queue of one has to end, one is due (path.c), an abort has come or is answered, or a
+ * reservation has (notice.c). */
 unsigned int nvme_controller_news(void);
 /* There is such news: threads that sleep hear of it. */
 void nvme_controller_tell(void);
-
-/* Each tells other threads that there is news. The index of the abort; -1: there are too many. */
-int nvme_controller_abort_ask(struct nvme_controller *controller, uint16_t queue, uint16_t id);
-void nvme_controller_abort_answer(struct nvme_controller *controller, unsigned int index, bool dropped);
-/* One for that queue, and the command's id. -1: there is none. */
-int nvme_controller_abort_take(struct nvme_controller *controller, uint16_t queue, uint16_t *id);
-/* True: it is over, answered or, if nobody has taken it, given up. */
-bool nvme_controller_abort_hear(struct nvme_controller *controller, unsigned int index, bool gives_up, bool *dropped);
+/* An eventfd that ends the sleep of a thread with queues, until it leaves. One for each fab. */
+void nvme_controller_listen(int eventfd);
+void nvme_controller_leave(int eventfd);
 
 #endif

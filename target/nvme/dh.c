@@ -3,6 +3,7 @@
 #include "target/nvme/dh.h"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@ struct nvme_dh_job {
 	enum job_state state; /* the lock's */
 	uint8_t group;
 	bool agrees, well;
-	char peer[NVME_DH_PEER_BYTES]; /* an address, without a port */
-	struct nvme_dh *own;
+	uint8_t network[FAB_NETWORK_BYTES];
+	EVP_PKEY *own;
 	uint8_t public[NVME_DH_MAX], value[NVME_DH_MAX], shared[NVME_DH_MAX];
 };
 
@@ -41,7 +42,7 @@ static bool started, stopping;
 
 static void job_destroy(struct nvme_dh_job *job)
 {
-	nvme_dh_free(job->own);
+	EVP_PKEY_free(job->own);
 	OPENSSL_cleanse(job->shared, sizeof(job->shared));
 	free(job);
 }
@@ -135,57 +136,53 @@ void nvme_dh_stop(void)
 
 /* -- its owner ----------------------------------------------------------------------------------- */
 
-struct nvme_dh_job *nvme_dh_job_create(uint8_t group, const char *peer)
+struct nvme_dh_job *nvme_dh_job_create(uint8_t group, const uint8_t network[FAB_NETWORK_BYTES])
 {
 	struct nvme_dh_job *job = calloc(1, sizeof(*job));
-	const char *port = strrchr(peer, ':');
-	size_t length = port ? (size_t)(port - peer) : strlen(peer);
 
 	if (!job)
 		return NULL;
 	job->group = group;
-	memcpy(job->peer, peer, length < sizeof(job->peer) ? length : sizeof(job->peer) - 1);
+	memcpy(job->network, network, sizeof(job->network));
 	return job;
 }
 
-/* With the lock. */
-static bool peer_has_one(const struct nvme_dh_job *job)
+static bool is_alike(const struct nvme_dh_job *one, const struct nvme_dh_job *other)
+{
+	return one->agrees == other->agrees && !memcmp(one->network, other->network, sizeof(one->network));
+}
+
+/* One that makes its pair, and one that has it: in a subnet of many hosts those would else end when they are lucky.
+ * With the lock. */
+static bool network_has_one(const struct nvme_dh_job *job)
 {
 	const struct nvme_dh_job *other;
 
-	if (running && strcmp(running->peer, job->peer) == 0)
+	if (running && is_alike(running, job))
 		return true;
 	TAILQ_FOREACH(other, &waiting, link)
-		if (strcmp(other->peer, job->peer) == 0)
+		if (is_alike(other, job))
 			return true;
 	return false;
 }
 
-bool nvme_dh_job_start(struct nvme_dh_job *job)
+/* Those that have a key pair end first, however many others begin. With the lock. */
+static void job_queue(struct nvme_dh_job *job)
 {
-	bool may;
+	struct nvme_dh_job *before = job->agrees ? TAILQ_FIRST(&waiting) : NULL;
 
-	pthread_mutex_lock(&lock);
-	may = (job->agrees || waiting_count < NVME_DH_JOBS_MAX) && !stopping && !peer_has_one(job) && thread_start();
-	if (may) {
-		struct nvme_dh_job *before = job->agrees ? TAILQ_FIRST(&waiting) : NULL;
-
-		job->state = JOB_WAITS;
-		/* Those that have a key pair end first, however many others begin. */
-		while (before && before->agrees)
-			before = TAILQ_NEXT(before, link);
-		if (before)
-			TAILQ_INSERT_BEFORE(before, job, link);
-		else
-			TAILQ_INSERT_TAIL(&waiting, job, link);
-		waiting_count++;
-		pthread_cond_signal(&wake);
-	}
-	pthread_mutex_unlock(&lock);
-	return may;
+	while (before && before->agrees)
+		before = TAILQ_NEXT(before, link);
+	if (before)
+		TAILQ_INSERT_BEFORE(before, job, link);
+	else
+		TAILQ_INSERT_TAIL(&waiting, job, link);
+	job->state = JOB_WAITS;
+	waiting_count++;
+	pthread_cond_signal(&wake);
 }
 
-bool nvme_dh_job_done(struct nvme_dh_job *job, bool *well)
+bool nvme_dh_job_run(struct nvme_dh_job *job, bool *well)
 {
 	bool done;
 
@@ -193,6 +190,9 @@ bool nvme_dh_job_done(struct nvme_dh_job *job, bool *well)
 	done = job->state == JOB_DONE;
 	if (done)
 		job->state = JOB_IDLE;
+	else if (job->state == JOB_IDLE && (job->agrees || waiting_count < NVME_DH_JOBS_MAX) && !stopping &&
+		 !network_has_one(job) && thread_start())
+		job_queue(job);
 	pthread_mutex_unlock(&lock);
 	*well = done && job->well;
 	return done;

@@ -2,17 +2,10 @@
 /* The error log of a controller: the last commands of all of its queues that have failed. */
 #include "target/nvme/queue.h"
 
+#include <pthread.h>
 #include <string.h>
 
-void nvme_errors_init(struct nvme_errors *errors)
-{
-	pthread_mutex_init(&errors->lock, NULL);
-}
-
-void nvme_errors_fini(struct nvme_errors *errors)
-{
-	pthread_mutex_destroy(&errors->lock);
-}
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all controllers' */
 
 /* Words 10 and 11 of an I/O command are the block that it begins at. */
 static bool errors_has_block(uint8_t opcode)
@@ -27,7 +20,7 @@ void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *sl
 	const struct nvme_command *command = &slot->command;
 	struct nvme_error *entry;
 
-	pthread_mutex_lock(&errors->lock);
+	pthread_mutex_lock(&lock);
 	entry = &errors->last[errors->count++ % NVME_ERRORS_MAX];
 	*entry = (struct nvme_error){
 		.number = rblk_to_le64(errors->count),
@@ -37,20 +30,20 @@ void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *sl
 		.location = rblk_to_le16(0xffff),
 		.transport = queue->transport->kind,
 	};
-	if (!nvme_is_admin(queue)) {
+	/* Fabrics commands have their type there. */
+	if (!nvme_is_admin(queue) && command->opcode != NVME_FABRICS) {
 		entry->namespace = command->namespace;
 		if (errors_has_block(command->opcode))
-			entry->block = rblk_to_le64((uint64_t)rblk_le32(command->word[1]) << 32 |
-						    rblk_le32(command->word[0]));
+			entry->block = rblk_to_le64(nvme_block(command));
 	}
-	pthread_mutex_unlock(&errors->lock);
+	pthread_mutex_unlock(&lock);
 }
 
 uint64_t nvme_errors_read(struct nvme_errors *errors, uint8_t *data, uint64_t bytes)
 {
 	uint64_t count;
 
-	pthread_mutex_lock(&errors->lock);
+	pthread_mutex_lock(&lock);
 	count = errors->count;
 	for (uint64_t i = 0; i < NVME_ERRORS_MAX && i < count && i * sizeof(errors->last[0]) < bytes; i++) {
 		uint64_t left = bytes - i * sizeof(errors->last[0]);
@@ -58,6 +51,6 @@ uint64_t nvme_errors_read(struct nvme_errors *errors, uint8_t *data, uint64_t by
 		memcpy(data + i * sizeof(errors->last[0]), &errors->last[(count - 1 - i) % NVME_ERRORS_MAX],
 		       left < sizeof(errors->last[0]) ? left : sizeof(errors->last[0]));
 	}
-	pthread_mutex_unlock(&errors->lock);
+	pthread_mutex_unlock(&lock);
 	return count;
 }

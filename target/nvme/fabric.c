@@ -7,10 +7,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include "target/base/registrant.h"
 #include "target/nvme/dh.h"
 #include "target/nvme/rdma.h"
 #include "target/nvme/tcp.h"
-#include "target/nvme/wake.h"
 
 static const struct tcp_framing framing = {
 	.greet = nvme_greet,
@@ -40,13 +40,13 @@ static struct fab *nvme_open(const struct fab_options *options, char *error)
 	tcp_fab_of(fab)->device.limits.immediate = false;
 	tcp_fab_of(fab)->device.limits.invalidate = false;
 	tcp_fab_of(fab)->device.limits.final = true;
-	nvme_wake_add(tcp_fab_of(fab)->loop.wake.fd);
+	nvme_controller_listen(tcp_fab_of(fab)->loop.wake.fd);
 	return fab;
 }
 
 static void nvme_close(struct fab *fab)
 {
-	nvme_wake_remove(tcp_fab_of(fab)->loop.wake.fd);
+	nvme_controller_leave(tcp_fab_of(fab)->loop.wake.fd);
 	fab_tcp_ops.close(fab);
 }
 
@@ -98,6 +98,8 @@ void tgt_nvme_init(uint16_t queues)
 	ops.connect = nvme_connect;
 	ops.conn_host_id = nvme_host_id;
 	fab_nvme_ops = &ops;
+	tgt_notice_tell = nvme_notice_tell;
+	tgt_paths = &nvme_paths;
 	nvme_rdma_init();
 	nvme_greet_limits(queues);
 }

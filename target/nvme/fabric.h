@@ -17,6 +17,9 @@ void tgt_nvme_end(void);
 /* Hosts whose names have secrets prove them: who finds those, with a reference (NULL: there is none), on any
  * thread. Before any host can connect. */
 struct rblk_secrets;
+struct rblk_tls_dialect;
 void tgt_nvme_secrets(struct rblk_secrets *(*find)(void *arg, const char *name), void *arg);
+/* How hosts come by TLS. Any thread. */
+const struct rblk_tls_dialect *tgt_nvme_tls(void);
 
 #endif

@@ -127,7 +127,7 @@ static void nqn_copy(char to[NVME_NQN_BYTES], const char from[NVME_NQN_BYTES])
 }
 
 /* The initiator's name: the host's NQN, without the prefix that all have who have no domain. */
-static bool name_of(const char *nqn, char name[RBLK_NAME_BYTES])
+bool nvme_name_of(const char *nqn, char name[RBLK_NAME_BYTES])
 {
 	size_t prefix = strlen(NVME_STANDARD_PREFIX), length;
 
@@ -160,7 +160,8 @@ void nvme_login_fill(struct nvme_hello *hello)
 	login->session_epoch = rblk_to_le64(1);
 	login->queue_count = rblk_to_le16(controller ? controller->queues : queues_max);
 	login->credits = rblk_to_le16((uint16_t)(credits < RBLK_CREDITS_MIN ? RBLK_CREDITS_MIN : credits));
-	login->features = rblk_to_le32(hello->digests & NVME_DIGEST_DATA ? RBLK_FEATURE_DIGEST : 0);
+	login->features = rblk_to_le32(RBLK_FEATURE_COMPARE_LIMIT |
+				       (hello->digests & NVME_DIGEST_DATA ? RBLK_FEATURE_DIGEST : 0));
 	if (!hello->queue && strcmp(hello->identity.subsystem, NVME_DISCOVERY_NQN) != 0)
 		login->features |= rblk_to_le32(RBLK_FEATURE_EVENTS);
 	/* A reply of 64 completions is 64 PDUs. */
@@ -179,6 +180,7 @@ uint16_t nvme_connect_check(struct nvme_hello *hello, const struct nvme_command 
 	hello->queue = (uint16_t)(word10 >> 16);
 	hello->keep_alive_ms = rblk_le32(command->word[2]);
 	hello->entries = entries;
+	hello->no_head = word11 & NVME_CONNECT_NO_HEAD;
 	if (!nqn_valid(data->subsystem))
 		return NVME_CONNECT_INVALID;
 	if (!nqn_valid(data->host))
@@ -186,7 +188,7 @@ uint16_t nvme_connect_check(struct nvme_hello *hello, const struct nvme_command 
 	memcpy(hello->identity.host_id, data->host_id, sizeof(hello->identity.host_id));
 	nqn_copy(hello->identity.host, data->host);
 	nqn_copy(hello->identity.subsystem, data->subsystem);
-	if (!name_of(hello->identity.host, hello->name))
+	if (!nvme_name_of(hello->identity.host, hello->name))
 		return NVME_CONNECT_HOST;
 	if (entries < 2 || entries > (hello->queue ? NVME_ENTRIES_MAX : NVME_ADMIN_ENTRIES_MAX))
 		return NVME_CONNECT_INVALID;
@@ -240,6 +242,9 @@ static int greet_connect(struct tcp_request *request, struct greeting *greeting)
 	    !digest_matches(data + sizeof(struct nvme_connect), data, sizeof(struct nvme_connect)))
 		return greet_refuse(request, hello, NVME_TRANSPORT);
 	status = nvme_connect_check(hello, command, (const void *)data);
+	hello->tls = request->head.tls;
+	if (!status && hello->tls && !nvme_tls_is_of(hello->tls, &hello->identity))
+		status = NVME_CONNECT_HOST;
 	if (status)
 		return greet_refuse(request, hello, status | (status == NVME_CONNECT_BUSY ? 0 : NVME_NO_RETRY));
 	nvme_login_fill(hello);

@@ -8,17 +8,18 @@
 #include <netinet/in.h>
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <uuid/uuid.h>
 
 #define PAGE_SHIFT 12
 #define NAMESPACE 1u
 
-void nvme_subsystem_of(const __u8 u[16], char nqn[NVME_NQN_BYTES])
+void nvme_subsystem_of(const __u8 uuid[16], char nqn[NVME_NQN_BYTES])
 {
 	memset(nqn, 0, NVME_NQN_BYTES);
-	snprintf(nqn, NVME_NQN_BYTES,
-		 NVME_UUID_PREFIX "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
-		 u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+	strcpy(nqn, NVME_UUID_PREFIX);
+	uuid_unparse_lower(uuid, nqn + strlen(NVME_UUID_PREFIX));
 }
 
 /* The largest n with 2^n pages in so many bytes. */
@@ -65,9 +66,9 @@ static void identify_volume(const struct nvme_queue *queue, struct nvme_identify
 			     (nvme_has(queue, RBLK_VOLUME_WRITE_ZEROES) ? NVME_OPTIONAL_ZEROES : 0) |
 			     (nvme_has(queue, RBLK_VOLUME_RESERVATIONS) ? NVME_OPTIONAL_RESERVATIONS : 0) |
 			     (nvme_has(queue, RBLK_VOLUME_CHECKSUM) ? NVME_OPTIONAL_VERIFY : 0));
-	if (nvme_has(queue, RBLK_VOLUME_COMPARE_AND_WRITE) && nvme_block_bytes(queue) <= NVME_FUSED_BYTES) {
+	if (nvme_fused_bytes(queue)) {
 		data->fused = rblk_to_le16(1);
-		data->atomic_compare = rblk_to_le16((uint16_t)(NVME_FUSED_BYTES / nvme_block_bytes(queue) - 1));
+		data->atomic_compare = rblk_to_le16((uint16_t)(nvme_fused_bytes(queue) / nvme_block_bytes(queue) - 1));
 	}
 	data->write_cache = nvme_has(queue, RBLK_VOLUME_VOLATILE_CACHE);
 	data->command_units = rblk_to_le32((sizeof(struct nvme_command) + NVME_CAPSULE_BYTES) / 16);
@@ -152,7 +153,7 @@ static void identify_set(const struct nvme_queue *queue, struct nvme_identify_se
 uint16_t nvme_identify(const struct nvme_queue *queue, const struct nvme_command *command, void *data)
 {
 	uint32_t namespace = rblk_le32(command->namespace), cns = rblk_le32(command->word[0]) & 0xff;
-	bool is_one = namespace == NAMESPACE;
+	bool is_one = namespace == NAMESPACE && !queue->absent;
 
 	/* The NVM command set alone. */
 	if (rblk_le32(command->word[1]) >> 24 || (queue->controller->discovery && cns != NVME_CNS_CONTROLLER))
@@ -161,14 +162,14 @@ uint16_t nvme_identify(const struct nvme_queue *queue, const struct nvme_command
 	case NVME_CNS_CONTROLLER:
 		identify_controller(queue, data);
 		return NVME_OK;
-	case NVME_CNS_NAMESPACE:
+	case NVME_CNS_NAMESPACE: /* zeroes of one that is not active */
 		if (is_one)
 			identify_namespace(queue, data);
-		return is_one ? NVME_OK : NVME_BAD_NAMESPACE;
+		return namespace == NAMESPACE ? NVME_OK : NVME_BAD_NAMESPACE;
 	case NVME_CNS_NAMESPACES: /* beyond the one that is named */
 		if (namespace >= 0xfffffffe)
 			return NVME_BAD_NAMESPACE;
-		if (namespace < NAMESPACE)
+		if (namespace < NAMESPACE && !queue->absent)
 			*(__le32 *)data = rblk_to_le32(NAMESPACE);
 		return NVME_OK;
 	case NVME_CNS_DESCRIPTORS:
@@ -226,6 +227,11 @@ static void entry_fill(const struct nvme_queue *queue, const __u8 uuid[16], stru
 		inet_ntop(v4 ? AF_INET : AF_INET6, in6->sin6_addr.s6_addr + (v4 ? 12 : 0), entry->address,
 			  sizeof(entry->address));
 	nvme_subsystem_of(uuid, entry->subsystem);
+	/* A host that has come by TLS (1.3) has to come by it. */
+	if (queue->hello.tls) {
+		entry->requirements = NVME_SECURE_REQUIRED;
+		entry->specific[0] = NVME_SECURE_TLS13;
+	}
 	/* RDMA: connected queue pairs, of whatever provider, by the connection manager of RDMA. */
 	if (queue->transport->keyed)
 		entry->specific[0] = entry->specific[1] = entry->specific[2] = 1;

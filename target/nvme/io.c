@@ -5,6 +5,8 @@
  */
 #include "target/nvme/queue.h"
 
+#include <string.h>
+
 #define NAMESPACE 1u
 #define ALL_NAMESPACES 0xffffffffu
 
@@ -43,12 +45,11 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode)
  * hint. */
 static uint16_t decode_range(struct nvme_slot *slot, uint32_t flags)
 {
-	uint32_t word12 = rblk_le32(slot->command.word[2]);
+	uint32_t word12 = nvme_word(slot, 12);
 
 	if (word12 & ~(0xffff | NVME_LIMITED_RETRY | flags))
 		return NVME_BAD_FIELD;
-	slot->wire.lba =
-		rblk_to_le64((uint64_t)rblk_le32(slot->command.word[1]) << 32 | rblk_le32(slot->command.word[0]));
+	slot->wire.lba = rblk_to_le64(nvme_block(&slot->command));
 	slot->wire.blocks = rblk_to_le32((word12 & 0xffff) + 1);
 	return NVME_OK;
 }
@@ -104,8 +105,7 @@ static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot 
 		return status;
 	if (slot->bytes != (uint64_t)rblk_le32(slot->wire.blocks) * nvme_block_bytes(queue))
 		return NVME_BAD_SGL_LENGTH;
-	if (slot->bytes > (slot->fuse ? NVME_FUSED_BYTES : NVME_COMPARE_BYTES) ||
-	    (slot->fuse && !nvme_has(queue, RBLK_VOLUME_COMPARE_AND_WRITE)))
+	if (slot->bytes > (slot->fuse ? nvme_fused_bytes(queue) : NVME_COMPARE_BYTES))
 		return NVME_BAD_FIELD;
 	slot->gathers = true;
 	slot->wire.segment.rkey = rblk_to_le32(slot->number + 1u);
@@ -115,7 +115,7 @@ static uint16_t decode_compare(const struct nvme_queue *queue, struct nvme_slot 
 
 static uint16_t decode_ranges(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
-	uint32_t ranges = (rblk_le32(slot->command.word[0]) & 0xff) + 1;
+	uint32_t ranges = (nvme_word(slot, 10) & 0xff) + 1;
 	uint16_t status = nvme_io_decode_data(queue, slot, capsule_bytes);
 
 	if (status)
@@ -124,7 +124,7 @@ static uint16_t decode_ranges(const struct nvme_queue *queue, struct nvme_slot *
 	    slot->bytes > NVME_DSM_RANGES * sizeof(struct nvme_range))
 		return NVME_BAD_SGL_LENGTH;
 	/* Other attributes are hints. */
-	slot->ranges = rblk_le32(slot->command.word[1]) & NVME_DSM_DEALLOCATE ? ranges : 0;
+	slot->ranges = nvme_word(slot, 11) & NVME_DSM_DEALLOCATE ? ranges : 0;
 	slot->gathers = slot->ranges;
 	return NVME_OK;
 }
@@ -132,7 +132,7 @@ static uint16_t decode_ranges(const struct nvme_queue *queue, struct nvme_slot *
 uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes)
 {
 	const struct nvme_command *command = &slot->command;
-	uint32_t namespace = rblk_le32(command->namespace), word12 = rblk_le32(command->word[2]);
+	uint32_t namespace = rblk_le32(command->namespace), word12 = nvme_word(slot, 12);
 	struct rblk_wire_command *wire = &slot->wire;
 	uint16_t status;
 
@@ -231,4 +231,28 @@ bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16
 	}
 	*status = NVME_OK;
 	return false;
+}
+
+/* -- data from the reactor ----------------------------------------------------------------------- */
+
+bool nvme_io_written(struct nvme_queue *queue, uint32_t key, uint64_t offset, const void *data, uint32_t bytes,
+		     struct nvme_slot **slot)
+{
+	struct nvme_slot *of = nvme_slot_of_key(queue, key);
+	bool reports = key == NVME_KEY_REPORT || (of && of->reports);
+	uint8_t *memory = key == NVME_KEY_REPORT ? queue->report : of ? of->data : NULL;
+	uint32_t room = key == NVME_KEY_REPORT ? NVME_REPORT_BYTES : of ? of->bytes : 0;
+
+	*slot = NULL;
+	if (of && !reports && (of->command.opcode != NVME_COMPARE || nvme_is_admin(queue))) {
+		*slot = of;
+		return true;
+	}
+	if (!memory || offset > room || bytes > room - offset)
+		return false;
+	if (reports)
+		memcpy(memory + offset, data, bytes);
+	else
+		of->differs |= memcmp(memory + offset, data, bytes) != 0;
+	return true;
 }

@@ -42,7 +42,7 @@ void nvme_log_effects(const struct nvme_queue *queue, uint8_t *data, uint64_t by
 		bool writes;
 		uint32_t flag; /* of the volume; 0: always */
 	} io[] = {
-		{NVME_FLUSH, false, 0},
+		{NVME_FLUSH, false, RBLK_VOLUME_FLUSH},
 		{NVME_WRITE, true, 0},
 		{NVME_READ, false, 0},
 		{NVME_COMPARE, false, 0},

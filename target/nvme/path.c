@@ -3,12 +3,14 @@
  * Paths: the controllers that one host has of one subsystem, each by another portal, in a line. The first is in charge:
  * its namespace is optimized (ANA). The others wait, and theirs is inaccessible. When the first has ended, the next one
  * opens the volume again, which waits for the writes of those before it (F5), and is in charge then. Who connects at
- * the portal of one of them takes its place. Any thread.
+ * the portal of one of them takes its place. Where other targets serve the volume, too, that OPEN asks them, and the
+ * first one here stays behind one that is in charge there. Any thread.
  */
 #include "target/nvme/queue.h"
 
 #include <pthread.h>
 #include <string.h>
+#include "target/base/registrant.h"
 
 #define PATHS_MAX 8u /* of a host and subsystem */
 #define OPTIMIZED 1u
@@ -122,6 +124,59 @@ void nvme_path_leave(struct nvme_controller *controller)
 		nvme_controller_tell();
 }
 
+/* -- the other targets of a volume ------------------------------------------------------------- */
+
+/* With the lock. */
+static struct nvme_controller *claimant(const uint8_t volume[16], const uint8_t host[16])
+{
+	struct nvme_controller *controller;
+	char subsystem[NVME_NQN_BYTES];
+	uint8_t digest[16];
+
+	nvme_subsystem_of(volume, subsystem);
+	TAILQ_FOREACH(controller, &line, path.link) {
+		if (strcmp(controller->identity.subsystem, subsystem) ||
+		    (controller->path.state != NVME_PATH_OPENS && controller->path.state != NVME_PATH_OPTIMIZED))
+			continue;
+		tgt_registrant_digest(controller->registrant, digest);
+		if (!memcmp(digest, host, sizeof(digest)))
+			return controller;
+	}
+	return NULL;
+}
+
+static bool path_keeps(const uint8_t volume[16], const uint8_t host[16], uint64_t rank)
+{
+	struct nvme_controller *controller;
+	bool keeps = false;
+
+	pthread_mutex_lock(&lock);
+	controller = claimant(volume, host);
+	if (controller)
+		keeps = controller->path.state == NVME_PATH_OPTIMIZED ||
+			tgt_registrant_rank(controller->session_id) > rank;
+	/* An answer to an earlier question is void: the other one may be in charge first. */
+	if (controller && !keeps)
+		controller->path.state = NVME_PATH_DUE;
+	pthread_mutex_unlock(&lock);
+	return keeps;
+}
+
+static bool path_in_charge(const uint8_t session[16])
+{
+	struct nvme_controller *controller;
+	bool in_charge = false;
+
+	pthread_mutex_lock(&lock);
+	TAILQ_FOREACH(controller, &line, path.link)
+		in_charge |= controller->path.state == NVME_PATH_OPTIMIZED &&
+			     !memcmp(controller->session_id, session, sizeof(controller->session_id));
+	pthread_mutex_unlock(&lock);
+	return in_charge;
+}
+
+const struct tgt_paths nvme_paths = {.in_charge = path_in_charge, .keeps = path_keeps};
+
 void nvme_path_log(const struct nvme_queue *queue, bool groups, uint8_t *data, uint64_t bytes)
 {
 	bool optimized = queue->controller->path.state == NVME_PATH_OPTIMIZED;
@@ -129,10 +184,10 @@ void nvme_path_log(const struct nvme_queue *queue, bool groups, uint8_t *data, u
 		.changes = rblk_to_le64(queue->path_changes),
 		.groups = rblk_to_le16(1),
 		.group = rblk_to_le32(1),
-		.namespaces = rblk_to_le32(!groups),
+		.namespaces = rblk_to_le32(!groups && !queue->absent),
 		.group_changes = rblk_to_le64(queue->path_changes + 1), /* 0: they are not counted */
 		.state = optimized ? OPTIMIZED : INACCESSIBLE,
-		.namespace = rblk_to_le32(!groups),
+		.namespace = rblk_to_le32(!groups && !queue->absent),
 	};
 
 	memcpy(data, &page, bytes < sizeof(page) ? bytes : sizeof(page));

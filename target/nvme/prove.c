@@ -9,6 +9,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/core/proof.h"
+#include "proto/tls/tls.h"
 
 #define TRIES 1000u /* memory for its report may be short */
 
@@ -96,6 +97,38 @@ void nvme_auth_judge(struct nvme_queue *queue)
 		auth->secret = -1;
 }
 
+/* -- by TLS -------------------------------------------------------------------------------------- */
+
+void nvme_auth_secured(struct nvme_queue *queue)
+{
+	struct nvme_authentication *auth = queue->authentication;
+	uint8_t id[RBLK_SECRET_FINGERPRINT];
+
+	auth->secrets = nvme_auth_secrets(queue);
+	auth->secret = -1; /* it may be no secret of the name any more */
+	for (unsigned int i = 0; i < rblk_secrets_count(auth->secrets); i++) {
+		rblk_secrets_fingerprint(auth->secrets, i, id);
+		if (memcmp(id, rblk_tls_secret_id(queue->hello.tls), sizeof(id)) == 0)
+			auth->secret = (int)i;
+	}
+	auth->proves = true;
+	nvme_auth_next(queue);
+}
+
+/* Nothing was asked of the host: it hears by Connect's answer. False: it is to be refused. */
+static bool secured_end(struct nvme_queue *queue, enum rblk_status status)
+{
+	struct nvme_authentication *auth = queue->authentication;
+
+	auth->proves = false;
+	rblk_secrets_put(auth->secrets);
+	auth->secrets = NULL;
+	if (status)
+		nvme_respond_connect(queue,
+				     status == RBLK_E_DENIED ? NVME_CONNECT_HOST | NVME_NO_RETRY : NVME_CONNECT_BUSY);
+	return !status;
+}
+
 /* -- the proof ----------------------------------------------------------------------------------- */
 
 void nvme_auth_next(struct nvme_queue *queue)
@@ -120,7 +153,8 @@ void nvme_auth_payload(const struct nvme_queue *queue, struct rblk_wire_authenti
 		core_proof_message(message, 1, auth->nonce, NULL, queue->hello.name);
 		return;
 	}
-	core_proof_begin(&proof, &queue->hello.login, &queue->accept, NULL);
+	core_proof_begin(&proof, &queue->hello.login, &queue->accept,
+			 queue->hello.tls ? rblk_tls_channel(queue->hello.tls) : NULL);
 	memcpy(proof.initiator_nonce, auth->nonce, sizeof(proof.initiator_nonce));
 	memcpy(proof.target_nonce, told->nonce, sizeof(proof.target_nonce));
 	memcpy(proof.name, queue->hello.name, sizeof(proof.name));
@@ -149,6 +183,8 @@ void nvme_auth_proven(struct nvme_queue *queue, enum rblk_status status)
 	}
 	queue->step = NVME_STEP_NONE;
 	queue->busy = 0;
+	if (queue->hello.tls && !queue->answered && !secured_end(queue, status))
+		return;
 	if (status == RBLK_E_DENIED) {
 		nvme_auth_wrong(queue);
 		return;

@@ -21,14 +21,14 @@
 
 struct nvme_slot *nvme_slot_get(struct nvme_queue *queue, const struct nvme_command *command)
 {
-	struct nvme_slot *slot;
+	struct nvme_slot *slot = TAILQ_FIRST(&queue->free);
 
-	if (!queue->free_slot_count)
+	if (!slot)
 		return NULL;
-	slot = &queue->slots[queue->free_slots[--queue->free_slot_count]];
+	TAILQ_REMOVE(&queue->free, slot, link);
 	slot->used = true;
 	slot->command = *command;
-	slot->bytes = slot->moved = slot->range = slot->ranges = slot->tries = slot->overtaken = 0;
+	slot->segment = slot->bytes = slot->moved = slot->range = slot->ranges = slot->tries = slot->overtaken = 0;
 	slot->fuse = NVME_FUSE_NONE;
 	slot->partner = NULL;
 	return slot;
@@ -50,7 +50,7 @@ void nvme_slot_put(struct nvme_queue *queue, struct nvme_slot *slot)
 	queue->reports -= slot->reports;
 	slot->used = slot->tagged = slot->fetches = slot->damaged = slot->differs = false;
 	slot->gathers = slot->reserves = slot->reports = slot->aborting = false;
-	queue->free_slots[queue->free_slot_count++] = slot->number;
+	TAILQ_INSERT_HEAD(&queue->free, slot, link);
 }
 
 /* -- to the reactor ------------------------------------------------------------------------------ */
@@ -186,61 +186,47 @@ static void step_payload(const struct nvme_queue *queue, char payload[RBLK_CAPSU
 	}
 }
 
+/* Those that have a payload in the capsule, and those that get a report, of so many bytes. */
+static const struct {
+	uint8_t opcode;
+	bool payload, volume;
+	uint32_t report;
+} steps[] = {
+	[NVME_STEP_NONCE] = {RBLK_OP_AUTHENTICATE, true, false, sizeof(struct rblk_wire_authenticate)},
+	[NVME_STEP_PROOF] = {RBLK_OP_AUTHENTICATE, true, false, sizeof(struct rblk_wire_authenticate)},
+	[NVME_STEP_IDENTIFY] = {RBLK_OP_IDENTIFY, true, false, 0},
+	[NVME_STEP_LIST] = {RBLK_OP_LIST, false, false, NVME_REPORT_BYTES},
+	[NVME_STEP_OPEN] = {RBLK_OP_OPEN, true, true, sizeof(struct rblk_wire_volume)},
+	[NVME_STEP_CLOSE] = {RBLK_OP_CLOSE, false, true, 0},
+	[NVME_STEP_SEEN] = {RBLK_OP_KEEPALIVE, false, false, 0},
+	[NVME_STEP_READY] = {RBLK_OP_CHECKSUM, false, true, 0}, /* the smallest one without data */
+};
+
 void nvme_step_begin(struct nvme_queue *queue, enum nvme_step step, struct nvme_slot *slot)
 {
 	struct rblk_wire_command *wire = &queue->step_wire;
 
 	memset(wire, 0, sizeof(*wire));
+	wire->opcode = steps[step].opcode;
+	wire->flags = steps[step].payload ? RBLK_CMD_CAPSULE : 0;
 	wire->tag = rblk_to_le16((uint16_t)queue->credits); /* the first reserved one */
+	wire->volume = rblk_to_le32(steps[step].volume ? HANDLE : 0);
+	wire->segment.rkey = rblk_to_le32(steps[step].report ? NVME_KEY_REPORT : 0);
+	wire->segment.length = rblk_to_le32(steps[step].report ? steps[step].report
+					    : steps[step].payload ? RBLK_CAPSULE_ALIGN : 0);
+	if (step == NVME_STEP_LIST) {
+		wire->lba = rblk_to_le64(queue->listed);
+	} else if (step == NVME_STEP_SEEN) {
+		wire->argument = rblk_to_le64(queue->heard_event);
+		queue->heard_event = 0;
+	} else if (step == NVME_STEP_READY) {
+		wire->tag = 0; /* it is free until Connect is answered */
+		wire->blocks = rblk_to_le32(1);
+	}
 	queue->step = step;
 	queue->asked_for = slot;
 	queue->step_waits = true;
-	switch (step) {
-	case NVME_STEP_NONCE:
-	case NVME_STEP_PROOF:
-		wire->opcode = RBLK_OP_AUTHENTICATE;
-		wire->flags = RBLK_CMD_CAPSULE;
-		wire->segment.rkey = rblk_to_le32(NVME_KEY_REPORT);
-		wire->segment.length = rblk_to_le32(sizeof(struct rblk_wire_authenticate));
-		break;
-	case NVME_STEP_IDENTIFY:
-		wire->opcode = RBLK_OP_IDENTIFY;
-		wire->flags = RBLK_CMD_CAPSULE;
-		wire->segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
-		break;
-	case NVME_STEP_LIST:
-		wire->opcode = RBLK_OP_LIST;
-		wire->lba = rblk_to_le64(queue->listed);
-		wire->segment.rkey = rblk_to_le32(NVME_KEY_REPORT);
-		wire->segment.length = rblk_to_le32(NVME_REPORT_BYTES);
-		break;
-	case NVME_STEP_OPEN:
-		wire->opcode = RBLK_OP_OPEN;
-		wire->flags = RBLK_CMD_CAPSULE;
-		wire->volume = rblk_to_le32(HANDLE);
-		wire->segment.rkey = rblk_to_le32(NVME_KEY_REPORT);
-		wire->segment.length = rblk_to_le32(sizeof(struct rblk_wire_volume));
-		break;
-	case NVME_STEP_CLOSE:
-		wire->opcode = RBLK_OP_CLOSE;
-		wire->volume = rblk_to_le32(HANDLE);
-		break;
-	case NVME_STEP_SEEN:
-		wire->opcode = RBLK_OP_KEEPALIVE;
-		wire->argument = rblk_to_le64(queue->heard_event);
-		queue->heard_event = 0;
-		break;
-	case NVME_STEP_READY: /* the smallest one without data; its tag is free until Connect is answered */
-		wire->opcode = RBLK_OP_CHECKSUM;
-		wire->tag = 0;
-		wire->volume = rblk_to_le32(HANDLE);
-		wire->blocks = rblk_to_le32(1);
-		break;
-	case NVME_STEP_NONE:
-		queue->step_waits = false;
-	}
-	if (queue->step_waits)
-		queue->transport->wake(queue);
+	queue->transport->wake(queue);
 }
 
 static bool step_hand_over(struct nvme_queue *queue)
@@ -304,56 +290,6 @@ static void step_refused(struct nvme_queue *queue, uint16_t status)
 		nvme_respond_connect(queue, status);
 }
 
-/* The volume of the subsystem that the host wants. */
-static bool list_find(struct nvme_queue *queue, unsigned int count)
-{
-	char nqn[NVME_NQN_BYTES];
-
-	for (unsigned int i = 0; i < count; i++) {
-		const struct rblk_wire_volume *volume = (const struct rblk_wire_volume *)queue->report + i;
-
-		nvme_subsystem_of(volume->uuid, nqn);
-		if (strcmp(nqn, queue->hello.identity.subsystem) != 0)
-			continue;
-		memcpy(queue->volume, volume->name, sizeof(queue->volume));
-		return true;
-	}
-	return false;
-}
-
-static void list_keep(struct nvme_queue *queue, unsigned int count)
-{
-	for (unsigned int i = 0; i < count && queue->listed + i < RBLK_VOLUMES_MAX; i++)
-		memcpy(queue->uuids[queue->listed + i], ((const struct rblk_wire_volume *)queue->report + i)->uuid,
-		       sizeof(*queue->uuids));
-}
-
-static void listed(struct nvme_queue *queue, uint64_t result)
-{
-	unsigned int count = (unsigned int)(result & 0xffffffff), total = (unsigned int)(result >> 32);
-	struct nvme_slot *slot = queue->asked_for;
-
-	if (count > RBLK_LIST_MAX)
-		count = RBLK_LIST_MAX;
-	if (queue->controller->discovery)
-		list_keep(queue, count);
-	else if (list_find(queue, count)) {
-		nvme_step_begin(queue, NVME_STEP_OPEN, NULL);
-		return;
-	}
-	queue->listed += count;
-	if (count && queue->listed < total && queue->listed < RBLK_VOLUMES_MAX) {
-		nvme_step_begin(queue, NVME_STEP_LIST, slot);
-		return;
-	}
-	queue->step = NVME_STEP_NONE;
-	queue->asked_for = NULL;
-	if (!queue->controller->discovery)
-		nvme_respond_connect(queue, NVME_CONNECT_INVALID | NVME_NO_RETRY);
-	else
-		nvme_admin_listed(queue, slot);
-}
-
 /*
  * F5: what the host has sent to an older controller must not land on what it writes by this one; that its connections
  * are lost may be known to the host alone. So that controller ends if it had the same path, and a second OPEN waits for
@@ -363,9 +299,14 @@ static void volume_opened(struct nvme_queue *queue)
 {
 	enum nvme_path_state state;
 
+	queue->step = NVME_STEP_NONE;
+	/* Another volume may have its name by now. */
+	if (!nvme_list_is_wanted(queue, (const void *)queue->report)) {
+		nvme_respond_connect(queue, NVME_CONNECT_BUSY);
+		return;
+	}
 	memcpy(&queue->controller->volume, queue->report, sizeof(queue->controller->volume));
 	state = nvme_path_connect(queue);
-	queue->step = NVME_STEP_NONE;
 	if (state == NVME_PATH_OPENS)
 		nvme_step_begin(queue, NVME_STEP_OPEN, NULL);
 	else
@@ -381,13 +322,13 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 		nvme_auth_proven(queue, status);
 		return;
 	}
-	if (step == NVME_STEP_SEEN || (step == NVME_STEP_OPEN && queue->answered)) {
-		nvme_event_done(queue, step, status);
-		return;
-	}
 	/* One in a turn. */
 	if (step == NVME_STEP_LIST && status == RBLK_E_BUSY && queue->busy++ < LIST_RETRIES) {
 		nvme_step_begin(queue, step, slot);
+		return;
+	}
+	if (queue->answered && !slot && (status || step != NVME_STEP_LIST)) {
+		nvme_event_done(queue, step, status);
 		return;
 	}
 	/* A thread registers the memory of a volume with this reactor's devices. */
@@ -407,6 +348,13 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 		nvme_respond(queue, slot, NVME_OK, 0);
 		return;
 	}
+	/* Another target's controller is in charge: this one waits, as those that stand in line here. */
+	if (step == NVME_STEP_OPEN && status == RBLK_E_FENCED) {
+		queue->step = NVME_STEP_NONE;
+		queue->reopen_later = true;
+		nvme_respond_connect(queue, NVME_OK);
+		return;
+	}
 	if (status) {
 		step_refused(queue, status_of_step(status));
 		return;
@@ -420,7 +368,7 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 			nvme_step_begin(queue, NVME_STEP_LIST, NULL);
 		break;
 	case NVME_STEP_LIST:
-		listed(queue, result);
+		nvme_listed(queue, result);
 		break;
 	case NVME_STEP_OPEN:
 		volume_opened(queue);
@@ -482,7 +430,7 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 
 void nvme_queue_free(struct nvme_queue *queue)
 {
-	for (uint32_t i = 0; queue->slots && i < queue->hello.entries; i++)
+	for (uint32_t i = 0; i < queue->hello.entries; i++)
 		free(queue->slots[i].data);
 	if (queue->controller) {
 		queue->controller->connected[queue->hello.queue] = false;
@@ -492,28 +440,18 @@ void nvme_queue_free(struct nvme_queue *queue)
 		nvme_path_leave(queue->controller);
 	nvme_auth_free(queue);
 	nvme_controller_put(queue->controller);
-	free(queue->slots);
-	free(queue->free_slots);
-	free(queue->free_tags);
-	free(queue->by_tag);
 	free(queue->report);
 	free(queue->uuids);
 	free(queue);
 }
 
-static bool queue_allocate(struct nvme_queue *queue)
+static bool queue_init(struct nvme_queue *queue)
 {
-	uint32_t entries = queue->hello.entries;
-
-	queue->slots = calloc(entries, sizeof(*queue->slots));
-	queue->free_slots = calloc(entries, sizeof(*queue->free_slots));
-	queue->free_tags = calloc(queue->credits, sizeof(*queue->free_tags));
-	queue->by_tag = calloc(queue->credits, sizeof(struct nvme_slot *));
-	if (!queue->slots || !queue->free_slots || !queue->free_tags || !queue->by_tag)
+	if (!queue->controller || queue->credits > NVME_ENTRIES_MAX)
 		return false;
-	for (uint32_t i = entries; i > 0; i--) {
+	for (uint32_t i = queue->hello.entries; i > 0; i--) {
 		queue->slots[i - 1].number = (uint16_t)(i - 1);
-		queue->free_slots[queue->free_slot_count++] = (uint16_t)(i - 1);
+		TAILQ_INSERT_HEAD(&queue->free, &queue->slots[i - 1], link);
 	}
 	for (uint32_t i = queue->credits; i > 0; i--)
 		queue->free_tags[queue->free_tag_count++] = (uint16_t)(i - 1);
@@ -526,29 +464,32 @@ static bool queue_allocate(struct nvme_queue *queue)
 }
 
 struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *private_data, uint8_t bytes,
-				     const struct nvme_transport *transport)
+				     const struct nvme_transport *transport, const struct fab_conn *conn)
 {
 	const struct rblk_wire_accept *accept = private_data;
-	struct nvme_queue *queue = bytes < sizeof(*accept) ? NULL : calloc(1, sizeof(*queue));
+	size_t size = sizeof(struct nvme_queue) + hello->entries * sizeof(struct nvme_slot);
+	struct nvme_queue *queue = bytes < sizeof(*accept) ? NULL : calloc(1, size);
 
 	if (!queue)
 		return NULL;
+	TAILQ_INIT(&queue->free);
 	TAILQ_INIT(&queue->waiting);
 	TAILQ_INIT(&queue->later);
-	queue->abort = -1;
 	queue->hello = *hello;
 	queue->hello.is_queue = true;
 	queue->hello.controller = NULL;
 	queue->transport = transport;
+	queue->conn = conn;
 	queue->accept = *accept;
 	queue->credits = rblk_le16(accept->credits);
 	queue->heard_ns = env_now_ns();
 	queue->controller = hello->controller;
 	hello->controller = NULL;
 	if (!queue->controller)
-		queue->controller = nvme_controller_create(&hello->identity, hello->login.session_id,
+		queue->controller = nvme_controller_create(&hello->identity, hello->name, accept,
+							   hello->login.session_id,
 							   rblk_le16(hello->login.queue_count));
-	if (queue->controller && queue_allocate(queue))
+	if (queue_init(queue))
 		return queue;
 	nvme_queue_free(queue);
 	return NULL;
@@ -558,9 +499,7 @@ void nvme_queue_begin(struct nvme_queue *queue)
 {
 	queue->transport->tick(queue, CHECK_MS);
 	queue->controller->connected[queue->hello.queue] = true;
-	if (nvme_auth_begin(queue))
-		nvme_respond_bars(queue);
-	else
+	if (!nvme_auth_begin(queue))
 		nvme_step_begin(queue, nvme_is_admin(queue) ? NVME_STEP_IDENTIFY : NVME_STEP_READY, NULL);
 	queue->transport->wake(queue);
 	nvme_check_end(queue); /* this thread may have ended the others of its controller */
@@ -572,6 +511,8 @@ void nvme_check_end(struct nvme_queue *queue)
 		queue->transport->fail(queue, queue->controller->replaced ? -ESTALE : 0);
 	else if (nvme_is_admin(queue) && queue->controller->path.state == NVME_PATH_DUE)
 		nvme_event_next(queue);
+	if (nvme_is_admin(queue))
+		nvme_notice_news(queue);
 	nvme_abort_news(queue, false);
 }
 

@@ -6,7 +6,7 @@
  * is a connection of fabric_tcp with another framing (tcp.h), over RDMA one of fabric_verbs (rdma.h).
  *
  *   greet.c     what comes before the login: ICReq and Connect
- *   tcp.c, receive.c, send.c: NVMe/TCP; rdma*.c: NVMe over RDMA
+ *   tcp.c, receive.c, send.c, tls.c: NVMe/TCP; rdma*.c: NVMe over RDMA
  *   queue.c     making and end, slots and tags, handing commands to the reactor, the setup behind Connect
  *   answer.c    answers to the host's commands
  *   fused.c     pairs of Compare and Write
@@ -14,7 +14,9 @@
  *   reserve.c   reservations
  *   abort.c     aborts
  *   authenticate.c, prove.c   what a host does whose name has a secret; chap.c, dh.c: its cryptography
- *   admin.c     fabrics and admin commands; identify.c, log.c, errors.c: what hosts read; event.c: what they are told
+ *   list.c      which volumes there are
+ *   admin.c     fabrics and admin commands; identify.c, log.c, errors.c: what hosts read
+ *   event.c, notice.c: what they are told
  *   path.c      which of a host's controllers is in charge (ANA)
  *   fabric.c    the tables of the fabrics
  *
@@ -25,6 +27,7 @@
 
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include "proto/fabric/fabric_impl.h"
 #include "target/nvme/controller.h"
 
 #define NVME_ENTRIES_MAX 128u /* of a queue of I/O: CAP.MQES, and what `credits` is by default */
@@ -32,6 +35,7 @@
 #define NVME_CAPSULE_BYTES 8192u   /* in-capsule data; a Connect's 1024 are among them */
 #define NVME_COMPARE_BYTES NVME_CAPSULE_BYTES /* of one Compare: its data is held here */
 #define NVME_FUSED_BYTES (NVME_COMPARE_BYTES / 2)
+#define NVME_EVENT_RESERVATIONS (1u << 31) /* beside NVME_EVENT_..., of `changed` and `told` */
 #define NVME_EVENTS_MAX 4u	   /* asynchronous event requests that wait */
 #define NVME_REPORT_BYTES (RBLK_LIST_MAX * sizeof(struct rblk_wire_volume))
 #define NVME_REPORTS_MAX 2u /* of reservations, that are not answered */
@@ -41,14 +45,14 @@
 #define NVME_HASH_SEED 0xcbf29ce484222325ull
 #define NVME_LOG_BYTES (64u << 10) /* of one answer */
 
-/* The keys of READs and WRITEs that the reactor posts are slots' numbers plus one, or: */
+/* The keys of READs and WRITEs that the reactor posts are slots' numbers plus one (nvme_slot_of_key()), or: */
 #define NVME_KEY_REPORT 0xffffffu
 
 /* -- commands ------------------------------------------------------------------------------------ */
 
 /* A slot: a command of the host that is not answered. */
 struct nvme_slot {
-	TAILQ_ENTRY(nvme_slot) link; /* queue->waiting, while it is to be handed to the reactor; or queue->later */
+	TAILQ_ENTRY(nvme_slot) link; /* queue->waiting, while it is to be handed to the reactor; later; or free */
 	struct nvme_command command;
 	struct rblk_wire_command wire; /* what it is to rblk; its tag and sequence are set when it is handed over */
 	uint16_t number;	       /* fixed */
@@ -64,6 +68,7 @@ struct nvme_slot {
 	uint32_t bytes; /* of the host's data */
 	uint32_t moved; /* of them, arrived by H2C data */
 	uint32_t digest; /* of those, as the host says */
+	uint32_t segment; /* TCP: behind that of its last data (send.c); 0: none */
 	uint8_t *data;	 /* owned: in-capsule data that waits, ranges, what is compared, keys; NULL: none */
 	struct nvme_slot *partner; /* of a fused pair; NULL: none yet */
 	uint32_t range; /* of a DSM, the next */
@@ -92,6 +97,7 @@ struct nvme_hello {
 	struct nvme_identity identity;
 	struct nvme_controller *controller; /* of an I/O queue */
 	char name[RBLK_NAME_BYTES];	    /* the initiator's */
+	struct rblk_tls *tls;		    /* the connection's, which has proven that name; NULL: it has none */
 	struct rblk_wire_login login;
 	uint16_t id; /* the command's */
 	uint16_t queue;
@@ -99,6 +105,7 @@ struct nvme_hello {
 	uint32_t keep_alive_ms;
 	uint32_t alignment; /* of data to the host */
 	uint8_t digests;    /* NVME_DIGEST_... */
+	bool no_head;	    /* completions have none: NVME_CONNECT_NO_HEAD */
 };
 
 struct nvme_queue;
@@ -111,8 +118,8 @@ struct nvme_transport {
 	bool keyed;   /* the host's data has an address and a key; otherwise the transport asks for it by the command */
 	/* Answers the command in slot (NULL: Connect), behind the data, which is freed when it has been sent. There
 	 * must be room. */
-	void (*respond)(struct nvme_queue *queue, const struct nvme_slot *slot,
-			const struct nvme_completion *completion, void *data, uint32_t bytes);
+	void (*respond)(struct nvme_queue *queue, struct nvme_slot *slot, const struct nvme_completion *completion,
+			void *data, uint32_t bytes);
 	/* The connection ends behind what has been answered. */
 	void (*finish)(struct nvme_queue *queue);
 	/* Gets slot->data from the host; nvme_fetched() follows. */
@@ -124,7 +131,6 @@ struct nvme_transport {
 	void (*wake)(struct nvme_queue *queue); /* nvme_hand_over() has something to do */
 	void (*tick)(struct nvme_queue *queue, uint32_t ms); /* nvme_tick(), in so many milliseconds */
 	void (*fail)(struct nvme_queue *queue, int status);
-	const char *(*peer)(const struct nvme_queue *queue); /* where the host is; NULL: that is not known */
 	bool (*has_room)(const struct nvme_queue *queue); /* for an answer at any time; NULL: always */
 	/* Where the host has come in. */
 	void (*local)(const struct nvme_queue *queue, struct sockaddr_storage *address);
@@ -133,6 +139,7 @@ struct nvme_transport {
 struct nvme_queue {
 	struct nvme_hello hello; /* first */
 	const struct nvme_transport *transport;
+	const struct fab_conn *conn;
 	struct nvme_tcp *tcp; /* of TCP */
 	struct nvme_rdma *rdma; /* of RDMA */
 	struct nvme_controller *controller;
@@ -140,15 +147,15 @@ struct nvme_queue {
 	struct rblk_wire_accept accept;
 	struct nvme_authentication *authentication; /* NULL: neither was asked for */
 
-	struct nvme_slot *slots; /* `entries` */
-	uint16_t *free_slots, *free_tags;
-	uint32_t free_slot_count, free_tag_count;
 	uint32_t credits;
-	struct nvme_slot **by_tag; /* `credits` */
+	struct nvme_slot *by_tag[NVME_ENTRIES_MAX]; /* `credits` */
+	uint16_t free_tags[NVME_ENTRIES_MAX];
+	uint32_t free_tag_count;
+	struct nvme_slots free;
 	struct nvme_slots waiting;
 	struct nvme_slots later; /* that the timer puts there again */
 	unsigned int reports;	 /* NVME_REPORTS_MAX */
-	int abort;		 /* of the controller's, under way here, with the second reserved tag; -1 */
+	struct nvme_abort *abort; /* of the controller's, under way here, with the second reserved tag; NULL: none */
 	bool abort_waits;	 /* to be handed over */
 	struct rblk_wire_command abort_wire;
 	struct nvme_slot *first; /* of a fused pair: the next command is its second */
@@ -162,7 +169,7 @@ struct nvme_queue {
 	struct rblk_wire_command step_wire;
 	uint8_t *report;	     /* NVME_REPORT_BYTES; admin queue, and one that authenticates */
 	struct nvme_slot *asked_for; /* the host's command that waits for it; NULL: Connect */
-	unsigned int listed, list_total, busy;
+	unsigned int listed, busy;
 	__u8 (*uuids)[16];	      /* discovery: of `listed` volumes; owned */
 	char volume[RBLK_NAME_BYTES]; /* found by its UUID */
 
@@ -170,13 +177,16 @@ struct nvme_queue {
 	uint32_t configuration, status, event_configuration;
 	struct nvme_slot *events[NVME_EVENTS_MAX]; /* requests that wait for one */
 	unsigned int event_count;
-	struct nvme_slot *aborts[NVME_ABORTS_MAX]; /* that wait for another queue */
 	uint32_t heard_event; /* its number, until it is confirmed; 0: none */
-	bool reopens, reopen_later; /* the volume has changed: OPEN tells how */
+	bool reopens, reopen_later; /* the volume has changed: OPEN tells how; or it may be back */
+	bool removed, closed; /* it was removed: its handle is to be closed, or is not open any more */
+	bool absent, seen; /* it has not come back: nor is there a namespace, as the host has seen */
 	uint32_t changed, told; /* NVME_EVENT_...: what the host has not read yet; what it has been told to */
 	unsigned int path_changes; /* of its ANA state */
 	struct nvme_slot *held; /* sets a property when the step is over */
 	uint64_t heard_ns;
+
+	struct nvme_slot slots[]; /* `entries` */
 };
 
 static inline bool nvme_is_admin(const struct nvme_queue *queue)
@@ -184,9 +194,26 @@ static inline bool nvme_is_admin(const struct nvme_queue *queue)
 	return queue->hello.queue == 0;
 }
 
+/* Words 10 to 15 of a command. */
+static inline uint32_t nvme_word(const struct nvme_slot *slot, unsigned int number)
+{
+	return rblk_le32(slot->command.word[number - 10]);
+}
+
+/* The block that it begins at. */
+static inline uint64_t nvme_block(const struct nvme_command *command)
+{
+	return (uint64_t)rblk_le32(command->word[1]) << 32 | rblk_le32(command->word[0]);
+}
+
 static inline uint32_t nvme_data_digest_bytes(const struct nvme_hello *hello)
 {
 	return hello->digests & NVME_DIGEST_DATA ? NVME_DIGEST_BYTES : 0;
+}
+
+static inline struct nvme_slot *nvme_slot_of_key(struct nvme_queue *queue, uint32_t key)
+{
+	return key && key <= queue->hello.entries ? &queue->slots[key - 1] : NULL;
 }
 
 static inline uint32_t nvme_block_bytes(const struct nvme_queue *queue)
@@ -197,6 +224,16 @@ static inline uint32_t nvme_block_bytes(const struct nvme_queue *queue)
 static inline bool nvme_has(const struct nvme_queue *queue, uint32_t flag)
 {
 	return rblk_le32(queue->controller->volume.flags) & flag;
+}
+
+/* The most that is compared and written in one step; 0: nothing. */
+static inline uint32_t nvme_fused_bytes(const struct nvme_queue *queue)
+{
+	uint32_t bytes = rblk_le16(queue->controller->volume.max_compare_blocks) * nvme_block_bytes(queue);
+
+	if (!nvme_has(queue, RBLK_VOLUME_COMPARE_AND_WRITE) || nvme_block_bytes(queue) > NVME_FUSED_BYTES)
+		return 0;
+	return bytes && bytes < NVME_FUSED_BYTES ? bytes : NVME_FUSED_BYTES;
 }
 
 /* Is its data with the host? And how long is it there? */
@@ -217,6 +254,8 @@ static inline uint32_t nvme_data_length(const struct nvme_queue *queue, const st
 
 /* At the start of the daemon: the most queues that a session may have. */
 void nvme_greet_limits(uint16_t queues);
+/* The initiator's name of a host's NQN. False: it is none. */
+bool nvme_name_of(const char *nqn, char name[RBLK_NAME_BYTES]);
 /* Checks what Connect says. A status. */
 uint16_t nvme_connect_check(struct nvme_hello *hello, const struct nvme_command *command,
 			    const struct nvme_connect *data);
@@ -230,7 +269,7 @@ void nvme_forget_hello(void *state);
 
 /* Takes over the controller of the hello. private_data: what the reactor has answered. Its first step is to follow. */
 struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *private_data, uint8_t bytes,
-				     const struct nvme_transport *transport);
+				     const struct nvme_transport *transport, const struct fab_conn *conn);
 void nvme_queue_free(struct nvme_queue *queue);
 /* The setup behind Connect. */
 void nvme_queue_begin(struct nvme_queue *queue);
@@ -282,6 +321,10 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode);
 uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
 /* Where its data is: in the capsule, all of it, or with the host. Sets slot->bytes. A status. */
 uint16_t nvme_io_decode_data(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
+/* The reactor WRITEs to this key. *slot: that of the host to which it goes; NULL: it was for this room. False: a
+ * mistake of this end. */
+bool nvme_io_written(struct nvme_queue *queue, uint32_t key, uint64_t offset, const void *data, uint32_t bytes,
+		     struct nvme_slot **slot);
 /* The next range of a DSM. False: that was the last. *status: refused. */
 bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t *status);
 
@@ -317,8 +360,6 @@ uint16_t nvme_reserve_decode(struct nvme_queue *queue, struct nvme_slot *slot, u
 void nvme_reserve_begin(struct nvme_queue *queue, struct nvme_slot *slot);
 /* It is handed over now: a change gets its number. */
 void nvme_reserve_number(const struct nvme_queue *queue, struct nvme_slot *slot);
-/* A part of rblk's report. False: it is beyond its memory. */
-bool nvme_reserve_reported(struct nvme_slot *slot, uint64_t offset, const void *data, uint32_t bytes);
 void nvme_reserve_done(struct nvme_queue *queue, struct nvme_slot *slot, enum rblk_status status);
 /* Those that were answered BUSY. */
 void nvme_reserve_again(struct nvme_queue *queue);
@@ -336,13 +377,21 @@ void nvme_path_opens(struct nvme_controller *controller);
 bool nvme_path_opened(struct nvme_controller *controller);
 /* The controller is over, and so are its queues; the next one is due. */
 void nvme_path_leave(struct nvme_controller *controller);
+extern const struct tgt_paths nvme_paths; /* registrant.h */
 /* ANA's log page; groups: without their namespaces. Fills as much as there is room for; data is zeroed. */
 void nvme_path_log(const struct nvme_queue *queue, bool groups, uint8_t *data, uint64_t bytes);
+
+/* -- list.c -------------------------------------------------------------------------------------- */
+
+/* Is it the subsystem's that the host has named? */
+bool nvme_list_is_wanted(const struct nvme_queue *queue, const struct rblk_wire_volume *volume);
+/* LIST has succeeded, with this result. */
+void nvme_listed(struct nvme_queue *queue, uint64_t result);
 
 /* -- admin.c, identify.c ------------------------------------------------------------------------- */
 
 void nvme_admin(struct nvme_queue *queue, struct nvme_slot *slot);
-/* The list of volumes for the discovery log page is there. */
+/* Answers Get Log Page: the list of volumes for that of discovery is there. */
 void nvme_admin_listed(struct nvme_queue *queue, struct nvme_slot *slot);
 /* Whether reservations persist, which the host has asked for or wants to set. */
 void nvme_admin_persists(struct nvme_queue *queue, struct nvme_slot *slot, bool persists);
@@ -358,7 +407,10 @@ void nvme_discovery_log(const struct nvme_queue *queue, uint64_t offset, uint32_
 
 struct rblk_secrets;
 void nvme_auth_init(struct rblk_secrets *(*find)(void *arg, const char *name), void *arg);
-/* Has the host of this new queue to authenticate itself? Then it has begun, or the connection has failed. */
+/*
+ * Has the host of this new queue to authenticate itself? Then Connect is answered so, or the connection has failed; or
+ * TLS has proven its name, and that is told to rblk before the rest of the setup.
+ */
 bool nvme_auth_begin(struct nvme_queue *queue);
 void nvme_auth_free(struct nvme_queue *queue);
 /* It is under way, and the host may do nothing else. */
@@ -368,6 +420,8 @@ bool nvme_auth_is_command(const struct nvme_command *command);
 void nvme_auth_command(struct nvme_queue *queue, struct nvme_slot *slot);
 /* All that stands behind Connect is done, or refused with this status. */
 void nvme_auth_set_up(struct nvme_queue *queue, uint16_t status);
+/* TLS has proven the host's name: now the queue does, by the same secret. */
+void nvme_auth_secured(struct nvme_queue *queue);
 /* The queue's own commands: what AUTHENTICATE says, and that it was answered. */
 void nvme_auth_payload(const struct nvme_queue *queue, struct rblk_wire_authenticate *message);
 void nvme_auth_proven(struct nvme_queue *queue, enum rblk_status status);
@@ -386,11 +440,26 @@ void nvme_log_effects(const struct nvme_queue *queue, uint8_t *data, uint64_t by
 /* errors.c: a command fails with this status. */
 void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *slot, uint16_t status);
 
+/* -- notice.c ------------------------------------------------------------------------------------ */
+
+/* For tgt_notice_tell. */
+enum tgt_notice;
+void nvme_notice_tell(const uint8_t volume[16], const char *registrant, enum tgt_notice kind);
+/* Admin queue: there may be some for it. */
+void nvme_notice_news(struct nvme_queue *queue);
+/* Fills the log page: the oldest; keeps: it will be read again. */
+void nvme_notice_read(struct nvme_queue *queue, bool keeps, uint8_t *data, uint64_t bytes);
+
 /* -- event.c ------------------------------------------------------------------------------------- */
 
 void nvme_event_heard(struct nvme_queue *queue, const struct rblk_wire_completion *event);
-/* The end of a step that follows Connect. */
+/* The end of a step that follows Connect, and that no command of the host has asked for; of LIST, if it has failed. */
 void nvme_event_done(struct nvme_queue *queue, enum nvme_step step, enum rblk_status status);
+/* The volume was removed, and is not in the list. The host has seen that. */
+void nvme_event_absent(struct nvme_queue *queue);
+void nvme_event_seen(struct nvme_queue *queue);
+/* It is in the list. False: it is not to be opened, or not before the host has seen that it was gone. */
+bool nvme_event_found(struct nvme_queue *queue, const struct rblk_wire_volume *volume);
 /* No step is under way, or was: the next. */
 void nvme_event_next(struct nvme_queue *queue);
 /* Tells the host, if there is news and it listens. */

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "proto/core/env.h"
-#include "target/nvme/wake.h"
 
 #define POST_BATCH 32u
 #define NS_PER_MS 1000000ull
@@ -481,7 +480,7 @@ static void rdma_close(struct fab *head)
 	struct ibv_wc wc[NVME_RDMA_BATCH];
 
 	nvme_rdma_lobby_leave(fab);
-	nvme_wake_remove(fab->eventfd);
+	nvme_controller_leave(fab->eventfd);
 	/* Those in the lobby are nobody else's. Their draining has time limits. */
 	head->options.helper = NULL;
 	TAILQ_FOREACH(rdma, &fab->all, link)
@@ -539,7 +538,7 @@ static struct fab *rdma_open(const struct fab_options *options, char *error)
 	fab->fab = head;
 	head->above = fab;
 	head->ops = &ops;
-	nvme_wake_add(fab->eventfd);
+	nvme_controller_listen(fab->eventfd);
 	nvme_rdma_lobby_join(fab);
 	return head;
 }

@@ -290,8 +290,8 @@ void nvme_rdma_own_sent(struct nvme_rdma *rdma, uint64_t wr_id, bool well);
 void nvme_rdma_send_go_on(struct nvme_rdma *rdma);
 /* For struct nvme_transport. */
 bool nvme_rdma_has_room(const struct nvme_queue *queue);
-void nvme_rdma_respond(struct nvme_queue *queue, const struct nvme_slot *slot,
-		       const struct nvme_completion *completion, void *data, uint32_t bytes);
+void nvme_rdma_respond(struct nvme_queue *queue, struct nvme_slot *slot, const struct nvme_completion *completion,
+		       void *data, uint32_t bytes);
 void nvme_rdma_fetch(struct nvme_queue *queue, struct nvme_slot *slot);
 /* Connect's answer, in the lobby. False: it cannot be sent. */
 bool nvme_rdma_respond_first(struct nvme_rdma *rdma, uint16_t status);

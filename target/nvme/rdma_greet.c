@@ -8,7 +8,6 @@
 #include "target/nvme/rdma.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,17 +124,6 @@ static enum nvme_rdma_status ask_check(const void *private_data, size_t bytes, s
 	return rblk_le16(ask.receives) < rblk_le16(ask.commands) ? NVME_RDMA_BAD_RECEIVES : 0;
 }
 
-static bool is_from(const struct nvme_rdma_request *request, const struct sockaddr_storage *peer)
-{
-	const struct sockaddr_in6 *a6 = (const void *)&request->head.peer, *b6 = (const void *)peer;
-	const struct sockaddr_in *a4 = (const void *)&request->head.peer, *b4 = (const void *)peer;
-
-	if (request->head.peer.ss_family != peer->ss_family)
-		return false;
-	return peer->ss_family == AF_INET ? a4->sin_addr.s_addr == b4->sin_addr.s_addr
-					  : !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
-}
-
 /* The lock is held. */
 static bool lobby_has_room(const struct sockaddr_storage *peer)
 {
@@ -147,7 +135,7 @@ static bool lobby_has_room(const struct sockaddr_storage *peer)
 
 	TAILQ_FOREACH(one, &lobby, lobby_link) {
 		used++;
-		own += is_from(one, peer);
+		own += fab_same_address(&one->head.peer, peer);
 	}
 	return tgt_quota_allows(&quota, used, own);
 }
@@ -476,7 +464,7 @@ int nvme_rdma_establish(struct fab_conn *conn, const void *private_data, uint8_t
 	struct nvme_rdma *rdma = nvme_rdma(conn);
 	struct nvme_queue *queue;
 
-	queue = nvme_queue_create(rdma->hello, private_data, bytes, &nvme_rdma_transport);
+	queue = nvme_queue_create(rdma->hello, private_data, bytes, &nvme_rdma_transport, conn);
 	if (!queue)
 		return fab_fail(conn->fab, -ENOMEM, "accept %s: out of memory", conn->peer);
 	queue->rdma = rdma;

@@ -183,11 +183,6 @@ static void tick(struct nvme_queue *queue, uint32_t ms)
 	nvme_rdma_timer(queue->rdma, env_now_ns() + ms * 1000000ull);
 }
 
-static const char *peer(const struct nvme_queue *queue)
-{
-	return queue->rdma->conn->peer;
-}
-
 static void local(const struct nvme_queue *queue, struct sockaddr_storage *address)
 {
 	nvme_rdma_below->local(queue->rdma->conn, address);
@@ -204,7 +199,6 @@ const struct nvme_transport nvme_rdma_transport = {
 	.wake = wake,
 	.tick = tick,
 	.fail = fail,
-	.peer = peer,
 	.has_room = nvme_rdma_has_room,
 	.local = local,
 };

@@ -162,8 +162,8 @@ static bool invalidates(const struct nvme_rdma *rdma, const struct nvme_slot *sl
 	       nvme_data_length(rdma->queue, &slot->command) && nvme_command_key(&slot->command);
 }
 
-void nvme_rdma_respond(struct nvme_queue *queue, const struct nvme_slot *slot,
-		       const struct nvme_completion *completion, void *data, uint32_t bytes)
+void nvme_rdma_respond(struct nvme_queue *queue, struct nvme_slot *slot, const struct nvme_completion *completion,
+		       void *data, uint32_t bytes)
 {
 	struct nvme_rdma *rdma = queue->rdma;
 	struct ibv_send_wr *reply = rdma->reply;
@@ -294,14 +294,6 @@ static void make_nothing(struct ibv_send_wr *wr)
 	wr->wr.rdma.rkey = 0;
 }
 
-/* The reactor's keys are slots' numbers plus one. */
-static struct nvme_slot *slot_of(const struct nvme_rdma *rdma, const struct ibv_send_wr *wr)
-{
-	uint32_t key = wr->wr.rdma.rkey;
-
-	return key && key <= rdma->queue->hello.entries ? &rdma->queue->slots[key - 1] : NULL;
-}
-
 static void translate(const struct nvme_slot *slot, struct ibv_send_wr *wr)
 {
 	wr->wr.rdma.remote_addr += rblk_le64(slot->command.address);
@@ -311,42 +303,24 @@ static void translate(const struct nvme_slot *slot, struct ibv_send_wr *wr)
 /* False: a mistake of this end. */
 static bool take_write(struct nvme_rdma *rdma, struct ibv_send_wr *wr)
 {
-	struct nvme_queue *queue = rdma->queue;
 	const void *data = wr->num_sge ? (const void *)(uintptr_t)wr->sg_list->addr : NULL;
 	uint32_t bytes = wr->num_sge ? wr->sg_list->length : 0;
-	uint64_t offset = wr->wr.rdma.remote_addr;
 	struct nvme_slot *slot;
-	bool well = true;
+	bool well;
 
 	if (!bytes) /* a probe */
 		return true;
-	if (wr->wr.rdma.rkey == NVME_KEY_REPORT) {
-		well = queue->report && offset + bytes <= NVME_REPORT_BYTES;
-		if (well)
-			memcpy(queue->report + offset, data, bytes);
-		make_nothing(wr);
-		return well;
-	}
-	slot = slot_of(rdma, wr);
-	if (!slot)
-		return false;
-	if (slot->reports) {
-		well = nvme_reserve_reported(slot, offset, data, bytes);
-		make_nothing(wr);
-	} else if (slot->command.opcode == NVME_COMPARE && !nvme_is_admin(queue)) {
-		well = offset + bytes <= slot->bytes;
-		if (well)
-			slot->differs |= memcmp(slot->data + offset, data, bytes) != 0;
-		make_nothing(wr);
-	} else {
+	well = nvme_io_written(rdma->queue, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, data, bytes, &slot);
+	if (slot)
 		translate(slot, wr);
-	}
+	else
+		make_nothing(wr);
 	return well;
 }
 
 static bool take_read(const struct nvme_rdma *rdma, struct ibv_send_wr *wr)
 {
-	const struct nvme_slot *slot = slot_of(rdma, wr);
+	const struct nvme_slot *slot = nvme_slot_of_key(rdma->queue, wr->wr.rdma.rkey);
 
 	if (slot)
 		translate(slot, wr);

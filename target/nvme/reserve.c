@@ -8,17 +8,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "target/base/registrant.h"
 
 #define DATA_MOST 512u /* of a command's data; hosts send more than its fields */
 #define AGAIN_MS 20u
 #define AGAIN_MOST 500u
 #define OVERTAKEN_MOST 8u
-#define HOST_ID_PREFIX "hostid:" /* of the registrants that are NVMe hosts: serve/rights.c */
-
-static uint32_t word(const struct nvme_slot *slot, unsigned int number)
-{
-	return rblk_le32(slot->command.word[number - 10]);
-}
 
 /* -- from the host ------------------------------------------------------------------------------- */
 
@@ -32,7 +27,7 @@ static bool type_valid(uint32_t word10)
 /* Bits that must not be set: reserved ones, and "ignore the existing key" where the specification forbids it. */
 static uint16_t words_check(const struct nvme_slot *slot)
 {
-	uint32_t word10 = word(slot, 10), action = word10 & 7;
+	uint32_t word10 = nvme_word(slot, 10), action = word10 & 7;
 	bool valid = false;
 
 	switch (slot->command.opcode) {
@@ -48,7 +43,7 @@ static uint16_t words_check(const struct nvme_slot *slot)
 		break;
 	default:
 		/* NVMe over Fabrics has host identifiers of 16 bytes alone. */
-		return word(slot, 11) & 1 ? NVME_OK : NVME_HOST_ID_FORMAT;
+		return nvme_word(slot, 11) & 1 ? NVME_OK : NVME_HOST_ID_FORMAT;
 	}
 	return valid ? NVME_OK : NVME_BAD_FIELD;
 }
@@ -68,7 +63,7 @@ uint16_t nvme_reserve_decode(struct nvme_queue *queue, struct nvme_slot *slot, u
 	if (status)
 		return status;
 	if (reports)
-		least = most = ((uint64_t)word(slot, 10) + 1) * 4;
+		least = most = ((uint64_t)nvme_word(slot, 10) + 1) * 4;
 	if (reports && slot->command.sgl == NVME_SGL_CAPSULE)
 		return NVME_BAD_SGL_TYPE;
 	if (reports && most > NVME_LOG_BYTES)
@@ -129,7 +124,7 @@ void nvme_reserve_number(const struct nvme_queue *queue, struct nvme_slot *slot)
 
 static uint16_t change_begin(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	uint32_t word10 = word(slot, 10), action = word10 & 7;
+	uint32_t word10 = nvme_word(slot, 10), action = word10 & 7;
 	struct rblk_wire_reservation *to = calloc(1, RBLK_CAPSULE_ALIGN);
 	bool registers = slot->command.opcode == NVME_RESERVE_REGISTER;
 	struct nvme_reserve from = {0};
@@ -170,9 +165,10 @@ static uint16_t report_begin(struct nvme_queue *queue, struct nvme_slot *slot)
 		return NVME_INTERNAL;
 	queue->reports++;
 	slot->reports = true;
+	slot->bytes = NVME_RESERVATIONS_BYTES;
 	slot->wire.opcode = RBLK_OP_RESERVATIONS;
 	slot->wire.segment.rkey = rblk_to_le32(slot->number + 1u);
-	slot->wire.segment.length = rblk_to_le32(NVME_RESERVATIONS_BYTES);
+	slot->wire.segment.length = rblk_to_le32(slot->bytes);
 	return NVME_OK;
 }
 
@@ -187,23 +183,15 @@ void nvme_reserve_begin(struct nvme_queue *queue, struct nvme_slot *slot)
 		nvme_slot_wait(queue, slot);
 }
 
-bool nvme_reserve_reported(struct nvme_slot *slot, uint64_t offset, const void *data, uint32_t bytes)
-{
-	if (offset > NVME_RESERVATIONS_BYTES || bytes > NVME_RESERVATIONS_BYTES - offset)
-		return false;
-	memcpy(slot->data + offset, data, bytes);
-	return true;
-}
-
 /* -- to the host --------------------------------------------------------------------------------- */
 
 /* The identifier of an NVMe host; of another initiator one that is made of its name, so that it has always the same. */
 static void host_id_of(const char *registrant, __u8 id[16])
 {
-	const char *digits = registrant + strlen(HOST_ID_PREFIX);
+	const char *digits = registrant + strlen(TGT_REGISTRANT_HOST);
 	uint64_t halves[2];
 
-	if (strncmp(registrant, HOST_ID_PREFIX, strlen(HOST_ID_PREFIX)) != 0) {
+	if (strncmp(registrant, TGT_REGISTRANT_HOST, strlen(TGT_REGISTRANT_HOST)) != 0) {
 		halves[0] = nvme_hash(NVME_HASH_SEED, registrant, strlen(registrant));
 		halves[1] = nvme_hash(halves[0], registrant, strlen(registrant));
 		memcpy(id, halves, sizeof(halves));
@@ -251,7 +239,7 @@ static void report_fill(const struct rblk_wire_reservation_report *from, uint8_t
 static void report_answer(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	const struct rblk_wire_reservation_report *report = (const void *)slot->data;
-	uint32_t bytes = (word(slot, 10) + 1) * 4;
+	uint32_t bytes = (nvme_word(slot, 10) + 1) * 4;
 	uint8_t *data;
 
 	if (nvme_is_admin(queue)) { /* a feature: do they persist? */

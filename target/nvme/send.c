@@ -89,7 +89,7 @@ static void response_add(struct nvme_queue *queue, const struct nvme_completion 
 	pdu_add(queue, segment, &response.pdu, 0);
 }
 
-static struct nvme_segment *data_add(struct nvme_queue *queue, const struct nvme_slot *slot, uint32_t offset,
+static struct nvme_segment *data_add(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t offset,
 				     const void *data, uint32_t bytes)
 {
 	uint32_t alignment = queue->hello.alignment,
@@ -109,6 +109,7 @@ static struct nvme_segment *data_add(struct nvme_queue *queue, const struct nvme
 	};
 
 	pdu_add(queue, segment, &pdu.pdu, bytes);
+	slot->segment = pdu.pdu.flags & NVME_PDU_LAST ? queue->tcp->send.tail : 0;
 	segment->data = data;
 	segment->data_bytes = bytes;
 	if (segment->digest_bytes)
@@ -136,14 +137,33 @@ void nvme_send_r2t(struct nvme_queue *queue, struct nvme_slot *slot)
 	r2t_add(queue, slot, (uint16_t)(NVME_TRANSFER_OWNED | slot->number), 0, slot->bytes);
 }
 
-void nvme_send_response(struct nvme_queue *queue, const struct nvme_slot *slot,
-			const struct nvme_completion *completion, void *data, uint32_t bytes)
+/* Its data says that the command has succeeded, if that is all, and no byte of it may have gone out. */
+static bool success_tell(struct nvme_queue *queue, const struct nvme_slot *slot,
+			 const struct nvme_completion *completion)
+{
+	struct nvme_send *send = &queue->tcp->send;
+	uint32_t ahead = slot ? slot->segment - 1 - send->head : 0;
+	struct nvme_pdu *pdu;
+
+	if (!queue->hello.no_head || !slot || !slot->segment || completion->status || completion->result ||
+	    queue->tcp->conn->tx.blocked || ahead >= send->tail - send->head || (!ahead && send->sent))
+		return false;
+	pdu = (struct nvme_pdu *)segment_of(send, slot->segment - 1)->head;
+	pdu->flags |= NVME_PDU_SUCCESS;
+	if (nvme_header_digest_bytes(&queue->hello))
+		put_digest((uint8_t *)pdu + pdu->header_bytes, pdu, pdu->header_bytes);
+	return true;
+}
+
+void nvme_send_response(struct nvme_queue *queue, struct nvme_slot *slot, const struct nvme_completion *completion,
+			void *data, uint32_t bytes)
 {
 	if (data) {
 		data_add(queue, slot, 0, data, bytes)->owned = data;
 		queue->tcp->send.held_bytes += bytes;
 	}
-	response_add(queue, completion);
+	if (!success_tell(queue, slot, completion))
+		response_add(queue, completion);
 }
 
 void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field)
@@ -190,44 +210,25 @@ static bool request_send(struct nvme_queue *queue, const struct tcp_send_wr *wr,
 
 static bool request_write(struct nvme_queue *queue, const struct tcp_send_wr *wr, const uint8_t *data)
 {
-	struct nvme_slot *slot;
+	struct nvme_slot *slot = NULL;
+	bool well = true;
 
-	if (!wr->length) {
-		segment_add(queue); /* a probe: the host's kernel answers those of TCP */
-		return true;
-	}
-	if (wr->key == NVME_KEY_REPORT) {
-		if (wr->address + wr->length > NVME_REPORT_BYTES)
-			return false;
-		memcpy(queue->report + wr->address, data, wr->length);
+	if (wr->length) /* else a probe: the host's kernel answers those of TCP */
+		well = nvme_io_written(queue, wr->key, wr->address, data, wr->length, &slot);
+	if (slot)
+		data_add(queue, slot, (uint32_t)wr->address, data, wr->length);
+	else
 		segment_add(queue);
-		return true;
-	}
-	if (!wr->key || wr->key > queue->hello.entries)
-		return false;
-	slot = &queue->slots[wr->key - 1];
-	if (slot->reports) {
-		segment_add(queue);
-		return nvme_reserve_reported(slot, wr->address, data, wr->length);
-	}
-	if (slot->command.opcode == NVME_COMPARE && !nvme_is_admin(queue)) {
-		if (wr->address + wr->length > slot->bytes)
-			return false;
-		slot->differs |= memcmp(slot->data + wr->address, data, wr->length) != 0;
-		segment_add(queue);
-		return true;
-	}
-	data_add(queue, slot, (uint32_t)wr->address, data, wr->length);
-	return true;
+	return well;
 }
 
 static bool request_read(struct nvme_queue *queue, const struct tcp_send_wr *wr, uint32_t index)
 {
-	if (!wr->key || wr->key > queue->hello.entries)
-		return false;
-	r2t_add(queue, &queue->slots[wr->key - 1], (uint16_t)(index & queue->tcp->conn->sq.mask), (uint32_t)wr->address,
-		wr->length);
-	return true;
+	struct nvme_slot *slot = nvme_slot_of_key(queue, wr->key);
+
+	if (slot)
+		r2t_add(queue, slot, (uint16_t)(index & queue->tcp->conn->sq.mask), (uint32_t)wr->address, wr->length);
+	return slot;
 }
 
 /* The next work request. False: it has to wait, or there is none. */
@@ -357,7 +358,7 @@ static bool send_call(struct nvme_queue *queue)
 	}
 	send_account(queue, (uint64_t)sent);
 	if ((uint64_t)sent < bytes)
-		conn->tx.blocked = true;
+		tcp_conn_block(conn);
 	return conn->state == TCP_CONN_READY && (uint64_t)sent == bytes;
 }
 

@@ -48,11 +48,6 @@ static void tcp_tick(struct nvme_queue *queue, uint32_t ms)
 	tcp_source_set_timer(&tcp_conn_fab(conn)->loop, &conn->source, ms);
 }
 
-static const char *tcp_peer(const struct nvme_queue *queue)
-{
-	return queue->tcp->conn->head.peer;
-}
-
 static void tcp_fail(struct nvme_queue *queue, int status)
 {
 	tcp_conn_fail(queue->tcp->conn, status);
@@ -80,7 +75,6 @@ static const struct nvme_transport transport = {
 	.wake = tcp_wake,
 	.tick = tcp_tick,
 	.fail = tcp_fail,
-	.peer = tcp_peer,
 	.has_room = nvme_send_has_room,
 	.local = tcp_local,
 };
@@ -98,7 +92,7 @@ int nvme_answer(struct tcp_conn *conn, bool accepts, const void *private_data, u
 		return 0;
 	}
 	tcp = calloc(1, sizeof(*tcp));
-	queue = tcp ? nvme_queue_create(hello, private_data, bytes, &transport) : NULL;
+	queue = tcp ? nvme_queue_create(hello, private_data, bytes, &transport, &conn->head) : NULL;
 	if (!queue) {
 		free(tcp);
 		return -ENOMEM;

@@ -95,6 +95,9 @@ void nvme_reject(struct tcp_request *request, const void *private_data, uint8_t 
 /* The answer to a login that is refused. */
 void nvme_refuse(int fd, struct rblk_tls *tls, const struct nvme_hello *hello, const void *private_data, uint8_t bytes);
 
+/* tls.c: is the stream of this host and subsystem? */
+bool nvme_tls_is_of(const struct rblk_tls *tls, const struct nvme_identity *identity);
+
 /* -- tcp.c --------------------------------------------------------------------------------------- */
 
 int nvme_answer(struct tcp_conn *conn, bool accepts, const void *private_data, uint8_t bytes);
@@ -115,8 +118,8 @@ bool nvme_send_has_room(const struct nvme_queue *queue);
 /* The host has broken a rule: it is told, and the connection ends. */
 void nvme_term(struct nvme_queue *queue, enum nvme_fatal fatal, uint32_t field);
 /* For struct nvme_transport. */
-void nvme_send_response(struct nvme_queue *queue, const struct nvme_slot *slot,
-			const struct nvme_completion *completion, void *data, uint32_t bytes);
+void nvme_send_response(struct nvme_queue *queue, struct nvme_slot *slot, const struct nvme_completion *completion,
+			void *data, uint32_t bytes);
 void nvme_send_r2t(struct nvme_queue *queue, struct nvme_slot *slot);
 
 #endif

@@ -33,6 +33,7 @@ enum nvme_pdu_type {
 #define NVME_PDU_HEADER_DIGEST 0x01u
 #define NVME_PDU_DATA_DIGEST 0x02u
 #define NVME_PDU_LAST 0x04u /* of H2C and C2H data: the last of its command */
+#define NVME_PDU_SUCCESS 0x08u /* of C2H data: the command has succeeded, and no response follows */
 
 /* ICReq and ICResp have these. What both have, each later PDU has, Connect's as well. */
 #define NVME_DIGEST_HEADER 0x01u
@@ -267,6 +268,7 @@ RBLK_ASSERT_SIZE(struct nvme_connect, 1024);
 RBLK_ASSERT_OFFSET(struct nvme_connect, subsystem, 256);
 
 #define NVME_CONTROLLER_ANY 0xffffu
+#define NVME_CONNECT_NO_HEAD (4u << 16) /* word 11: the host does not want to know its submission queue's head */
 #define NVME_CONNECT_AUTHENTICATE (1u << 17) /* in the result, beside the controller's id */
 
 /* -- properties ---------------------------------------------------------------------------------- */
@@ -381,7 +383,7 @@ RBLK_ASSERT_OFFSET(struct nvme_identify_controller, command_units, 1792);
 
 #define NVME_PATHS 0xbu /* CMIC: of several ports and controllers, with ANA */
 #define NVME_ANA_STATES 0x5u /* ANACAP: optimized and inaccessible */
-#define NVME_RESERVATION_MASKED 0xeu /* all three notices */
+#define NVME_RESERVATION_MASKS 0xeu /* of the three notices, by their types */
 #define NVME_OPTIONAL_COMPARE (1u << 0)
 #define NVME_OPTIONAL_DSM (1u << 2)
 #define NVME_OPTIONAL_ZEROES (1u << 3)
@@ -447,6 +449,17 @@ struct nvme_ana {
 RBLK_ASSERT_SIZE(struct nvme_ana, 56);
 RBLK_ASSERT_OFFSET(struct nvme_ana, state, 32);
 
+/* The log page of reservations: the oldest notice. */
+struct nvme_notice {
+	__le64 count; /* of all, from 1; 0: there is none */
+	__u8 type;    /* enum tgt_notice */
+	__u8 available; /* beside this one */
+	__u8 reserved0[2];
+	__le32 namespace;
+	__u8 reserved1[48];
+};
+RBLK_ASSERT_SIZE(struct nvme_notice, 64);
+
 /* The header of the discovery log page, and its entries. */
 struct nvme_discovery {
 	__le64 generation;
@@ -460,7 +473,7 @@ struct nvme_discovery_entry {
 	__u8 transport; /* 1: RDMA, 3: TCP */
 	__u8 family;	/* 1: IPv4, 2: IPv6 */
 	__u8 kind;	/* 2: a subsystem */
-	__u8 requirements;
+	__u8 requirements; /* TREQ */
 	__le16 port;
 	__le16 controller;
 	__le16 admin_entries;
@@ -472,6 +485,8 @@ struct nvme_discovery_entry {
 	__u8 specific[256];
 };
 RBLK_ASSERT_SIZE(struct nvme_discovery_entry, 1024);
+#define NVME_SECURE_REQUIRED 1u
+#define NVME_SECURE_TLS13 2u /* TCP: the first specific byte */
 RBLK_ASSERT_OFFSET(struct nvme_discovery_entry, service, 32);
 RBLK_ASSERT_OFFSET(struct nvme_discovery_entry, subsystem, 256);
 

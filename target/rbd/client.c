@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
+#include "target/base/error.h"
 
 /* librados has 14 threads, and 3 more with its first image (16.2); a few to spare. */
 #define THREADS 32u
@@ -20,18 +22,50 @@
 /* A standby opens its images again and again: it need not connect each time. */
 #define LINGER_NS (60 * 1000000000ull)
 #define USER "rblkd"
+/* Behind one that has not lasted so long, and one that could not be had, the next client comes later and later. */
+#define PAUSE_NS 1000000000ull
+#define PAUSE_MAX_NS (30 * 1000000000ull)
+/* So many of those that were shut out may take for ever to end, with the threads of each. */
+#define FORMERS_MAX 3u
 
 struct rbd_client {
 	struct rbd_task linger; /* first: ends it if nobody has it by then */
 	rados_t cluster;
 	char name[RBD_CLIENT_BYTES];
-	unsigned int users; /* under `lock` */
-	_Atomic bool fenced;
+	char *address;		/* librados' */
+	struct rbd_user *stores; /* under `users_lock` */
+	_Atomic bool fenced;	/* changes under `users_lock` */
+	_Atomic bool writes;	/* something of it may still land; a former one: and it is to be shut out for that */
+	/* Under `lock`: */
+	unsigned int users;
+	bool over; /* it has ended */
+	bool probed; /* a thread asks the monitors */
+	struct rbd_client *next; /* a former one */
 };
 
 /* Held while a client is made or ended: whoever needs one waits for that in any case. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rbd_client *current; /* under `lock` */
+static struct rbd_client *current;
+/*
+ * That were shut out, until they have ended, and their successor has shut them out for as long as gateways are. Those
+ * that have not ended are FORMERS_MAX + 1 at most, and one may have ended that is not shut out: it has no successor
+ * before that.
+ */
+static struct rbd_client *formers;
+static struct {
+	uint64_t made_ns; /* the last one behind one that was shut out; 0: there was none */
+	uint64_t pause_ns, until_ns; /* before the next one */
+	char error[TGT_ERROR_BYTES];
+} again;
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments; the last one that is taken here */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 rados_t tgt_rbd_client_cluster(const struct rbd_client *client)
 {
@@ -43,21 +77,52 @@ const char *tgt_rbd_client_name(const struct rbd_client *client)
 	return client->name;
 }
 
-/*
- * Its commands must not be answered with errors: another gateway serves the images now. When the process ends, so do
- * its connections; initiators take what was under way for lost, and send it again there. The service starts it anew.
- */
-void tgt_rbd_client_fenced(struct rbd_client *client)
+/* -- its users ---------------------------------------------------------------------------------- */
+
+void tgt_rbd_client_fenced(struct rbd_client *client, const char *why)
 {
+	if (!why)
+		why = "another gateway has taken this one for dead, or somebody has blocklisted it";
+	pthread_mutex_lock(&users_lock);
 	if (!atomic_exchange(&client->fenced, true)) {
-		tgt_rbd_host->log(
-			TGT_LOG_ERROR,
-			"rbd: this process was shut out of the cluster: another gateway has taken it for dead, or "
-			"somebody has blocklisted it: it ends, to be started again");
-		tgt_rbd_host->end();
+		tgt_rbd_host->log(TGT_LOG_ERROR,
+				  "rbd: this process was shut out of the cluster: %s: it comes back as another client, "
+				  "and opens its images again",
+				  why);
+		for (struct rbd_user *user = client->stores; user; user = user->next)
+			tgt_rbd_host->lost(user->store, why);
 	}
-	for (;;)
-		pause(); /* another thread ends it */
+	pthread_mutex_unlock(&users_lock);
+}
+
+bool tgt_rbd_client_is_fenced(const struct rbd_client *client)
+{
+	return atomic_load_explicit(&client->fenced, memory_order_relaxed);
+}
+
+int tgt_rbd_client_join(struct rbd_client *client, struct rbd_user *user)
+{
+	bool fenced;
+
+	pthread_mutex_lock(&users_lock);
+	fenced = atomic_load(&client->fenced);
+	if (!fenced) {
+		user->next = client->stores;
+		client->stores = user;
+	}
+	pthread_mutex_unlock(&users_lock);
+	return fenced ? -ESHUTDOWN : 0;
+}
+
+void tgt_rbd_client_leave(struct rbd_client *client, struct rbd_user *user)
+{
+	struct rbd_user **place = &client->stores;
+
+	pthread_mutex_lock(&users_lock);
+	while (*place != user)
+		place = &(*place)->next;
+	*place = user->next;
+	pthread_mutex_unlock(&users_lock);
 }
 
 /* -- threads ----------------------------------------------------------------------------------- */
@@ -99,6 +164,8 @@ static int threads_check(char *error)
 
 /* -- the client -------------------------------------------------------------------------------- */
 
+static char process[UUID_STR_LEN]; /* its part of the names of all its clients; under `lock` */
+
 /* The user that CEPH_ARGS names as Ceph's own programs understand it, or rblkd's own. librados itself does not look. */
 static void user_find(char user[RBD_NAME_BYTES])
 {
@@ -136,6 +203,12 @@ static int client_configure(rados_t cluster)
 		 */
 		{"rbd_disable_zero_copy_writes", "true"},
 		{"client_mount_timeout", CONNECT_S},
+		/*
+		 * No limits of its own: rblkd bounds what is under way. While the cluster holds so much, the next call
+		 * would wait in librados: also a reactor that answers another gateway, which takes that for death.
+		 */
+		{"objecter_inflight_ops", "0"},
+		{"objecter_inflight_op_bytes", "0"},
 		{"log_to_stderr", "false"},
 	};
 	int err = rados_conf_read_file(cluster, NULL);
@@ -147,17 +220,37 @@ static int client_configure(rados_t cluster)
 	return err;
 }
 
+static void client_free(struct rbd_client *client)
+{
+	free(client->address);
+	free(client);
+}
+
+/* The process's, and a number. */
 static void client_set_name(struct rbd_client *client)
 {
-	char host[64] = "?", text[UUID_STR_LEN];
+	static unsigned int number;
+	char host[64] = "?";
 	uuid_t uuid;
 
-	uuid_generate_random(uuid);
-	uuid_unparse_lower(uuid, text);
+	if (!process[0]) {
+		uuid_generate_random(uuid);
+		uuid_unparse_lower(uuid, process);
+	}
 	if (gethostname(host, sizeof(host) - 1))
 		strcpy(host, "?");
 	host[sizeof(host) - 1] = 0;
-	snprintf(client->name, sizeof(client->name), "%s@%s", text, host);
+	snprintf(client->name, sizeof(client->name), "%s.%u@%s", process, ++number, host);
+}
+
+bool tgt_rbd_client_was(const struct rbd_client *client, const char *name)
+{
+	return !strncmp(name, client->name, UUID_STR_LEN - 1) && strcmp(name, client->name);
+}
+
+void tgt_rbd_client_writes(struct rbd_client *client)
+{
+	atomic_store(&client->writes, true);
 }
 
 /* Lock held; nobody has it. */
@@ -165,8 +258,103 @@ static void client_end(struct rbd_client *client)
 {
 	current = NULL;
 	rados_shutdown(client->cluster);
-	free(client);
+	client_free(client);
 }
+
+/* -- former clients ----------------------------------------------------------------------------- */
+
+/* Lock held. */
+static void formers_free(void)
+{
+	struct rbd_client **place = &formers, *client;
+
+	while ((client = *place)) {
+		if (!client->over || atomic_load(&client->writes)) {
+			place = &client->next;
+			continue;
+		}
+		*place = client->next;
+		client_free(client);
+	}
+}
+
+/* Lock held. The next client comes later each time that one does not last, or cannot be had. */
+static void again_later(uint64_t least_ns)
+{
+	again.pause_ns = again.pause_ns ? 2 * again.pause_ns : least_ns;
+	if (again.pause_ns > PAUSE_MAX_NS)
+		again.pause_ns = PAUSE_MAX_NS;
+	again.until_ns = now_ns() + again.pause_ns;
+}
+
+/* Lock held. The present one was shut out: it ends when its last user has put it. */
+static void client_retire(void)
+{
+	current->next = formers;
+	formers = current;
+	current = NULL;
+	if (now_ns() - again.made_ns >= PAUSE_MAX_NS)
+		again.pause_ns = 0;
+	else
+		again_later(PAUSE_NS);
+	snprintf(again.error, sizeof(again.error),
+		 "rbd: this process was shut out of the cluster once more: the next client waits for a while");
+}
+
+/* Librados may wait for ever for what a former client has under way. */
+static void *former_end(void *arg)
+{
+	struct rbd_client *client = arg;
+
+	rados_shutdown(client->cluster);
+	pthread_mutex_lock(&lock);
+	client->over = true;
+	formers_free();
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+void tgt_rbd_client_unlocked(struct rbd_client *client)
+{
+	char error[TGT_ERROR_BYTES];
+
+	tgt_rbd_client_fenced(client, "its lock was broken by hand");
+	if (tgt_rbd_shoot(client->cluster, client->name, client->address, "has lost its lock", error))
+		tgt_rbd_host->log(TGT_LOG_WARNING, "%s; its successor tries again", error);
+	else
+		atomic_store(&client->writes, false);
+}
+
+/* Lock held; nobody has it. */
+static void former_begin_end(struct rbd_client *client)
+{
+	if (client == current)
+		client_retire();
+	if (tgt_rbd_thread(former_end, client))
+		tgt_rbd_keeper_later(&client->linger, PAUSE_NS);
+}
+
+/*
+ * Whoever has shut them out may have done it for a short time, and they may not have been shut out at all: what their
+ * connections still deliver must not land on what the next client writes.
+ */
+static int formers_shoot(rados_t cluster, char *error)
+{
+	int err = 0;
+
+	for (struct rbd_client *client = formers; client && !err; client = client->next) {
+		if (!atomic_load(&client->writes))
+			continue;
+		err = tgt_rbd_shoot(cluster, client->name, client->address, "is a former client of this process",
+				    error);
+		if (!err)
+			atomic_store(&client->writes, false);
+	}
+	formers_free();
+	return err;
+}
+
+/* -- making and ending one ---------------------------------------------------------------------- */
 
 /*
  * The keeper's thread. Queued again: it was used while this waited for the lock, and lingers anew. (It is queued
@@ -177,8 +365,12 @@ static void client_linger(struct rbd_task *task)
 	struct rbd_client *client = (struct rbd_client *)task; /* its first member */
 
 	pthread_mutex_lock(&lock);
-	if (!client->users && !task->queued)
-		client_end(client);
+	if (!client->users && !task->queued) {
+		if (atomic_load(&client->fenced))
+			former_begin_end(client);
+		else
+			client_end(client);
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -204,9 +396,15 @@ static int client_make(struct rbd_client **out, char *error)
 	failed = "cannot read Ceph's configuration (CEPH_CONF, or /etc/ceph/ceph.conf)";
 	if (err)
 		goto err_shutdown;
+	tgt_rbd_reach_begin();
 	err = rados_connect(client->cluster);
+	tgt_rbd_reach_end(err != -ETIMEDOUT);
 	failed = "cannot connect to the cluster (are the monitors up, and is there a keyring for it that rblkd may "
 		 "read?)";
+	if (err)
+		goto err_shutdown;
+	err = rados_getaddrs(client->cluster, &client->address);
+	failed = "has no address";
 	if (err)
 		goto err_shutdown;
 	*out = client;
@@ -215,8 +413,38 @@ static int client_make(struct rbd_client **out, char *error)
 err_shutdown:
 	rados_shutdown(client->cluster);
 err_free:
-	free(client);
+	client_free(client);
 	return tgt_rbd_host->error(error, err, "rbd: client.%s %s: %s", user, failed, strerror(-err));
+}
+
+/* Lock held. Behind one that was shut out. */
+static int client_make_again(char *error)
+{
+	struct rbd_client *client;
+	unsigned int count = 0;
+	int err;
+
+	for (client = formers; client; client = client->next)
+		count += !client->over;
+	if (count > FORMERS_MAX)
+		return tgt_rbd_host->error(error, -EAGAIN,
+					   "rbd: %u former clients of this process have not ended: start rblkd anew",
+					   count);
+	if (now_ns() < again.until_ns)
+		return tgt_rbd_host->error(error, -EAGAIN, "%s", again.error);
+	err = client_make(&client, again.error);
+	if (!err) {
+		err = formers_shoot(client->cluster, again.error);
+		if (!err) {
+			current = client;
+			again.made_ns = now_ns();
+			return 0;
+		}
+		rados_shutdown(client->cluster);
+		client_free(client);
+	}
+	again_later(PAUSE_NS);
+	return tgt_rbd_host->error(error, err, "%s", again.error);
 }
 
 int tgt_rbd_client_get(struct rbd_client **client, char *error)
@@ -224,8 +452,11 @@ int tgt_rbd_client_get(struct rbd_client **client, char *error)
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
-	if (!current)
-		err = client_make(&current, error);
+	if (current && atomic_load(&current->fenced))
+		client_retire();
+	if (!current) {
+		err = formers || again.pause_ns ? client_make_again(error) : client_make(&current, error);
+	}
 	if (!err) {
 		current->users++;
 		*client = current;
@@ -234,11 +465,59 @@ int tgt_rbd_client_get(struct rbd_client **client, char *error)
 	return err;
 }
 
+/* Lock held. */
+static void client_put(struct rbd_client *client)
+{
+	if (!--client->users)
+		tgt_rbd_keeper_later(&client->linger, atomic_load(&client->fenced) ? 0 : LINGER_NS);
+}
+
 void tgt_rbd_client_put(struct rbd_client *client)
 {
 	pthread_mutex_lock(&lock);
-	if (!--client->users)
-		tgt_rbd_keeper_later(&client->linger, LINGER_NS);
+	client_put(client);
+	pthread_mutex_unlock(&lock);
+}
+
+/* -- its map ------------------------------------------------------------------------------------ */
+
+int tgt_rbd_client_map(struct rbd_client *client, char *error)
+{
+	int err;
+
+	tgt_rbd_reach_begin();
+	err = rados_wait_for_latest_osdmap(client->cluster);
+	/* It fails, too, each time that librados looks for another monitor. */
+	tgt_rbd_reach_end(!err || err == -ESHUTDOWN);
+	if (err)
+		tgt_rbd_host->error(error, err, "rbd: no map of the cluster: %s", strerror(-err));
+	if (err == -ESHUTDOWN)
+		tgt_rbd_client_fenced(client, NULL);
+	return err;
+}
+
+static void *probe_thread(void *arg)
+{
+	struct rbd_client *client = arg;
+	char error[TGT_ERROR_BYTES];
+
+	tgt_rbd_client_map(client, error);
+	pthread_mutex_lock(&lock); /* it has begun under it */
+	client->probed = false;
+	client_put(client);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+void tgt_rbd_client_probe(void)
+{
+	/* Who makes or ends a client has the lock for long, and asks the monitors itself. */
+	if (pthread_mutex_trylock(&lock))
+		return;
+	if (current && !current->probed && !tgt_rbd_thread(probe_thread, current)) {
+		current->probed = true;
+		current->users++;
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -249,7 +528,7 @@ bool tgt_rbd_client_is_there(void)
 	/* One is made or ended, which may last for ever: the end of the process does not wait for that. */
 	if (pthread_mutex_trylock(&lock))
 		return true;
-	there = current != NULL;
+	there = current || formers;
 	pthread_mutex_unlock(&lock);
 	return there;
 }

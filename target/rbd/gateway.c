@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * This process as the gateway of one image (F6, by Ceph itself). Who serves an image holds a lock of RADOS on the
- * object "rblk.ID" beside it, which has the address of its client as the OSD saw it, and watches that object. A lock
- * does not end with its holder: the next one asks by notify, blocklists a holder that is silent, waits until its own
- * client has that map, and only then begins. (An OSD that has not seen the map yet still carries out what a dead
- * client's machine delivers, but not after an operation of a client that has it.) The lock decides, not the watchers: a
- * dead one's watch is gone after some seconds, while its writes may still be on the way.
+ * This process as a gateway of one image (F5, F6 and F10, by Ceph itself). Who serves an image holds a lock of RADOS
+ * on the object "rblk.ID" beside it, which has the address of its client as the OSD saw it, and watches that object.
+ * The lock is shared, or exclusive where one gateway is to serve it at a time. It does not end with its holder.
+ * Whoever must know that the others have nothing under way any more asks them by notify, blocklists who is silent,
+ * waits until its own client has that map, and only then goes on. (An OSD that has not seen the map yet still carries
+ * out what a dead client's machine delivers, but not after an operation of a client that has it.) The lock decides,
+ * not the watchers: a dead one's watch is gone after some seconds, while its writes may still be on the way.
  */
 #include "target/rbd/rbd.h"
 
+#include <endian.h>
 #include <errno.h>
-#include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,70 +21,97 @@
 #define LOCK_NAME "rblk"
 /* Who does not answer for so long is shut out. One that lives answers in milliseconds. */
 #define ASK_MS 2000u
+/* How long one question waits: less, so that one late answer is not silence. librados takes whole seconds. */
+#define ASK_ONCE_MS 1000u
 #define ASK_AGAIN_NS 200000000
+/*
+ * Who answers, but does not become quiet for so long, keeps the others' sessions waiting no longer. Well above what the
+ * cluster takes to notice an OSD's end (osd_heartbeat_grace, 20 s), and below what initiators wait before they give up.
+ */
+#define QUIET_MS 40000u
+/* How long one that ends tries to give its lock back: less than drain_time. */
+#define UNLOCK_MS 10000u
 /* The cluster takes a watcher for dead. */
 #define WATCH_S 10u
-/*
- * A blocklist's entry ends, and then what the machine of a dead gateway still has to deliver would be carried out: so
- * long that it will have been started anew.
- */
-#define FENCE_S (30u * 24 * 3600)
-#define LOCKERS_BYTES 4096
-#define LOCKERS_MAX 8u
-#define ADDRESS_BYTES 128
+#define LOCKERS_BYTES 16384
+#define LOCKERS_MAX 64u
+/* When one comes and so many are registered, the dead are looked for; before that, an OPEN finds them. */
+#define LOCKERS_CROWD 8
+/* Gateways that ask each other something else do not serve an image together. */
+#define LOCK_TAG "rblk gateways 2"
 #define NEEDS_OSD "rblkd's user needs osd 'profile rbd'"
 #define WATCH_AGAIN_NS 1000000000ull
+
+enum locker_state {
+	LOCKER_SILENT,
+	LOCKER_LIVES,
+	LOCKER_QUIET, /* and has nothing under way of what it was asked for */
+	LOCKER_GONE,  /* it has left, or another one has shut it out */
+};
 
 /* Who holds the lock; strings in `text`. */
 struct locker {
 	const char *client, *address, *name;
+	enum locker_state state;
 };
 struct lockers {
 	struct locker list[LOCKERS_MAX];
 	int count;
+	/* A bit for each that they were asked for: hosts whose I/O is theirs; all hosts, if there is nothing else. */
+	uint64_t held, hosts;
 	char text[3][LOCKERS_BYTES]; /* clients, cookies, addresses: one behind the other */
 };
 
 /* -- this gateway ------------------------------------------------------------------------------ */
 
-/* librados' thread: another gateway asks whether this one lives. */
-static void gateway_asked(void *arg, uint64_t notify_id, uint64_t handle, uint64_t notifier, void *data, size_t bytes)
-{
-	struct rbd_gateway *gateway = arg;
-	const char *name = tgt_rbd_client_name(gateway->client);
-
-	(void)notifier;
-	(void)data;
-	(void)bytes;
-	rados_notify_ack(gateway->io, gateway->object, notify_id, handle, name, (int)strlen(name));
-}
-
-/* Likewise. Others would take it for dead. */
+/* librados' thread. Others would take it for dead. */
 static void gateway_watch_lost(void *arg, uint64_t handle, int err)
 {
 	struct rbd_gateway *gateway = arg;
 
 	(void)handle;
 	if (err == -ESHUTDOWN)
-		tgt_rbd_client_fenced(gateway->client);
+		tgt_rbd_client_fenced(gateway->client, NULL);
 	else
 		tgt_rbd_keeper_later(&gateway->again, 0);
 }
 
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER; /* of all gateways' handles; for moments */
+
 static int gateway_watch(struct rbd_gateway *gateway)
 {
-	int err = rados_watch3(gateway->io, gateway->object, &gateway->watch, gateway_asked, gateway_watch_lost,
-			       WATCH_S, gateway);
+	uint64_t watch;
+	int err = rados_watch3(gateway->io, gateway->object, &watch, tgt_rbd_asked, gateway_watch_lost, WATCH_S,
+			       gateway);
 
+	pthread_mutex_lock(&watch_lock);
+	gateway->watch = watch;
 	gateway->watching = !err;
+	pthread_mutex_unlock(&watch_lock);
 	return err;
 }
 
 static void gateway_unwatch(struct rbd_gateway *gateway)
 {
-	if (gateway->watching)
-		rados_unwatch2(gateway->io, gateway->watch);
+	bool watching = gateway->watching; /* only this thread changes it */
+
+	/* First: nobody looks at a handle that ends. */
+	pthread_mutex_lock(&watch_lock);
 	gateway->watching = false;
+	pthread_mutex_unlock(&watch_lock);
+	if (watching)
+		rados_unwatch2(gateway->io, gateway->watch);
+}
+
+bool tgt_rbd_gateway_heard(struct rbd_gateway *gateway, uint64_t *ago_ms)
+{
+	int ms;
+
+	pthread_mutex_lock(&watch_lock);
+	ms = gateway->watching ? rados_watch_check(gateway->io, gateway->watch) : -1;
+	pthread_mutex_unlock(&watch_lock);
+	*ago_ms = (uint64_t)(ms > 0 ? ms : 0);
+	return ms >= 0;
 }
 
 /* The keeper's thread. */
@@ -96,7 +125,7 @@ static void gateway_watch_again(struct rbd_task *task)
 	gateway_unwatch(gateway);
 	err = gateway_watch(gateway);
 	if (err == -ESHUTDOWN)
-		tgt_rbd_client_fenced(gateway->client);
+		tgt_rbd_client_fenced(gateway->client, NULL);
 	else if (err)
 		tgt_rbd_keeper_later(task, WATCH_AGAIN_NS);
 }
@@ -111,6 +140,28 @@ static const char *text_next(const char **at, const char *end)
 	if (zero)
 		*at = zero + 1;
 	return zero ? text : NULL;
+}
+
+/* 0: it has no lock. */
+static int locker_break(const struct rbd_gateway *gateway, const struct locker *locker)
+{
+	int err = rados_break_lock(gateway->io, gateway->object, LOCK_NAME, locker->client, locker->name);
+
+	return err == -ENOENT ? 0 : err;
+}
+
+/* Former clients of this process have been shut out by the present one (client.c). */
+static int lockers_drop_former(const struct rbd_gateway *gateway, struct lockers *lockers)
+{
+	int count = 0, err = 0;
+
+	for (int i = 0; i < lockers->count && !err; i++)
+		if (tgt_rbd_client_was(gateway->client, lockers->list[i].name))
+			err = locker_break(gateway, &lockers->list[i]);
+		else
+			lockers->list[count++] = lockers->list[i];
+	lockers->count = count;
+	return err;
 }
 
 /* 0 or negative errno. */
@@ -134,45 +185,57 @@ static int lockers_list(const struct rbd_gateway *gateway, struct lockers *locke
 	for (; lockers->count < count; lockers->count++) {
 		struct locker *locker = &lockers->list[lockers->count];
 
+		locker->state = LOCKER_SILENT;
 		locker->client = text_next(&at[0], lockers->text[0] + bytes[0]);
 		locker->name = text_next(&at[1], lockers->text[1] + bytes[1]);
 		locker->address = text_next(&at[2], lockers->text[2] + bytes[2]);
 		if (!locker->client || !locker->name || !locker->address)
 			return -EBADMSG;
 	}
-	return 0;
+	return lockers_drop_former(gateway, lockers);
 }
 
-/* True: it has answered. Whoever asks may be a watcher, too. */
-static bool locker_answered(const struct locker *locker, const struct notify_ack_t *acks, size_t count)
+/* Whoever asks may be a watcher, too. */
+static void locker_answered(struct locker *locker, const struct notify_ack_t *acks, size_t count, uint64_t *all_held)
 {
-	for (size_t i = 0; i < count; i++)
-		if (acks[i].payload_len == strlen(locker->name) &&
-		    !memcmp(acks[i].payload, locker->name, acks[i].payload_len))
-			return true;
-	return false;
+	size_t name_bytes = strlen(locker->name), quiet_bytes = strlen(RBD_ANSWER_QUIET);
+	uint64_t held;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct notify_ack_t *ack = &acks[i];
+
+		if (ack->payload_len < name_bytes || memcmp(ack->payload, locker->name, name_bytes))
+			continue;
+		if (ack->payload_len == name_bytes && locker->state == LOCKER_SILENT)
+			locker->state = LOCKER_LIVES;
+		if (ack->payload_len != name_bytes + quiet_bytes + sizeof(held) ||
+		    memcmp(ack->payload + name_bytes, RBD_ANSWER_QUIET, quiet_bytes))
+			continue;
+		locker->state = LOCKER_QUIET;
+		memcpy(&held, ack->payload + name_bytes + quiet_bytes, sizeof(held));
+		*all_held |= le64toh(held);
+	}
 }
 
-/* Asks all once. *alive: the first of the lockers that has answered, or NULL. Negative errno: nobody was asked. */
-static int lockers_ask_once(const struct rbd_gateway *gateway, const struct lockers *lockers,
-			    const struct locker **alive)
+/* Asks all once, and sets the state of those who have answered. Negative errno: nobody was asked. */
+static int lockers_ask_once(const struct rbd_gateway *gateway, struct lockers *lockers, const void *question, int bytes)
 {
-	size_t ack_count = 0, timeout_count = 0, bytes = 0;
+	size_t ack_count = 0, timeout_count = 0, reply_bytes = 0;
 	struct notify_timeout_t *timeouts = NULL;
 	struct notify_ack_t *acks = NULL;
 	char *reply = NULL;
-	int err = rados_notify2(gateway->io, gateway->object, "alive?", 6, ASK_MS, &reply, &bytes);
+	int err = rados_notify2(gateway->io, gateway->object, question, bytes, ASK_ONCE_MS, &reply, &reply_bytes);
 
 	/* Somebody has not answered: the answers of the others are there. */
 	if (err == -ETIMEDOUT)
 		err = 0;
 	if (!err)
-		err = reply ? rados_decode_notify_response(reply, bytes, &acks, &ack_count, &timeouts, &timeout_count)
+		err = reply ? rados_decode_notify_response(reply, reply_bytes, &acks, &ack_count, &timeouts,
+							   &timeout_count)
 			    : -EBADMSG;
 	if (!err) {
-		for (int i = 0; i < lockers->count && !*alive; i++)
-			if (locker_answered(&lockers->list[i], acks, ack_count))
-				*alive = &lockers->list[i];
+		for (int i = 0; i < lockers->count; i++)
+			locker_answered(&lockers->list[i], acks, ack_count, &lockers->held);
 		rados_free_notify_response(acks, ack_count, timeouts);
 	}
 	rados_buffer_free(reply);
@@ -187,80 +250,188 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static bool locker_is_self(const struct rbd_gateway *gateway, const struct locker *locker)
+{
+	return !strcmp(locker->name, tgt_rbd_client_name(gateway->client));
+}
+
+/* True: there is nothing to wait for any more of one that has said so much in so long. */
+static bool locker_is_settled(const struct locker *locker, uint64_t asked_ms, bool quiet)
+{
+	if (locker->state == LOCKER_SILENT)
+		return asked_ms >= ASK_MS;
+	return locker->state >= LOCKER_QUIET || !quiet || asked_ms >= QUIET_MS;
+}
+
+/* All that was asked goes on elsewhere: nobody has to be quiet for it. */
+static bool lockers_hold_all(const struct lockers *lockers)
+{
+	return lockers->hosts && lockers->held == lockers->hosts;
+}
+
+static bool lockers_are_settled(const struct rbd_gateway *gateway, const struct lockers *lockers, uint64_t asked_ms,
+				bool quiet)
+{
+	for (int i = 0; i < lockers->count && !lockers_hold_all(lockers); i++)
+		if (!locker_is_self(gateway, &lockers->list[i]) &&
+		    !locker_is_settled(&lockers->list[i], asked_ms, quiet))
+			return false;
+	return true;
+}
+
+/* Who has ended meanwhile answers no more. */
+static int lockers_look(const struct rbd_gateway *gateway, struct lockers *lockers)
+{
+	struct lockers *now = calloc(1, sizeof(*now));
+	int err = now ? lockers_list(gateway, now) : -ENOMEM;
+
+	for (int i = 0; i < lockers->count && !err; i++) {
+		bool there = false;
+
+		for (int j = 0; j < now->count; j++)
+			there |= !strcmp(now->list[j].name, lockers->list[i].name);
+		if (!there)
+			lockers->list[i].state = LOCKER_GONE;
+	}
+	free(now);
+	return err;
+}
+
 /*
- * As lockers_ask_once(), for ASK_MS. A gateway whose watch was just lost, by a fault of an OSD say, is not among those
- * who are asked until it watches again.
+ * Asks all, each for ASK_MS until it has answered; and for QUIET_MS, with `quiet`, until it is quiet. A gateway whose
+ * watch was just lost, by a fault of an OSD say, is not among those who are asked until it watches again.
  */
-static int lockers_ask(const struct rbd_gateway *gateway, const struct lockers *lockers, const struct locker **alive)
+static int lockers_ask(const struct rbd_gateway *gateway, struct lockers *lockers, const void *question, int bytes,
+		       bool quiet)
 {
 	const struct timespec pause = {.tv_nsec = ASK_AGAIN_NS};
-	uint64_t until_ms = now_ms() + ASK_MS;
-	int err;
+	const uint64_t began_ms = now_ms();
 
-	*alive = NULL;
 	for (;;) {
-		err = lockers_ask_once(gateway, lockers, alive);
-		if (err || *alive || now_ms() >= until_ms)
+		int err = lockers_ask_once(gateway, lockers, question, bytes);
+
+		if (err || lockers_are_settled(gateway, lockers, now_ms() - began_ms, quiet))
 			return err;
 		nanosleep(&pause, NULL);
+		err = lockers_look(gateway, lockers);
+		if (err)
+			return err;
 	}
 }
 
-/* Bytes of what says the messenger's version before an address: "v1:", "v2:", "any:", or nothing. */
-static size_t address_type(const char *text)
+/* Nothing of it is carried out any more, and it holds no lock. */
+static int locker_shoot(const struct rbd_gateway *gateway, const struct locker *locker, char *error)
 {
-	if (!strncmp(text, "any:", 4))
-		return 4;
-	return !strncmp(text, "v1:", 3) || !strncmp(text, "v2:", 3) ? 3 : 0;
+	const char *why = locker->state == LOCKER_SILENT ? "is silent" : "has writes under way that do not end";
+	int err = tgt_rbd_shoot(tgt_rbd_client_cluster(gateway->client), locker->name, locker->address, why, error);
+
+	if (err)
+		return err;
+	/* Only now. Another one may have done it meanwhile. */
+	err = locker_break(gateway, locker);
+	if (!err)
+		return 0;
+	return tgt_rbd_host->error(error, err, "rbd: gateway %s is shut out, but its lock on object %s stays: %s",
+				   locker->name, gateway->object, strerror(-err));
+}
+
+/* -- the fence ---------------------------------------------------------------------------------- */
+
+static int fence_lockers(struct rbd_gateway *gateway, struct lockers *lockers, const void *question, int bytes,
+			 bool quiet, const char **failed)
+{
+	bool registered = false;
+	int err = lockers_list(gateway, lockers);
+
+	*failed = "who serves it cannot be found out";
+	for (int i = 0; i < lockers->count && !err; i++)
+		registered |= locker_is_self(gateway, &lockers->list[i]);
+	/* Others do not ask this one any more. */
+	if (!err && !registered) {
+		tgt_rbd_client_unlocked(gateway->client);
+		err = -ESHUTDOWN;
+	}
+	if (err || lockers->count == 1)
+		return err;
+	*failed = "its other gateways cannot be asked";
+	return lockers_ask(gateway, lockers, question, bytes, quiet);
 }
 
 /*
- * "1.2.3.4:0/5678" of what may be "[v2:1.2.3.4:0/5678,v1:...]": an entry of the blocklist is for both. An address of
- * IPv6 has brackets of its own. -EBADMSG: it has no nonce, or 0, and an entry without one shuts out the whole machine.
+ * Asks all others, and shuts out those who are silent, or not quiet; *shot: there were such, or are gone. hosts,
+ * held: as struct lockers.
  */
-static int address_plain(const char *text, char plain[ADDRESS_BYTES])
+static int fence_ask(struct rbd_gateway *gateway, const void *question, int bytes, bool quiet, uint64_t hosts,
+		     uint64_t *held, bool *shot, char *error)
 {
-	const char *from = text + (text[0] == '[' && address_type(text + 1)), *slash, *end;
-	unsigned long long nonce;
+	struct lockers *lockers = calloc(1, sizeof(*lockers));
+	const char *failed = NULL;
+	int err;
 
-	from += address_type(from);
-	slash = strchr(from, '/');
-	end = slash ? slash + 1 + strspn(slash + 1, "0123456789") : from;
-	nonce = end > from ? strtoull(slash + 1, NULL, 10) : 0;
-	if (!nonce || nonce > UINT32_MAX || (*end && *end != ',' && *end != ']') ||
-	    end - from >= ADDRESS_BYTES || (size_t)(slash - from) != strcspn(from, ",/"))
-		return -EBADMSG;
-	snprintf(plain, ADDRESS_BYTES, "%.*s", (int)(end - from), from);
-	return 0;
+	*shot = false;
+	if (!lockers)
+		return tgt_rbd_host->error(error, -ENOMEM, "out of memory");
+	lockers->hosts = hosts;
+	err = fence_lockers(gateway, lockers, question, bytes, quiet, &failed);
+	*held = lockers->held;
+	if (err && err != -ESHUTDOWN)
+		tgt_rbd_host->error(error, err, "%s: %s", failed, strerror(-err));
+	for (int i = 0; i < lockers->count; i++)
+		*shot |= lockers->list[i].state == LOCKER_GONE;
+	for (int i = 0; i < lockers->count && !err && !lockers_hold_all(lockers); i++)
+		if (!locker_is_self(gateway, &lockers->list[i]) &&
+		    lockers->list[i].state < (quiet ? LOCKER_QUIET : LOCKER_LIVES)) {
+			err = locker_shoot(gateway, &lockers->list[i], error);
+			*shot = true;
+		}
+	free(lockers);
+	return err;
 }
 
-/* It is silent: nothing of it is carried out any more, and it holds no lock. */
-static int locker_shoot(const struct rbd_gateway *gateway, const struct locker *locker, char *error)
+/* Also if this one has shut out nobody: another one may have, and the session's writes of before with that. */
+static int fence_map(struct rbd_gateway *gateway, int err, char *error)
 {
-	char address[ADDRESS_BYTES];
-	int err = address_plain(locker->address, address);
+	if (!err)
+		err = tgt_rbd_client_map(gateway->client, error);
+	if (err == -ESHUTDOWN)
+		tgt_rbd_client_fenced(gateway->client, NULL);
+	return err;
+}
 
-	if (err)
-		return tgt_rbd_host->error(
-			error, err,
-			"rbd: gateway %s (%s) is silent, and its address does not say which client it is: it is not "
-			"shut out",
-			locker->name, locker->address);
-	err = rados_blocklist_add(tgt_rbd_client_cluster(gateway->client), address, FENCE_S);
-	if (err)
-		return tgt_rbd_host->error(
-			error, err,
-			"rbd: gateway %s (%s) is silent and cannot be shut out of the cluster: %s (rblkd's user "
-			"needs mon 'profile rbd')",
-			locker->name, address, strerror(-err));
-	tgt_rbd_host->log(TGT_LOG_WARNING,
-			  "rbd: gateway %s (%s) is silent: shut out of the cluster for %u days; leave that entry of "
-			  "the blocklist "
-			  "until its machine has been started anew",
-			  locker->name, address, FENCE_S / 24 / 3600);
-	/* Only now. Another one may have done it meanwhile. */
-	err = rados_break_lock(gateway->io, gateway->object, LOCK_NAME, locker->client, locker->name);
-	return err == -ENOENT ? 0 : err;
+int tgt_rbd_gateway_fence(struct rbd_gateway *gateway, const struct tgt_past *pasts, unsigned int count, uint64_t *held,
+			  char *error)
+{
+	struct rbd_question question = {.magic = RBD_QUESTION_MAGIC, .count = htole64(count)};
+	uint64_t hosts = 0;
+	bool all = true, shot;
+	int err;
+
+	for (unsigned int i = 0; i < count; i++) {
+		question.pasts[i] = pasts[i];
+		question.pasts[i].epoch = htole64(pasts[i].epoch);
+		hosts |= (uint64_t)pasts[i].host << i;
+		all &= pasts[i].host;
+	}
+	err = fence_ask(gateway, &question, (int)RBD_QUESTION_BYTES(count), count, all ? hosts : 0, held, &shot, error);
+	return fence_map(gateway, err, error);
+}
+
+int tgt_rbd_gateway_tell(struct rbd_gateway *gateway, const struct tgt_reservation_note *note, char *error)
+{
+	struct rbd_news *news = calloc(1, sizeof(*news));
+	bool shot = true;
+	uint64_t held;
+	int err = 0;
+
+	if (!news)
+		return tgt_rbd_host->error(error, -ENOMEM, "out of memory");
+	memcpy(news->magic, RBD_NEWS_MAGIC, sizeof(news->magic));
+	news->note = *note;
+	/* Who was asked before one was shut out need not have seen that: all are asked again. */
+	while (shot && !err)
+		err = fence_ask(gateway, news, sizeof(*news), true, 0, &held, &shot, error);
+	free(news);
+	return fence_map(gateway, err, error);
 }
 
 /* -- entering ---------------------------------------------------------------------------------- */
@@ -276,29 +447,34 @@ static int gateway_object(const struct rbd_gateway *gateway)
 	return err;
 }
 
-/* The lock is taken: who holds it is asked, and shut out if it is silent. 0: try again. */
+/* The lock cannot be had: who holds it is asked, and shut out if it is silent. 0: try again. */
 static int gateway_contend(struct rbd_gateway *gateway, char *error)
 {
-	struct lockers lockers;
-	const struct locker *alive;
-	int err = lockers_list(gateway, &lockers);
+	struct lockers *lockers = calloc(1, sizeof(*lockers));
+	const char *alone = gateway->alone ? ", and this one is to be alone (gateways = one)"
+					   : ", which is alone (gateways = one)";
+	int err = lockers ? lockers_list(gateway, lockers) : -ENOMEM;
 
+	if (!err && lockers->count)
+		err = lockers_ask(gateway, lockers, "alive?", 6, false);
 	if (err)
-		return tgt_rbd_host->error(error, err, "rbd: who serves the image cannot be found out (object %s): %s",
-					   gateway->object, strerror(-err));
-	for (int i = 0; i < lockers.count; i++)
-		if (!strcmp(lockers.list[i].name, tgt_rbd_client_name(gateway->client)))
-			return tgt_rbd_host->error(error, -EBUSY,
-						   "in use by this process, for a volume that is being closed");
-	err = lockers_ask(gateway, &lockers, &alive);
-	if (err)
-		return tgt_rbd_host->error(error, err,
-					   "rbd: whether who serves the image lives cannot be asked (object %s): %s",
-					   gateway->object, strerror(-err));
-	if (alive)
-		return tgt_rbd_host->error(error, -EBUSY, "in use by gateway %s (%s)", alive->name, alive->address);
-	for (int i = 0; i < lockers.count && !err; i++)
-		err = locker_shoot(gateway, &lockers.list[i], error);
+		tgt_rbd_host->error(error, err,
+				    "rbd: whether who serves the image lives cannot be found out (object %s): %s",
+				    gateway->object, strerror(-err));
+	for (int i = 0; i < (lockers ? lockers->count : 0) && !err; i++) {
+		const struct locker *locker = &lockers->list[i];
+
+		if (locker_is_self(gateway, locker))
+			err = tgt_rbd_host->error(error, -EBUSY,
+						  "in use by this process, for a volume that is being closed");
+		else if (locker->state != LOCKER_SILENT && locker->state != LOCKER_GONE)
+			err = tgt_rbd_host->error(error, -EBUSY, "in use by gateway %s (%s)%s", locker->name,
+						  locker->address, alone);
+	}
+	for (int i = 0; i < (lockers ? lockers->count : 0) && !err; i++)
+		if (lockers->list[i].state == LOCKER_SILENT)
+			err = locker_shoot(gateway, &lockers->list[i], error);
+	free(lockers);
 	return err;
 }
 
@@ -310,8 +486,12 @@ static int gateway_lock(struct rbd_gateway *gateway, char *error)
 	int err = -EBUSY;
 
 	for (int i = 0; i < CONTENTIONS_MAX; i++) {
-		err = rados_lock_exclusive(gateway->io, gateway->object, LOCK_NAME,
-					   tgt_rbd_client_name(gateway->client), "rblkd", NULL, 0);
+		const char *name = tgt_rbd_client_name(gateway->client);
+
+		err = gateway->alone
+			      ? rados_lock_exclusive(gateway->io, gateway->object, LOCK_NAME, name, "rblkd", NULL, 0)
+			      : rados_lock_shared(gateway->io, gateway->object, LOCK_NAME, name, LOCK_TAG, "rblkd",
+						  NULL, 0);
 		if (err == -EEXIST)
 			err = -EBUSY; /* by this process, for another volume */
 		if (err != -EBUSY)
@@ -327,12 +507,28 @@ static int gateway_lock(struct rbd_gateway *gateway, char *error)
 	return 0;
 }
 
-int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, struct rbd_client *client, rados_ioctx_t io,
+/* Those that were killed stay registered until somebody fences them: not without bound. */
+static int gateway_thin_out(struct rbd_gateway *gateway, char *error)
+{
+	struct lockers *lockers = calloc(1, sizeof(*lockers));
+	int err = lockers ? lockers_list(gateway, lockers) : -ENOMEM;
+	bool crowd = !err && lockers->count >= LOCKERS_CROWD;
+	uint64_t held;
+
+	free(lockers);
+	if (err)
+		return tgt_rbd_host->error(error, err, "rbd: who serves the image cannot be found out (object %s): %s",
+					   gateway->object, strerror(-err));
+	return crowd ? tgt_rbd_gateway_fence(gateway, NULL, 0, &held, error) : 0;
+}
+
+int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, bool alone, struct rbd_client *client, rados_ioctx_t io,
 			  const char *image_id, char *error)
 {
 	int err;
 
 	gateway->again.run = gateway_watch_again;
+	gateway->alone = alone;
 	gateway->client = client;
 	gateway->io = io;
 	snprintf(gateway->object, sizeof(gateway->object), "rblk.%s", image_id);
@@ -347,24 +543,58 @@ int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, struct rbd_client *client
 	if (err)
 		goto err_unwatch;
 	gateway->entered = true;
+	err = gateway_thin_out(gateway, error);
+	if (err)
+		goto err_unwatch;
 	/* Also if this process has shut out nobody: another one may have, and have ended since. */
-	err = rados_wait_for_latest_osdmap(tgt_rbd_client_cluster(client));
-	if (!err)
-		return 0;
-	tgt_rbd_host->error(error, err, "rbd: no map of the cluster: %s", strerror(-err));
+	err = tgt_rbd_client_map(client, error);
+	if (err)
+		goto err_unwatch;
+	tgt_rbd_cut_off_begin(gateway);
+	return 0;
+
 err_unwatch:
 	tgt_rbd_gateway_leave(gateway);
 	return err;
 }
 
+/*
+ * If its lock stays, the next gateway takes this one for silent, and shuts it out: correct, but it takes time. One that
+ * was shut out need not.
+ */
+static void gateway_unlock(const struct rbd_gateway *gateway)
+{
+	const struct timespec pause = {.tv_nsec = ASK_AGAIN_NS};
+	const uint64_t began_ms = now_ms();
+	bool said = false, over;
+	int err;
+
+	for (;;) {
+		err = rados_unlock(gateway->io, gateway->object, LOCK_NAME, tgt_rbd_client_name(gateway->client));
+		if (!err || err == -ENOENT || err == -ESHUTDOWN)
+			return;
+		over = now_ms() - began_ms >= UNLOCK_MS;
+		if (over || !said)
+			tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: object %s: the lock of this gateway stays: %s%s",
+					  gateway->object, strerror(-err),
+					  over ? ": the next one to serve the image shuts it out" : "; trying again");
+		if (over)
+			return;
+		said = true;
+		nanosleep(&pause, NULL);
+	}
+}
+
 void tgt_rbd_gateway_leave(struct rbd_gateway *gateway)
 {
+	tgt_rbd_cut_off_end(gateway);
 	if (gateway->entered)
-		rados_unlock(gateway->io, gateway->object, LOCK_NAME, tgt_rbd_client_name(gateway->client));
+		gateway_unlock(gateway);
 	gateway->entered = false;
 	atomic_store(&gateway->leaving, true); /* until the end callbacks queue `again` */
 	tgt_rbd_keeper_forget(&gateway->again);
 	gateway_unwatch(gateway);
 	rados_watch_flush(tgt_rbd_client_cluster(gateway->client)); /* no callback comes any more, */
 	tgt_rbd_keeper_forget(&gateway->again);			    /* nor what one has left */
+	tgt_rbd_asked_end(gateway);
 }

@@ -92,9 +92,35 @@ static int image_identify(const struct rbd_image *image, const struct rbd_name *
 	return 0;
 }
 
-static int image_describe(struct rbd_image *image, bool read_only, struct tgt_store_info *info, char *error)
+/*
+ * RADOS applies a write to an object as one, and librbd makes one of what lies in one object. A journal is written
+ * before it, in pieces of its own, and replayed.
+ */
+static int image_untorn(const struct rbd_image *image, uint64_t object_bytes, struct tgt_store_info *info)
 {
+	uint64_t features, unit_bytes, unit_count;
+	int err = rbd_get_features(image->image, &features);
+
+	if (!err)
+		err = rbd_get_stripe_unit(image->image, &unit_bytes);
+	if (!err)
+		err = rbd_get_stripe_count(image->image, &unit_count);
+	if (err)
+		return err;
+	if (unit_count > 1)
+		object_bytes = unit_bytes;
+	if (features & RBD_FEATURE_JOURNALING || object_bytes & (object_bytes - 1) || object_bytes > UINT32_MAX)
+		return 0;
+	info->untorn_min_bytes = info->block_bytes;
+	info->untorn_max_bytes = (uint32_t)object_bytes;
+	return 0;
+}
+
+static int image_describe(struct rbd_image *image, struct tgt_store_info *info, char *error)
+{
+	bool read_only = image->use == RBD_READS;
 	rbd_image_info_t about;
+	uint64_t stripes;
 	int err = rbd_stat(image->image, &about, sizeof(about));
 
 	if (err)
@@ -110,10 +136,17 @@ static int image_describe(struct rbd_image *image, bool read_only, struct tgt_st
 	info->read_only = read_only;
 	info->can_flush = info->can_fua = true;
 	info->can_discard = info->can_write_zeroes = !read_only;
-	/* Within this process, which is the only one that serves it: by range locks (range_lock.h), of any length. */
+	image->object_bytes = info->optimal_bytes;
+	/* With stripes over several objects, what a look finds is in no order. */
+	info->can_extents = image->object_bytes && !rbd_get_stripe_count(image->image, &stripes) && stripes == 1;
+	info->shared = image->use == RBD_WRITES;
+	info->noted = read_only ? NULL : &image->gateway.noted;
 	info->can_compare = true;
+	/* By range locks (range_lock.h), of any length, if this process is the only one that serves it. */
+	info->compare_bytes = info->shared ? RBD_COMPARE_BYTES : 0;
 	info->fua_alone = true;
-	return 0;
+	err = image_untorn(image, about.obj_size, info);
+	return err ? tgt_rbd_host->error(error, err, "%s", strerror(-err)) : 0;
 }
 
 /* -- its size ---------------------------------------------------------------------------------- */
@@ -155,7 +188,7 @@ static int image_open(struct rbd_image *image, const struct rbd_name *name, cons
 {
 	int err;
 
-	if (image->writes)
+	if (image->use != RBD_READS)
 		err = rbd_open_by_id(image->io, id, &image->image, NULL);
 	else
 		err = rbd_open_by_id_read_only(image->io, id, &image->image, name->snapshot[0] ? name->snapshot : NULL);
@@ -169,7 +202,7 @@ static int image_begin(struct rbd_image *image, const struct rbd_name *name, con
 	int err = image_check_cache(image->image, error);
 
 	if (!err)
-		err = image_describe(image, !image->writes, info, error);
+		err = image_describe(image, info, error);
 	if (!err)
 		err = image_identify(image, name, id, info, error);
 	if (err || name->snapshot[0])
@@ -191,14 +224,14 @@ static int image_pool(const struct rbd_name *name, struct rbd_image *image, char
 	return 0;
 }
 
-int tgt_rbd_image_open(const struct rbd_name *name, bool read_only, struct rbd_image *image,
+int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd_image *image,
 		       struct tgt_store_info *info, char *error)
 {
 	char id[ID_BYTES];
 	int err;
 
 	image->look.run = image_look;
-	image->writes = !read_only && !name->snapshot[0];
+	image->use = name->snapshot[0] ? RBD_READS : use;
 	err = tgt_rbd_keeper_start();
 	if (err)
 		return tgt_rbd_host->error(error, err, "no thread: %s", strerror(-err));
@@ -209,11 +242,17 @@ int tgt_rbd_image_open(const struct rbd_name *name, bool read_only, struct rbd_i
 	if (err)
 		goto err_put;
 	err = image_id(image->io, name, id, error);
-	if (!err && image->writes)
-		err = tgt_rbd_gateway_enter(&image->gateway, image->client, image->io, id, error);
+	if (!err && image->use != RBD_READS)
+		err = tgt_rbd_gateway_enter(&image->gateway, image->use == RBD_WRITES_ALONE, image->client, image->io,
+					    id, error);
 	if (err)
 		goto err_destroy;
-	err = image_open(image, name, id, error);
+	if (image->use != RBD_READS) {
+		tgt_rbd_client_writes(image->client);
+		err = tgt_rbd_recall(&image->gateway, &image->gateway.noted, error);
+	}
+	if (!err)
+		err = image_open(image, name, id, error);
 	if (err)
 		goto err_leave;
 	err = image_begin(image, name, id, info, error);
@@ -224,11 +263,15 @@ int tgt_rbd_image_open(const struct rbd_name *name, bool read_only, struct rbd_i
 err_close:
 	rbd_close(image->image);
 err_leave:
-	if (image->writes)
+	if (image->use != RBD_READS)
 		tgt_rbd_gateway_leave(&image->gateway);
 err_destroy:
 	rados_ioctx_destroy(image->io);
 err_put:
+	if (err == -ESHUTDOWN) {
+		tgt_rbd_client_fenced(image->client, NULL);
+		err = tgt_rbd_host->error(error, -EAGAIN, "this process was shut out of the cluster meanwhile");
+	}
 	tgt_rbd_client_put(image->client);
 	return err;
 }
@@ -238,8 +281,10 @@ void tgt_rbd_image_close(struct rbd_image *image)
 	if (image->watched)
 		rbd_update_unwatch(image->image, image->updates);
 	tgt_rbd_keeper_forget(&image->look);
+	if (image->use != RBD_READS)
+		tgt_rbd_fence_wait(&image->gateway);
 	rbd_close(image->image);
-	if (image->writes)
+	if (image->use != RBD_READS)
 		tgt_rbd_gateway_leave(&image->gateway);
 	rados_ioctx_destroy(image->io);
 	tgt_rbd_client_put(image->client);

@@ -21,6 +21,9 @@
 #define LIMIT_WORDS "20 seconds"
 /* Whether the daemon is told to end is looked at so often. */
 #define LOOK_NS 50000000
+/* One that takes so long may wait for a cluster that is away: the monitors are asked, */
+#define DOUBT_NS (5000000000ull)
+#define ASK_NS 1000000000u /* so often */
 /* How often one that is in use is tried again. */
 #define AGAIN_NS 500000000
 #define NS_PER_S 1000000000ull
@@ -31,8 +34,9 @@ struct opening {
 	struct opening *next;
 	char path[RBD_PATH_BYTES];
 	struct rbd_name name;
-	bool read_only;
+	enum rbd_use use;
 	bool wanted; /* somebody waits */
+	uint64_t ask_ns; /* when the monitors are asked next */
 	bool over;   /* the thread has ended: */
 	int err;
 	struct rbd_store *store;
@@ -101,7 +105,7 @@ static void *opening_thread(void *arg)
 	struct rbd_store *unwanted;
 
 	opening->err =
-		tgt_rbd_store_open(opening->path, &opening->name, opening->read_only, &opening->store, opening->error);
+		tgt_rbd_store_open(opening->path, &opening->name, opening->use, &opening->store, opening->error);
 	pthread_mutex_lock(&lock);
 	opening->over = true;
 	pthread_cond_broadcast(&ended);
@@ -124,16 +128,21 @@ static void *opening_thread(void *arg)
 	return NULL;
 }
 
+static enum rbd_use config_use(const struct tgt_volume_config *config)
+{
+	if (config->read_only)
+		return RBD_READS;
+	return config->gateways == TGT_GATEWAYS_ONE ? RBD_WRITES_ALONE : RBD_WRITES;
+}
+
 /* Lock held. Under way already, or begun. */
 static struct opening *opening_get(const struct tgt_volume_config *config, const struct rbd_name *name, char *error)
 {
-	pthread_attr_t detached;
 	struct opening *opening;
-	pthread_t thread;
 	int err;
 
 	for (opening = openings; opening; opening = opening->next)
-		if (!opening->wanted && opening->read_only == config->read_only && !strcmp(opening->path, config->path))
+		if (!opening->wanted && opening->use == config_use(config) && !strcmp(opening->path, config->path))
 			break;
 	if (opening) {
 		opening->wanted = true;
@@ -146,12 +155,10 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 	}
 	memcpy(opening->path, config->path, sizeof(opening->path) - 1); /* its parts fit */
 	opening->name = *name;
-	opening->read_only = config->read_only;
+	opening->use = config_use(config);
 	opening->wanted = true;
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	err = -pthread_create(&thread, &detached, opening_thread, opening);
-	pthread_attr_destroy(&detached);
+	opening->ask_ns = now_ns() + DOUBT_NS;
+	err = tgt_rbd_thread(opening_thread, opening);
 	if (err) {
 		tgt_rbd_host->error(error, err, "%s: no thread: %s", config->path, strerror(-err));
 		free(opening);
@@ -165,7 +172,7 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 /* -- waiting ----------------------------------------------------------------------------------- */
 
 /* Lock held. Until the opening is over, or until then; false: the daemon is told to end. */
-static bool opening_wait(const struct opening *opening, uint64_t until_ns)
+static bool opening_wait(struct opening *opening, uint64_t until_ns)
 {
 	while (!opening->over && now_ns() < until_ns) {
 		uint64_t look_ns = now_ns() + LOOK_NS;
@@ -173,6 +180,10 @@ static bool opening_wait(const struct opening *opening, uint64_t until_ns)
 
 		if (tgt_rbd_host->interrupted())
 			return false;
+		if (now_ns() >= opening->ask_ns) {
+			opening->ask_ns = now_ns() + ASK_NS;
+			tgt_rbd_client_probe();
+		}
 		pthread_cond_timedwait(&ended, &lock, &look);
 	}
 	return true;

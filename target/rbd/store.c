@@ -2,7 +2,7 @@
 /*
  * The store on an open image: each operation is one of librbd's asynchronous calls, from and to the request's own
  * memory. It completes on a thread of librados, which posts the operation to its reactor's ring; a burst wakes that
- * once (messages.h). Nothing here waits on a reactor.
+ * once (messages.h). EXTENTS, for which there is none, is a worker's. Nothing here waits on a reactor.
  */
 #include "target/rbd/rbd.h"
 
@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "target/store/worker.h"
 
 /* Operations of a channel: what submit.c lets in of a store that does not say, and one FLUSH. */
 #define TRANSFERS_MAX 256u
 #define RANGES_MAX 8u
-#define OPS_MAX (TRANSFERS_MAX + RANGES_MAX + 1)
+#define LOOKUPS_MAX 4u
+#define OPS_MAX (TRANSFERS_MAX + RANGES_MAX + LOOKUPS_MAX + 1)
 /*
  * Another client has locked the image by hand (`rbd lock`, rbd_lock_acquire): nothing was written, and it is tried
  * again, so often and after so long: for half a minute. It is not read-only for that.
@@ -25,20 +27,23 @@
 struct rbd_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
 	struct rbd_image image;
+	struct tgt_worker worker; /* for what librbd has no asynchronous call: EXTENTS */
+	struct rbd_user user; /* of the image's client */
 	char path[RBD_PATH_BYTES];
 	_Atomic bool locked; /* by hand, by another client; that was said */
 };
 
 struct rbd_channel;
 
-/* The reactor's while it is free, and from message.run on; librados' and the keeper's in between. */
+/* The reactor's while it is free, and from its message on; librados', the keeper's and the worker's in between. */
 struct rbd_op {
-	struct tgt_message message; /* first */
+	struct tgt_job job; /* first */
 	struct rbd_task again;
 	struct rbd_channel *channel;
 	struct tgt_io *io;
 	struct rbd_op *next; /* free */
 	unsigned int retries;
+	uint64_t differs; /* of a TGT_IO_COMPARE: where */
 	int error;
 };
 
@@ -64,7 +69,7 @@ struct tgt_store *tgt_rbd_store_of(struct rbd_store *store)
 /* The reactor's thread. */
 static void op_ended(struct tgt_reactor *reactor, struct tgt_message *message)
 {
-	struct rbd_op *op = (struct rbd_op *)message; /* its first member */
+	struct rbd_op *op = (struct rbd_op *)message; /* through its first members */
 	struct rbd_channel *channel = op->channel;
 	struct tgt_io *io = op->io;
 	int error = op->error;
@@ -88,10 +93,15 @@ static int op_error(struct rbd_op *op, ssize_t result)
 {
 	if (op->io->kind == TGT_IO_READ && result >= 0)
 		return (uint64_t)result == op->io->bytes ? 0 : -EIO; /* the image has shrunk */
+	if (op->io->flags & TGT_IO_COMPARE && (result >= 0 || result == -EILSEQ)) {
+		/* librbd counts from the object's beginning (16.2), whose size is a multiple. */
+		op->io->progress = result < 0 ? op->differs % RBD_COMPARE_BYTES : op->io->bytes;
+		return 0;
+	}
 	if (result >= 0)
 		return 0;
 	if (result == -ESHUTDOWN)
-		tgt_rbd_client_fenced(op_store(op)->image.client);
+		tgt_rbd_client_fenced(op_store(op)->image.client, NULL); /* nobody is told what follows */
 	if (result == -ENOSPC || result == -EDQUOT || result == -ENOMEM || result == -EILSEQ)
 		return (int)result;
 	return -EIO;
@@ -113,7 +123,7 @@ static void op_locked(struct rbd_op *op, bool locked)
 /* A thread of librados, or the reactor's where nothing was begun. */
 static void op_done(struct rbd_op *op, ssize_t result)
 {
-	bool locked = result == -EROFS && op_store(op)->image.writes;
+	bool locked = result == -EROFS && op_store(op)->image.use != RBD_READS;
 
 	if (locked || op->retries)
 		op_locked(op, locked);
@@ -123,7 +133,7 @@ static void op_done(struct rbd_op *op, ssize_t result)
 	}
 	op->error = op_error(op, result);
 	/* Last: from here on the operation, and with the last one the channel, may be gone. */
-	tgt_rbd_host->ring_post(op->channel->channel.ring, &op->message);
+	tgt_rbd_host->ring_post(op->channel->channel.ring, &op->job.message);
 }
 
 static void op_completed(rbd_completion_t completion, void *arg)
@@ -136,7 +146,7 @@ static void op_completed(rbd_completion_t completion, void *arg)
 
 /* -- submission -------------------------------------------------------------------------------- */
 
-static int op_call(const struct rbd_op *op, rbd_completion_t completion)
+static int op_call(struct rbd_op *op, rbd_completion_t completion)
 {
 	const struct tgt_io *io = op->io;
 	rbd_image_t image = op_store(op)->image.image;
@@ -145,6 +155,9 @@ static int op_call(const struct rbd_op *op, rbd_completion_t completion)
 	case TGT_IO_READ:
 		return rbd_aio_read(image, io->offset, io->bytes, io->buffer, completion);
 	case TGT_IO_WRITE: /* with FUA, too: there is no cache */
+		if (io->flags & TGT_IO_COMPARE)
+			return rbd_aio_compare_and_write(image, io->offset, io->bytes, io->buffer,
+							 (char *)io->buffer + io->bytes, completion, &op->differs, 0);
 		return rbd_aio_write(image, io->offset, io->bytes, io->buffer, completion);
 	case TGT_IO_FLUSH:
 		return rbd_aio_flush(image, completion);
@@ -153,7 +166,7 @@ static int op_call(const struct rbd_op *op, rbd_completion_t completion)
 	case TGT_IO_WRITE_ZEROES:
 		return rbd_aio_write_zeroes(image, io->offset, io->bytes, completion,
 					    io->flags & TGT_IO_NO_UNMAP ? RBD_WRITE_ZEROES_FLAG_THICK_PROVISION : 0, 0);
-	case TGT_IO_EXTENTS: /* never comes here */
+	case TGT_IO_EXTENTS: /* op_look() */
 		break;
 	}
 	return -EOPNOTSUPP;
@@ -162,8 +175,11 @@ static int op_call(const struct rbd_op *op, rbd_completion_t completion)
 static void op_begin(struct rbd_op *op)
 {
 	rbd_completion_t completion;
-	int err = rbd_aio_create_completion(op, op_completed, &completion);
+	int err = -ESHUTDOWN;
 
+	/* Nothing more by a client that others take for dead. */
+	if (!tgt_rbd_client_is_fenced(op_store(op)->image.client))
+		err = rbd_aio_create_completion(op, op_completed, &completion);
 	if (!err) {
 		err = op_call(op, completion);
 		if (err)
@@ -179,19 +195,33 @@ static void op_again(struct rbd_task *task)
 	op_begin((struct rbd_op *)((char *)task - offsetof(struct rbd_op, again)));
 }
 
+/* The worker's thread. */
+static int op_look(struct tgt_job *job)
+{
+	struct rbd_op *op = (struct rbd_op *)job; /* its first member */
+
+	op->error = op_error(op, tgt_rbd_extents(&op_store(op)->image, op->io));
+	return 0;
+}
+
 static int rbd_submit(struct tgt_channel *channel, struct tgt_io *io)
 {
 	struct rbd_channel *rbd = (struct rbd_channel *)channel;
 	struct rbd_op *op = rbd->free;
 
-	if (io->kind == TGT_IO_EXTENTS)
-		return -EOPNOTSUPP;
 	if (!op)
 		return -EBUSY;
-	rbd->free = op->next;
 	io->channel = channel;
 	op->io = io;
 	op->retries = 0;
+	if (io->kind == TGT_IO_EXTENTS) {
+		int err = tgt_rbd_host->worker_submit(&op_store(op)->worker, channel->ring, &op->job);
+
+		if (!err)
+			rbd->free = op->next;
+		return err;
+	}
+	rbd->free = op->next;
 	/* Before it is begun: it may be posted before that has returned. */
 	tgt_rbd_host->ring_expect(channel->ring);
 	op_begin(op);
@@ -211,8 +241,10 @@ static int rbd_attach(struct tgt_store *store, struct tgt_ring *ring, struct tgt
 	for (unsigned int i = 0; i < OPS_MAX; i++) {
 		struct rbd_op *op = &made->ops[i];
 
-		op->message.run = op_ended;
+		op->job.message.run = op_ended;
+		op->job.work = op_look;
 		op->again.run = op_again;
+		op->again.in_time = true;
 		op->channel = made;
 		op->next = made->free;
 		made->free = op;
@@ -238,8 +270,20 @@ static int rbd_refresh(struct tgt_store *store)
 	return rbd_device_bytes(store, &store->info.bytes);
 }
 
+static void rbd_fence(struct tgt_store *store, struct tgt_store_fence *fence)
+{
+	tgt_rbd_fence(&to_rbd(store)->image.gateway, fence);
+}
+
+static void rbd_change(struct tgt_store *store, struct tgt_store_change *change)
+{
+	tgt_rbd_change(&to_rbd(store)->image.gateway, change);
+}
+
 void tgt_rbd_store_close(struct tgt_store *store)
 {
+	tgt_rbd_client_leave(to_rbd(store)->image.client, &to_rbd(store)->user);
+	tgt_rbd_host->worker_fini(&to_rbd(store)->worker);
 	tgt_rbd_image_close(&to_rbd(store)->image);
 	free(to_rbd(store));
 }
@@ -248,16 +292,19 @@ static const struct tgt_store_ops rbd_ops = {
 	.kind = "rbd",
 	.on_path = true,
 	.elsewhere = true,
+	.silent = tgt_rbd_reach_silent,
 	.open = tgt_rbd_open,
 	.close = tgt_rbd_store_close,
 	.refresh = rbd_refresh,
 	.device_bytes = rbd_device_bytes,
 	.attach = rbd_attach,
 	.detach = rbd_detach,
+	.fence = rbd_fence,
+	.change = rbd_change,
 	.submit = rbd_submit,
 };
 
-int tgt_rbd_store_open(const char *path, const struct rbd_name *name, bool read_only, struct rbd_store **out,
+int tgt_rbd_store_open(const char *path, const struct rbd_name *name, enum rbd_use use, struct rbd_store **out,
 		       char *error)
 {
 	struct rbd_store *store = calloc(1, sizeof(*store));
@@ -267,14 +314,26 @@ int tgt_rbd_store_open(const char *path, const struct rbd_name *name, bool read_
 		return tgt_rbd_host->error(error, -ENOMEM, "out of memory");
 	store->store.ops = &rbd_ops;
 	snprintf(store->path, sizeof(store->path), "%s", path);
-	store->store.info.depths = (struct tgt_depths){.transfers = TRANSFERS_MAX, .ranges = RANGES_MAX};
-	err = tgt_rbd_image_open(name, read_only, &store->image, &store->store.info, error);
+	store->store.info.depths =
+		(struct tgt_depths){.transfers = TRANSFERS_MAX, .ranges = RANGES_MAX, .lookups = LOOKUPS_MAX};
+	store->image.gateway.store = store->user.store = &store->store;
+	err = tgt_rbd_host->worker_init(&store->worker, "rbd look");
 	if (err) {
 		free(store);
-		return err;
+		return tgt_rbd_host->error(error, err, "%s", strerror(-err));
 	}
-	*out = store;
-	return 0;
+	err = tgt_rbd_image_open(name, use, &store->image, &store->store.info, error);
+	if (!err && tgt_rbd_client_join(store->image.client, &store->user)) {
+		tgt_rbd_image_close(&store->image);
+		err = tgt_rbd_host->error(error, -EAGAIN, "this process was shut out of the cluster meanwhile");
+	}
+	if (!err) {
+		*out = store;
+		return 0;
+	}
+	tgt_rbd_host->worker_fini(&store->worker);
+	free(store);
+	return err;
 }
 
 /* -- the module -------------------------------------------------------------------------------- */

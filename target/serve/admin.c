@@ -15,6 +15,7 @@
 #include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
+#include "target/serve/sessions.h"
 
 /* -- the commands ------------------------------------------------------------------------------ */
 
@@ -70,8 +71,8 @@ static enum rblk_status admin_list(struct tgt_request *request, const struct tgt
 		return RBLK_E_BUSY;
 	count = tgt_authorize_list(session, (unsigned int)request->lba, volumes, max, &total);
 	for (unsigned int i = 0; i < count; i++) {
-		tgt_volume_describe(volumes[i], request->io_queue->loop->max_io_bytes, TGT_CAPSULE_BYTES,
-				    &report[i]);
+		tgt_volume_describe(volumes[i], request->io_queue->features, request->io_queue->loop->max_io_bytes,
+				    TGT_CAPSULE_BYTES, &report[i]);
 		tgt_volume_put(volumes[i]);
 	}
 	request->result = (uint64_t)total << 32 | count;
@@ -192,10 +193,16 @@ static void admin_event(struct tgt_io_queue *io_queue, struct rblk_wire_completi
 	tgt_event_next(tgt_queue_of(io_queue)->session, event);
 }
 
+static void admin_lost(struct tgt_io_queue *io_queue)
+{
+	tgt_session_volume_lost(tgt_queue_of(io_queue)->session);
+}
+
 const struct tgt_io_queue_ops tgt_admin_io_ops = {
 	.begin = admin_begin,
 	.find = admin_find,
 	.event = admin_event,
 	.close = tgt_queue_io_close,
+	.lost = admin_lost,
 	.over = tgt_queue_io_over,
 };

@@ -42,6 +42,24 @@ void tgt_reactor_check_devices(struct tgt_reactor *reactor, struct tgt_volume *v
 		fab_devices_check(reactor->fabrics[i].fab);
 }
 
+static void session_send_away(struct tgt_session *session)
+{
+	session->events.draining = true;
+	tgt_event_kick(session);
+}
+
+void tgt_reactor_send_away(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	struct tgt_session *session;
+
+	TAILQ_FOREACH(session, &reactor->sessions, link) {
+		if (session->home || session->ending || !tgt_handle_session_uses(session, volume))
+			continue;
+		memcpy(session->sent_away, volume->config.name, sizeof(session->sent_away));
+		session_send_away(session);
+	}
+}
+
 void tgt_reactor_drain(struct tgt_reactor *reactor, struct tgt_volume *volume)
 {
 	struct tgt_session *session;
@@ -51,12 +69,19 @@ void tgt_reactor_drain(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	reactor->loop.draining = true;
 	reactor->drain_until_ns = reactor->loop.now_ns + (uint64_t)reactor->config.drain_ms * 1000000;
 	tgt_login_refuse_all(reactor);
-	TAILQ_FOREACH(session, &reactor->sessions, link) {
-		if (session->home)
-			continue;
-		session->events.draining = true;
-		tgt_event_kick(session);
-	}
+	TAILQ_FOREACH(session, &reactor->sessions, link)
+		if (!session->home)
+			session_send_away(session);
+}
+
+/* The home ends its remote sessions; it may still place queues there. */
+void tgt_reactor_volume_lost(struct tgt_reactor *reactor, struct tgt_volume *volume)
+{
+	struct tgt_session *session, *following;
+
+	TAILQ_FOREACH_SAFE(session, &reactor->sessions, link, following)
+		if (!session->home && tgt_handle_session_uses(session, volume))
+			tgt_session_volume_lost(session);
 }
 
 /* -- faults ------------------------------------------------------------------------------------ */

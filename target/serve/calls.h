@@ -23,12 +23,19 @@ tgt_reactor_run tgt_reactor_cut, tgt_reactor_forget;
  * (reserve.c).
  */
 tgt_reactor_run tgt_reserve_clear;
+/* The volume is lost (volume.h), and was taken out of the list: sessions that have it open end, to open it again. */
+tgt_reactor_run tgt_reactor_volume_lost;
 /* Logs what the reactor is doing: its sessions and their resources (status.c). */
 tgt_reactor_run tgt_status_log;
 /* A device was lost: check whether this reactor has one that does not exist any more. */
 tgt_reactor_run tgt_reactor_check_devices;
 /* Counts a login that was denied before it came, by TLS; a connection that failed before a login was there. */
 tgt_reactor_run tgt_reactor_login_denied, tgt_reactor_login_malformed;
+/*
+ * Initiators that have the volume open are to go on at another target, at once, if they know one: they are told what
+ * they are told of a drain. The others stay.
+ */
+tgt_reactor_run tgt_reactor_send_away;
 /*
  * Stop taking logins and commands, finish what is in flight (at most drain_ms), close every
  * connection; tgt_reactor_drained() turns true, the thread ends and can be joined by destroy. Idempotent.

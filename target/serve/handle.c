@@ -409,19 +409,15 @@ static void remote_look(struct tgt_session *remote, struct tgt_handle *handle)
 		tgt_volume_put(volume);
 }
 
-struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
-				  enum rblk_status *status)
+/* As tgt_handle_use(), in a remote session; `handle` is what it has found there. */
+static __attribute__((noinline)) struct tgt_handle *remote_use(struct tgt_session *session, uint32_t id,
+								struct tgt_handle *handle, enum rblk_status *status)
 {
-	struct tgt_handle *handle = tgt_handle_find(session, id);
-
-	*status = RBLK_OK;
-	if (!handle && session->home)
+	if (!handle)
 		handle = remote_open(session, id, status);
-	else if (!handle)
-		*status = RBLK_E_NO_VOLUME;
-	else if (session->home && handle->restricted)
+	else if (handle->restricted)
 		remote_look(session, handle);
-	if (!handle || !session->home || !handle->access.channel)
+	if (!handle || !handle->access.channel)
 		return handle;
 	/* Large memory is registered with this reactor's devices by a thread. */
 	if (handle->access.channel->state == TGT_CHANNEL_OPENING)
@@ -431,12 +427,31 @@ struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
 	return *status == RBLK_OK ? handle : NULL;
 }
 
+struct tgt_handle *tgt_handle_use(struct tgt_session *session, uint32_t id,
+				  enum rblk_status *status)
+{
+	struct tgt_handle *handle = tgt_handle_find(session, id);
+
+	*status = handle ? RBLK_OK : RBLK_E_NO_VOLUME;
+	return session->home ? remote_use(session, id, handle, status) : handle;
+}
+
 bool tgt_handles_troubled(const struct tgt_session *session)
 {
 	const struct tgt_handle *handle;
 
 	tgt_session_each_handle(handle, session)
 		if (tgt_handle_volume(handle) && atomic_load(&tgt_handle_volume(handle)->trouble.lost_ns))
+			return true;
+	return false;
+}
+
+bool tgt_handles_gone(const struct tgt_session *session)
+{
+	const struct tgt_handle *handle;
+
+	tgt_session_each_handle(handle, session)
+		if (!tgt_handle_volume(handle) || atomic_load(&tgt_handle_volume(handle)->removed))
 			return true;
 	return false;
 }

@@ -33,6 +33,8 @@ enum rblk_status tgt_handle_open(struct tgt_session *session, struct tgt_volume 
 enum rblk_status tgt_handle_close(struct tgt_handle *handle);
 /* Has it a volume open whose FLUSH fails until all sessions have closed it? */
 bool tgt_handles_troubled(const struct tgt_session *session);
+/* Has it a volume open that is not served any more? Another one may have its name. */
+bool tgt_handles_gone(const struct tgt_session *session);
 /* How many are open, those that CLOSE has named not counted. */
 unsigned int tgt_handles_kept(const struct tgt_session *session);
 /* Those that nothing uses, if the session only lingers. */

@@ -24,8 +24,9 @@ struct tgt_host {
 	TAILQ_ENTRY(tgt_host) link; /* reactor->hosts */
 	struct tgt_host_key key;
 	char name[RBLK_NAME_BYTES]; /* proven; empty: it is known by its address */
-	unsigned int users;	   /* sessions, and logins under way */
+	unsigned int users;	   /* sessions, logins under way, and fences */
 	unsigned int logins;	   /* that wait */
+	unsigned int fences;	   /* of its OPENs, at other gateways */
 	unsigned int sessions, queues; /* places that it holds, by the reactor's quotas */
 	struct tgt_host_share share; /* of the reactor's memory, by all its sessions */
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "target/io/throttle.h"
 #include "target/serve/queue.h"
+#include "target/store/submit.h"
 
 /* NULL: there is no limit; or no memory: nothing is refused for that. */
 static struct tgt_token_bucket *bucket_get(struct tgt_loop *loop, struct tgt_limit *limit)
@@ -74,9 +75,12 @@ static void session_limit(struct tgt_session *session, struct tgt_handle *only)
 			session->slots[i].queue->io_queue.owner =
 				tgt_inflight_owner(session->number, session->weight);
 	tgt_session_each_handle(handle, session)
-		if (handle->access.channel && (!only || handle == only))
-			handle_set(handle, tgt_rules_volume_limit(rules, tgt_handle_volume(handle)->config.name),
-				   initiator);
+		if (handle->access.channel && (!only || handle == only)) {
+			const char *volume = tgt_handle_volume(handle)->config.name;
+
+			handle_set(handle, tgt_rules_volume_limit(rules, volume), initiator);
+			tgt_volume_pace(handle->access.channel, tgt_rules_volume_paced(rules, volume));
+		}
 	tgt_rules_put(rules);
 }
 

@@ -12,6 +12,7 @@
 #include "proto/wire/wire_names.h"
 #include "target/serve/authorize.h"
 #include "target/serve/device.h"
+#include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/queue.h"
 #include "target/serve/remote_queue.h"
@@ -138,19 +139,45 @@ static uint32_t login_features(const struct fab_device *device)
 	const struct fab_limits *limits = fab_device_limits(device);
 
 	return RBLK_FEATURE_DIGEST | RBLK_FEATURE_EVENTS | RBLK_FEATURE_EXTENTS | RBLK_FEATURE_FENCE_DOMAIN |
-	       RBLK_FEATURE_VOLUME_FENCE |
+	       RBLK_FEATURE_VOLUME_FENCE | RBLK_FEATURE_PRIORITY | RBLK_FEATURE_UNTORN | RBLK_FEATURE_COMPARE_LIMIT |
 	       (limits->immediate ? RBLK_FEATURE_IMMEDIATE : 0) |
 	       (limits->invalidate ? RBLK_FEATURE_INVALIDATE : 0);
 }
 
+/*
+ * It has left for the sake of a volume that is not here, or not for long: to it this target ends, and as nobody else
+ * has the volume either, it asks again and again, until somebody has. *again: that was given away, and is here again:
+ * what it had open is another one, so it has to begin anew.
+ */
+static bool session_stays_away(struct tgt_session *session, bool *again)
+{
+	struct tgt_volume *volume;
+	bool away, gone;
+
+	*again = false;
+	if (!session || !session->sent_away[0] || tgt_session_is_connected(session))
+		return false;
+	volume = tgt_volume_get(session->reactor->registry, session->sent_away);
+	gone = tgt_handles_gone(session);
+	/* Without anything that is gone it has stayed, and closed the volume since. */
+	away = volume ? atomic_load(&volume->leaves) : gone;
+	if (volume) {
+		*again = !away && gone && !tgt_handle_session_uses(session, volume);
+		tgt_volume_put(volume);
+	}
+	if (!away)
+		session->sent_away[0] = 0;
+	return away;
+}
+
 static struct core_login_verdict login_judge(const struct tgt_login *login,
 					     struct tgt_reactor *reactor,
-					     const struct tgt_session *session)
+					     const struct tgt_session *session, bool away)
 {
 	uint16_t index = rblk_le16(login->wire.queue_index);
 	struct core_login_session view = {.exists = session != NULL};
 	struct core_login_limits limits = {
-		.draining = reactor->loop.draining,
+		.draining = reactor->loop.draining || away,
 		.queues_max = (u16)reactor->config.queues_max,
 		.features = login_features(login->device->device),
 	};
@@ -185,15 +212,38 @@ static bool login_denied(struct tgt_reactor *reactor, const struct tgt_login *lo
 	return true;
 }
 
+/*
+ * It has lost a connection, to another target that serves the same volumes, say, or an earlier life of this one. It
+ * would begin anew here, and give up what it has there. As long as its volumes could not be opened here it must not: it
+ * asks again, there and here.
+ */
+static bool login_comes_in_vain(const struct tgt_login *login, const struct tgt_session *session,
+				const struct core_login_verdict *verdict)
+{
+	return !session && verdict->action == CORE_LOGIN_REJECT && verdict->reason == RBLK_REJECT_NO_SESSION &&
+	       !rblk_le16(login->wire.queue_index) && tgt_store_silent();
+}
+
 /* True: answered. False: an older incarnation or epoch has to end first; that has begun. */
 static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	struct tgt_session *session = tgt_session_find(reactor, login->wire.session_id);
 	struct core_login_verdict verdict;
+	bool away, again;
 
 	if (!login_device(reactor, login) || login_denied(reactor, login, session))
 		return true;
-	verdict = login_judge(login, reactor, session);
+	away = session_stays_away(session, &again);
+	if (again) {
+		tgt_session_end(session, "its volume was given away, and is here again");
+		session = tgt_session_find(reactor, login->wire.session_id);
+	}
+	verdict = login_judge(login, reactor, session, away);
+	if (login_comes_in_vain(login, session, &verdict)) {
+		tgt_login_reject(reactor, login->request, RBLK_REJECT_DRAINING, 0,
+				 "it comes from another target, and the cluster of this one's volumes does not answer");
+		return true;
+	}
 	login->features = verdict.features;
 	switch (verdict.action) {
 	case CORE_LOGIN_ACCEPT:
@@ -204,7 +254,8 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 		tgt_login_begin_session(login, reactor);
 		return true;
 	case CORE_LOGIN_REJECT:
-		tgt_login_reject(reactor, login->request, verdict.reason, verdict.detail, NULL);
+		tgt_login_reject(reactor, login->request, verdict.reason, verdict.detail,
+				 away ? "its volume is given away to another target" : NULL);
 		return true;
 	case CORE_LOGIN_FENCE:
 		tgt_queue_slot_close(&session->slots[rblk_le16(login->wire.queue_index)],

@@ -18,6 +18,7 @@
 #include "target/io/throttle.h"
 #include "target/io/work.h"
 #include "target/serve/device.h"
+#include "target/serve/gateways.h"
 #include "target/serve/keepalive.h"
 #include "target/serve/login.h"
 #include "target/serve/peers.h"
@@ -207,7 +208,8 @@ static void reactor_go_on(struct tgt_reactor *reactor)
 		pending->go_on(pending);
 }
 
-unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
+/* All but what gives the ring its operations: where the reactor sleeps, that is one call with the wait. */
+static unsigned int reactor_turn(struct tgt_reactor *reactor)
 {
 	unsigned int work = 0;
 
@@ -232,6 +234,13 @@ unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
 	tgt_work_post(&reactor->loop);
 	if (reactor->loop.draining)
 		reactor_step_drain(reactor);
+	return work;
+}
+
+unsigned int tgt_reactor_step(struct tgt_reactor *reactor)
+{
+	unsigned int work = reactor_turn(reactor);
+
 	if (reactor->ring)
 		tgt_ring_submit(reactor->ring);
 	return work;
@@ -281,28 +290,46 @@ static bool reactor_arm(struct tgt_reactor *reactor)
 	return true;
 }
 
-static void reactor_sleep(struct tgt_reactor *reactor)
+/* Only this thread writes, so that no turn has to lock the bus. */
+static void reactor_add_busy(struct tgt_reactor *reactor, uint64_t ns)
+{
+	atomic_store_explicit(&reactor->busy_ns, atomic_load_explicit(&reactor->busy_ns, memory_order_relaxed) + ns,
+			      memory_order_relaxed);
+}
+
+/* False: there is something to do. */
+static bool reactor_sleep(struct tgt_reactor *reactor)
 {
 	uint64_t deadline_ns = tgt_reactor_deadline_ns(reactor);
 	uint64_t now_ns = env_now_ns();
 	int timeout_ms = -1, err;
 
 	if (deadline_ns <= now_ns || !reactor_arm(reactor))
-		return;
+		return false;
 	/* Rounded up: a millisecond too early would be a turn for nothing. */
 	if (deadline_ns != UINT64_MAX)
 		timeout_ms = (int)((sooner(deadline_ns - now_ns, SLEEP_NS_MAX) + 999999) / 1000000);
+	if (reactor->was_busy)
+		reactor_add_busy(reactor, env_now_ns() - reactor->turn_began_ns);
+	reactor->was_busy = false;
 	err = tgt_ring_wait(reactor->ring, timeout_ms);
 	if (err)
 		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_ERROR, "reactor %u: io_uring: %s",
 				reactor->index, strerror(-err));
+	return true;
 }
 
-/* Only this thread writes, so that no turn has to lock the bus. */
-static void reactor_add_busy(struct tgt_reactor *reactor, uint64_t ns)
+/*
+ * Sleep right after a turn that did so much? Only completions of the fabrics may have come, which have left nothing to
+ * the next turn but what is sent: arming sends it, and what has arrived since wakes the ring.
+ */
+static bool reactor_may_sleep(const struct tgt_reactor *reactor, unsigned int work)
 {
-	atomic_store_explicit(&reactor->busy_ns, atomic_load_explicit(&reactor->busy_ns, memory_order_relaxed) + ns,
-			      memory_order_relaxed);
+	const struct tgt_loop *loop = &reactor->loop;
+
+	return work == reactor->polled && core_spin_sleeps(&reactor->spin, loop->now_ns) &&
+	       TAILQ_EMPTY(&reactor->ended) && TAILQ_EMPTY(&reactor->pending) && TAILQ_EMPTY(&loop->starving) &&
+	       TAILQ_EMPTY(&loop->bounded) && TAILQ_EMPTY(&loop->limited) && !reactor->retire && !loop->draining;
 }
 
 uint64_t tgt_reactor_busy_ns(const struct tgt_reactor *reactor)
@@ -315,17 +342,21 @@ static void *reactor_thread(void *argument)
 	struct tgt_reactor *reactor = argument;
 
 	while (!tgt_reactor_drained(reactor)) {
-		unsigned int work = tgt_reactor_step(reactor);
+		unsigned int work = reactor_turn(reactor);
+		bool slept = false;
 
-		/* A turn is as long as until the next one, and only idle ones are followed by sleep. */
+		/* A turn is as long as until the next one, or until the sleep that follows. */
 		if (reactor->was_busy)
 			reactor_add_busy(reactor, reactor->loop.now_ns - reactor->turn_began_ns);
 		reactor->turn_began_ns = reactor->loop.now_ns;
 		reactor->was_busy = work;
-		if (core_spin_turn(&reactor->spin, reactor->loop.now_ns, work))
-			reactor_sleep(reactor);
+		if (core_spin_turn(&reactor->spin, reactor->loop.now_ns, work) ||
+		    (reactor_may_sleep(reactor, work) && core_spin_turn(&reactor->spin, reactor->loop.now_ns, 0)))
+			slept = reactor_sleep(reactor);
 		else if (!work)
 			env_yield();
+		if (!slept)
+			tgt_ring_submit(reactor->ring);
 	}
 	return NULL;
 }
@@ -342,6 +373,7 @@ int tgt_reactor_start(struct tgt_reactor *reactor)
 		return -err;
 	}
 	reactor->started = true;
+	tgt_gateways_begin(reactor);
 	snprintf(name, sizeof(name), "reactor-%u", reactor->index);
 	pthread_setname_np(reactor->thread, name);
 	return 0;

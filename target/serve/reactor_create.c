@@ -14,6 +14,7 @@
 #include "target/io/work.h"
 #include "target/serve/calls.h"
 #include "target/serve/device.h"
+#include "target/serve/gateways.h"
 #include "target/serve/peers.h"
 #include "target/serve/qp_helper.h"
 #include "target/serve/stats.h"
@@ -297,6 +298,8 @@ void tgt_reactor_destroy(struct tgt_reactor *reactor)
 {
 	if (!reactor)
 		return;
+	if (reactor->started)
+		tgt_gateways_end(reactor);
 	if (!reactor_finish(reactor)) {
 		tgt_log(TGT_LOG_ERROR,
 			"reactor %u: a connection did not end in time, its memory is not freed",

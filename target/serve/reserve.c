@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The steps of a RESERVE: it is decided on a copy, written to disk by a thread if it is to persist,
- * put in force, seen by every reactor, and answered when the writes that it stops have ended.
+ * put in force, seen by every reactor, and answered when the writes that it stops have ended. Where the store keeps it
+ * for all of its targets, that writes it, and has the same done at the others; if one of them was quicker, it is
+ * BUSY, and decided anew when it comes again.
  */
 #include "target/serve/session_command.h"
 
@@ -17,13 +19,14 @@
 #include "target/serve/peers.h"
 #include "target/serve/queue.h"
 #include "target/serve/rights.h"
+#include "target/serve/sessions.h"
 #include "target/store/reservation_file.h"
 #include "target/store/worker.h"
 
 static_assert(sizeof(struct tgt_host_key) == TGT_REGISTRANT_HOST_BYTES, "a host's address fits");
 
 enum change_state {
-	CHANGE_KEEPING, /* the registry's keeper has it */
+	CHANGE_KEEPING, /* the registry's keeper has it, or the store */
 	CHANGE_TELLING, /* in force; not every reactor has seen it */
 	CHANGE_WAITING, /* waits for writes that it stopped */
 };
@@ -33,13 +36,23 @@ struct tgt_reserve_change {
 	struct tgt_pending pending; /* first */
 	struct tgt_job job;	    /* KEEPING: the keeper's */
 	enum change_state state;
-	bool waits, aborts; /* for what it stops; which is also dropped */
+	bool waits; /* for what it stops */
 	bool replaced;	    /* it could not be saved for sure, and a restart finds it: it is in force */
+	enum rblk_status status; /* when it is in force */
 	uint64_t number;
 	uint64_t orphans;
 	int keep_status;
 	char keep_error[TGT_ERROR_BYTES];
+	struct tgt_reservation_by by;
 	struct tgt_reservation next;
+};
+
+/* Lives until the store has ended it. */
+struct store_change {
+	struct tgt_message message; /* first */
+	struct tgt_store_change change;
+	struct tgt_reserve_change *of;
+	int error;
 };
 
 /* -- the end ----------------------------------------------------------------------------------- */
@@ -76,16 +89,22 @@ static void change_go_on(struct tgt_pending *pending)
 		return;
 	change->orphans = tgt_orphans_left(&change->pending.volume->orphans, change->orphans);
 	if (!change->orphans || !change->pending.request)
-		change_answer(change, change->replaced ? RBLK_E_IO : RBLK_OK);
+		change_answer(change, change->status);
+}
+
+/* A change with this number is in force. */
+static void change_tell_all(struct tgt_reserve_change *change, uint64_t number)
+{
+	change->number = number;
+	change->state = CHANGE_TELLING;
+	tgt_rights_changed(change->pending.reactor, change->pending.volume);
+	change_go_on(&change->pending);
 }
 
 static void change_commit(struct tgt_reserve_change *change)
 {
-	change->number = tgt_reservations_commit(&change->pending.volume->reservations, &change->next,
-						 change->aborts);
-	change->state = CHANGE_TELLING;
-	tgt_rights_changed(change->pending.reactor, change->pending.volume);
-	change_go_on(&change->pending);
+	change_tell_all(change,
+			tgt_reservations_commit(&change->pending.volume->reservations, &change->next, &change->by));
 }
 
 static bool reserve_leave(struct tgt_request *request)
@@ -135,7 +154,7 @@ static void keep_done(struct tgt_reactor *reactor, struct tgt_message *message)
 		return;
 	}
 	/* The state in force is what a restart finds. The answer says that nobody knows of a crash. */
-	change->replaced = result != 0;
+	change->status = result ? RBLK_E_IO : RBLK_OK;
 	tgt_reservations_kept(&change->pending.volume->reservations, result != 0);
 	change_commit(change);
 }
@@ -150,6 +169,66 @@ static void change_keep(struct tgt_reserve_change *change)
 	change->job.message.run = keep_done;
 	if (tgt_worker_submit(keeper, reactor->ring, &change->job))
 		keep_failed(change, RBLK_E_BUSY);
+}
+
+/* -- with all targets of the store --------------------------------------------------------------- */
+
+static void store_ended(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	struct store_change *store = (struct store_change *)message;
+	struct tgt_reserve_change *change = store->of;
+	struct tgt_volume *volume = change->pending.volume;
+	const char *fault = NULL;
+	uint64_t number;
+	int error = store->error;
+
+	(void)reactor;
+	/* Not answered: its initiator asks for it again when the volume has been opened again. */
+	if (error && change->pending.request && tgt_volume_why_lost(volume))
+		tgt_session_volume_lost(tgt_session_of(change->pending.request));
+	if (error == -EAGAIN && !change->pending.request)
+		tgt_log(TGT_LOG_WARNING, "volume %s: its reservation is not changed: another gateway was quicker",
+			volume->config.name);
+	/* It is what another target has made of it, which then tells all: nothing has changed by this one. */
+	if (error == -EAGAIN)
+		fault = tgt_reservations_commit_note(&volume->reservations, &store->change.note, &number);
+	change->status = !error ? RBLK_OK : error == -EAGAIN && !fault ? RBLK_E_BUSY : RBLK_E_IO;
+	if (error != -EAGAIN && (!error || store->change.kept))
+		change_commit(change);
+	else if (change->status == RBLK_E_BUSY)
+		change_tell_all(change, number);
+	else
+		keep_failed(change, RBLK_E_IO);
+	free(store);
+}
+
+/* A thread of the store. */
+static void store_done(struct tgt_store_change *store_change, int error)
+{
+	struct store_change *store =
+		(struct store_change *)((char *)store_change - offsetof(struct store_change, change));
+
+	store->error = error;
+	tgt_ring_post(store->of->pending.reactor->ring, &store->message);
+}
+
+static void change_share(struct tgt_reserve_change *change)
+{
+	struct tgt_volume *volume = change->pending.volume;
+	struct store_change *store = calloc(1, sizeof(*store));
+
+	change->state = CHANGE_KEEPING;
+	if (!store) {
+		keep_failed(change, RBLK_E_NO_RESOURCES);
+		return;
+	}
+	store->message.run = store_ended;
+	store->of = change;
+	store->change.done = store_done;
+	store->change.before = rblk_to_le64(change->next.serial - 1);
+	tgt_reservation_note_encode(&change->next, &change->by, &store->change.note);
+	tgt_ring_expect(change->pending.reactor->ring);
+	volume->store->ops->change(volume->store, &store->change);
 }
 
 /* -- the beginning ----------------------------------------------------------------------------- */
@@ -200,7 +279,9 @@ static struct tgt_reserve_change *change_create(struct tgt_reactor *reactor, str
 /* Holds the change that has begun. */
 static void change_run(struct tgt_reserve_change *change)
 {
-	if (tgt_reservations_keeps(&change->pending.volume->reservations, &change->next))
+	if (change->pending.volume->reservations.shared)
+		change_share(change);
+	else if (tgt_reservations_keeps(&change->pending.volume->reservations, &change->next))
 		change_keep(change);
 	else
 		change_commit(change);
@@ -215,6 +296,7 @@ void tgt_reserve_clear(struct tgt_reactor *reactor, struct tgt_volume *volume)
 	bool changed = false;
 
 	if (change && tgt_reservations_first(&volume->reservations, &first)) {
+		change->by.action = RBLK_RESERVE_CLEAR;
 		reserve.key = first.key;
 		status = tgt_reservations_begin(&volume->reservations, &reserve, &change->next, &changed);
 	}
@@ -241,13 +323,15 @@ static enum rblk_status reserve_change(struct tgt_request *request, const struct
 	change->waits = reserve->action == RBLK_RESERVE_ACQUIRE ||
 			reserve->action == RBLK_RESERVE_PREEMPT ||
 			reserve->action == RBLK_RESERVE_CLEAR;
-	change->aborts = reserve->flags & RBLK_RESERVE_ABORT;
+	change->by.aborts = reserve->flags & RBLK_RESERVE_ABORT;
 	status = tgt_reservations_begin(&volume->reservations, reserve, &change->next, &changed);
 	if (status) {
 		change_answer(change, status);
 		return TGT_UNANSWERED;
 	}
 	if (changed) {
+		change->by.action = reserve->action;
+		memcpy(change->by.initiator, reserve->initiator, sizeof(change->by.initiator));
 		reserve_log(tgt_session_of(request), volume, reserve);
 		change_run(change);
 		return TGT_UNANSWERED;

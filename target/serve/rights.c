@@ -4,38 +4,24 @@
  */
 #include "target/serve/rights.h"
 
-#include <endian.h>
-#include <inttypes.h>
-#include <openssl/sha.h>
-#include <stdio.h>
 #include <string.h>
-#include <uuid/uuid.h>
+#include "target/base/registrant.h"
 #include "target/io/request.h"
 #include "target/serve/limits.h"
 #include "target/serve/queue.h"
 
-#define HOST_ID_PREFIX "hostid:"
-
 bool tgt_rights_registrant(const struct tgt_session *session, char registrant[RBLK_NAME_BYTES])
 {
-	uint8_t hash[SHA256_DIGEST_LENGTH];
-	char id[UUID_STR_LEN];
-	uint64_t digest;
-
 	memset(registrant, 0, RBLK_NAME_BYTES);
 	if (!session->named)
 		return false;
 	if (session->has_host_id) {
-		/* Both, because an access rule, or a proof, binds the name, and the identifier is only claimed. */
-		uuid_unparse_lower(session->host_id, id);
-		SHA256((const uint8_t *)session->initiator, RBLK_NAME_BYTES, hash);
-		memcpy(&digest, hash, sizeof(digest));
-		snprintf(registrant, RBLK_NAME_BYTES, HOST_ID_PREFIX "%s:%016" PRIx64, id, be64toh(digest));
+		tgt_registrant_name(session->host_id, session->initiator, registrant);
 		return true;
 	}
 	memcpy(registrant, session->initiator, RBLK_NAME_BYTES);
 	return strcmp(registrant, RBLK_NAME_UNNAMED) != 0 &&
-	       strncmp(registrant, HOST_ID_PREFIX, strlen(HOST_ID_PREFIX)) != 0;
+	       strncmp(registrant, TGT_REGISTRANT_HOST, strlen(TGT_REGISTRANT_HOST)) != 0;
 }
 
 /* The commands that the reservation of a channel's volume refuses to a session: the same for all its handles. */

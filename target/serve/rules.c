@@ -33,6 +33,7 @@ struct initiator_rule {
 struct volume_rule {
 	char name[RBLK_NAME_BYTES];
 	bool named; /* by some section */
+	bool paced; /* limit = auto */
 	struct tgt_limit *limit; /* NULL: none */
 };
 
@@ -167,6 +168,7 @@ static bool volumes_create(struct tgt_rules *rules, const struct tgt_config *con
 	for (unsigned int i = 0; i < config->volume_count; i++) {
 		memcpy(rules->volumes[i].name, config->volumes[i].name, sizeof(rules->volumes[i].name));
 		rules->volumes[i].named = is_named(rules, config->volumes[i].name);
+		rules->volumes[i].paced = config->volumes[i].depth == TGT_DEPTH_AUTO;
 	}
 	qsort(rules->volumes, rules->volume_count, sizeof(*rules->volumes), volume_compare);
 	return true;
@@ -378,6 +380,13 @@ struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const ch
 	const struct volume_rule *one = volume_find(rules, volume);
 
 	return one ? one->limit : NULL;
+}
+
+bool tgt_rules_volume_paced(const struct tgt_rules *rules, const char *volume)
+{
+	const struct volume_rule *one = volume_find(rules, volume);
+
+	return one && one->paced;
 }
 
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who)

@@ -23,7 +23,7 @@ struct tgt_origin {
 	struct tgt_host_key key;
 	bool local; /* from this machine, by whichever of its addresses */
 	bool plain; /* over TCP, without TLS */
-	bool nvme;  /* of an NVMe host: there is no TLS for it to use */
+	bool nvme;  /* of an NVMe host, which proves its name by itself: TLS is its choice, if not everyone has to */
 };
 
 void tgt_origin_of(const struct sockaddr *address, struct tgt_origin *origin);
@@ -69,6 +69,8 @@ void tgt_rules_judge(const struct tgt_rules *rules, const struct tgt_origin *ori
 enum tgt_right tgt_ruling_right(const struct tgt_ruling *ruling, const char *volume, uint32_t *why);
 /* The limit of the volume, or of the first section that is for the initiator; NULL: none. The rules keep it. */
 struct tgt_limit *tgt_rules_volume_limit(const struct tgt_rules *rules, const char *volume);
+/* Has it `limit = auto`? */
+bool tgt_rules_volume_paced(const struct tgt_rules *rules, const char *volume);
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who);
 /* The largest weight of the sections that are for it; 1: there is none. */
 unsigned int tgt_rules_weight(const struct tgt_rules *rules, const struct tgt_who *who);

@@ -116,6 +116,8 @@ struct tgt_session {
 	uint32_t handle_slots, handles_open;
 	bool opened; /* it has had a handle */
 	struct tgt_events events;
+	/* In the home: for whose sake it was sent away (calls.h). While that is not here, it is not taken again. */
+	char sent_away[RBLK_NAME_BYTES];
 
 	struct tgt_totals totals; /* of queues that have ended */
 	unsigned int stats_count; /* handles here that count for themselves (stats.h) */

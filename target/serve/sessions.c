@@ -284,6 +284,17 @@ void tgt_session_drain(struct tgt_session *session, const char *reason)
 	session_end(session, reason, false);
 }
 
+void tgt_session_volume_lost(struct tgt_session *session)
+{
+	static const char reason[] = "its volume is lost, and will be opened again";
+
+	if (!session->home && !session->ending)
+		tgt_session_end(session, reason);
+	for (unsigned int i = 0; session->home && i < RBLK_QUEUES_MAX; i++)
+		if (session->slots[i].queue)
+			tgt_queue_close(session->slots[i].queue, reason);
+}
+
 /* A program that ends closes its volumes first (librblk, rblk.ko: when the last disk is detached). */
 static void session_log_lost(struct tgt_session *session, unsigned int volumes)
 {

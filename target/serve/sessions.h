@@ -36,7 +36,9 @@ void tgt_session_queue_back(struct tgt_reactor *reactor, struct tgt_message *mes
 
 /* Close every queue; when the last has ended the session is freed. At once if there is none. */
 void tgt_session_end(struct tgt_session *session, const char *reason);
-/* The same, but other reactors close their queues themselves when they have drained. */
+/* A volume that it has open is lost (volume.h): it ends, or, if it is at home elsewhere, its queues here do. */
+void tgt_session_volume_lost(struct tgt_session *session);
+/* As tgt_session_end(), but other reactors close their queues themselves when they have drained. */
 void tgt_session_drain(struct tgt_session *session, const char *reason);
 /* End of a turn: destroy the queues that have ended, or let them linger. May free their sessions. Returns how many. */
 unsigned int tgt_session_bury(struct tgt_reactor *reactor);

@@ -12,6 +12,7 @@
 #include <uuid/uuid.h>
 #include "proto/core/env.h"
 #include "target/base/log.h"
+#include "target/base/settings.h"
 
 #define WORD_BYTES 128
 
@@ -115,23 +116,33 @@ static void store_words(const struct tgt_store_info *info, const char *name, cha
 		snprintf(words, TGT_DEVICE_BYTES, "memory %s", name);
 }
 
-void tgt_domain_local(struct tgt_store_info *info, const char *name)
+void tgt_domain_warn(const struct tgt_store_info *info, const struct tgt_volume_config *config)
+{
+	static bool said;
+
+	if (said || !info->machine_is_nobody || !uuid_is_null(config->fence_domain) ||
+	    (!info->id.device && !info->id.inode))
+		return;
+	said = true;
+	tgt_log(TGT_LOG_WARNING,
+		"volume %s: sessions will not go on with it after a reboot: rblkd finds no UUID of this machine (in "
+		"/sys/class/dmi/id/product_uuid, which root alone may read unless the unit has LoadCredential= for it, "
+		"as rblkd.service has, or in the device tree); set fence_domain if only this machine serves it",
+		config->name);
+}
+
+void tgt_domain_local(struct tgt_store_info *info, const struct tgt_volume_config *config)
 {
 	static const uuid_t space = {0x8c, 0x05, 0x4b, 0xd1, 0x6e, 0x3a, 0x47, 0x90,
 				     0xb2, 0x1f, 0x77, 0xd4, 0x0a, 0x9c, 0x5e, 0x63};
 	char machine[TGT_MACHINE_BYTES], store[TGT_DEVICE_BYTES];
 	char text[TGT_MACHINE_BYTES + TGT_DEVICE_BYTES];
-	static bool said;
 
-	if (!tgt_domain_machine("", getenv("CREDENTIALS_DIRECTORY"), machine) && !said) {
-		said = true;
-		tgt_log(TGT_LOG_DEBUG, "nothing that rblkd may read identifies this machine over a reboot: "
-				       "without fence_domain, a reboot is another target to sessions (F10)");
-	}
+	info->machine_is_nobody = !tgt_domain_machine("", getenv("CREDENTIALS_DIRECTORY"), machine);
 	memset(info->fence_domain, 0, sizeof(info->fence_domain));
 	if (!machine[0])
 		return;
-	store_words(info, name, store);
+	store_words(info, config->name, store);
 	snprintf(text, sizeof(text), "%s|%s", machine, store);
 	uuid_generate_sha1(info->fence_domain, space, text, strlen(text));
 }

@@ -23,7 +23,9 @@
 #define TGT_DEVICE_BYTES TGT_DEVICE_NAME_BYTES
 
 /* info->fence_domain, from info->id, or from the volume's name where it is empty. */
-void tgt_domain_local(struct tgt_store_info *info, const char *name);
+void tgt_domain_local(struct tgt_store_info *info, const struct tgt_volume_config *config);
+/* Warns, once, if the domain of a store that outlives a reboot does not, and the configuration has no other one. */
+void tgt_domain_warn(const struct tgt_store_info *info, const struct tgt_volume_config *config);
 
 /* -- what it is made of. `root` is put before each path: empty but for tests. -------------------- */
 

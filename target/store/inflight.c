@@ -9,8 +9,12 @@ void tgt_inflight_init(struct tgt_inflight *inflight, unsigned int most)
 	inflight->most = most;
 	inflight->count = 0;
 	TAILQ_INIT(&inflight->waiting);
-	for (unsigned int i = 0; i < TGT_INFLIGHT_BUCKETS; i++)
+	inflight->weights = 0;
+	inflight->begun = 0;
+	for (unsigned int i = 0; i < TGT_INFLIGHT_BUCKETS; i++) {
 		LIST_INIT(&inflight->firsts[i]);
+		inflight->begun_last[i] = UINT32_MAX / 2; /* long ago */
+	}
 }
 
 static struct tgt_first_list *inflight_bucket(struct tgt_inflight *inflight, uint64_t owner)
@@ -29,48 +33,77 @@ static struct tgt_waiter *inflight_first(struct tgt_inflight *inflight, uint64_t
 	return NULL;
 }
 
-/* Takes `waiter`, its owner's first, out of the lists; its first follower is the first now, and belongs there next.
+static uint32_t owner_weight(uint64_t owner)
+{
+	return owner >> 32 ? (uint32_t)(owner >> 32) : 1;
+}
+
+/* `next` is its owner's first in place of `waiter`, with all that are behind that one. */
+static void inflight_replace(struct tgt_inflight *inflight, struct tgt_waiter *waiter, struct tgt_waiter *next)
+{
+	LIST_REMOVE(waiter, owner_link);
+	LIST_INSERT_HEAD(inflight_bucket(inflight, next->owner), next, owner_link);
+	for (unsigned int i = 0; i < 2; i++) {
+		TAILQ_INIT(&next->followers[i]);
+		TAILQ_CONCAT(&next->followers[i], &waiter->followers[i], link);
+	}
+	next->taken = waiter->taken;
+	next->passed = waiter->passed;
+}
+
+/* Takes `waiter`, its owner's first, out of the lists; one of its followers is the first now, and belongs there next.
  * NULL: there is none. */
 static struct tgt_waiter *inflight_succeed(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
 {
-	struct tgt_waiter *next = TAILQ_FIRST(&waiter->followers);
+	struct tgt_waiter *plain = TAILQ_FIRST(&waiter->followers[0]), *next = TAILQ_FIRST(&waiter->followers[1]);
 
-	LIST_REMOVE(waiter, owner_link);
-	if (!next)
+	if (!next || (plain && waiter->passed >= TGT_PRIORITY_MOST))
+		next = plain;
+	if (!next) {
+		LIST_REMOVE(waiter, owner_link);
+		inflight->weights -= owner_weight(waiter->owner);
 		return NULL;
-	TAILQ_REMOVE(&waiter->followers, next, link);
-	TAILQ_INIT(&next->followers);
-	TAILQ_CONCAT(&next->followers, &waiter->followers, link);
-	LIST_INSERT_HEAD(inflight_bucket(inflight, next->owner), next, owner_link);
+	}
+	TAILQ_REMOVE(&waiter->followers[next->priority], next, link);
+	inflight_replace(inflight, waiter, next);
 	return next;
 }
 
-bool tgt_inflight_enter(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
+/* It is its owner's first: may it go before all others? Only if the owner has had no turn for a round. */
+static bool inflight_may_jump(const struct tgt_inflight *inflight, const struct tgt_waiter *waiter)
 {
-	struct tgt_waiter *first;
+	uint32_t since = inflight->begun - inflight->begun_last[waiter->owner % TGT_INFLIGHT_BUCKETS];
 
-	/* Those that wait come before it. */
-	waiter->waiting = inflight->count >= inflight->most || !TAILQ_EMPTY(&inflight->waiting);
-	if (!waiter->waiting) {
-		inflight->count++;
-		return true;
-	}
-	TAILQ_INIT(&waiter->followers);
-	waiter->taken = 0;
-	first = inflight_first(inflight, waiter->owner);
-	if (first) {
-		TAILQ_INSERT_TAIL(&first->followers, waiter, link);
-	} else {
-		TAILQ_INSERT_TAIL(&inflight->waiting, waiter, link);
-		LIST_INSERT_HEAD(inflight_bucket(inflight, waiter->owner), waiter, owner_link);
-	}
-	return false;
+	return waiter->priority && since >= inflight->weights / owner_weight(waiter->owner);
 }
 
-void tgt_inflight_leave(struct tgt_inflight *inflight)
+/* Behind those of its owner that go before it. */
+void tgt_inflight_wait(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
 {
-	assert(inflight->count);
-	inflight->count--;
+	struct tgt_waiter *first = inflight_first(inflight, waiter->owner);
+
+	if (first && (!waiter->priority || first->priority || first->passed >= TGT_PRIORITY_MOST)) {
+		TAILQ_INSERT_TAIL(&first->followers[waiter->priority], waiter, link);
+		return;
+	}
+	if (first) {
+		inflight_replace(inflight, first, waiter);
+		TAILQ_INSERT_BEFORE(first, waiter, link);
+		TAILQ_REMOVE(&inflight->waiting, first, link);
+		TAILQ_INSERT_HEAD(&waiter->followers[0], first, link);
+	} else {
+		waiter->taken = 0;
+		waiter->passed = 0;
+		TAILQ_INIT(&waiter->followers[0]);
+		TAILQ_INIT(&waiter->followers[1]);
+		TAILQ_INSERT_TAIL(&inflight->waiting, waiter, link);
+		LIST_INSERT_HEAD(inflight_bucket(inflight, waiter->owner), waiter, owner_link);
+		inflight->weights += owner_weight(waiter->owner);
+	}
+	if (inflight_may_jump(inflight, waiter)) {
+		TAILQ_REMOVE(&inflight->waiting, waiter, link);
+		TAILQ_INSERT_HEAD(&inflight->waiting, waiter, link);
+	}
 }
 
 struct tgt_waiter *tgt_inflight_next(struct tgt_inflight *inflight)
@@ -82,11 +115,13 @@ struct tgt_waiter *tgt_inflight_next(struct tgt_inflight *inflight)
 	inflight->count++;
 	waiter->waiting = false;
 	TAILQ_REMOVE(&inflight->waiting, waiter, link);
+	inflight->begun_last[waiter->owner % TGT_INFLIGHT_BUCKETS] = ++inflight->begun;
+	waiter->passed = waiter->priority && !TAILQ_EMPTY(&waiter->followers[0]) ? waiter->passed + 1 : 0;
 	/* The owner's next is its first now, and goes behind the other owners when its turn is over. */
 	next = inflight_succeed(inflight, waiter);
 	if (!next)
 		return waiter;
-	next->taken = waiter->taken + 1;
+	next->taken++;
 	if (next->taken < waiter->owner >> 32) {
 		TAILQ_INSERT_HEAD(&inflight->waiting, next, link);
 		return waiter;
@@ -103,13 +138,11 @@ void tgt_inflight_withdraw(struct tgt_inflight *inflight, struct tgt_waiter *wai
 	assert(waiter->waiting && first);
 	waiter->waiting = false;
 	if (first != waiter) {
-		TAILQ_REMOVE(&first->followers, waiter, link);
+		TAILQ_REMOVE(&first->followers[waiter->priority], waiter, link);
 		return;
 	}
 	next = inflight_succeed(inflight, waiter);
-	if (next) {
-		next->taken = waiter->taken;
+	if (next)
 		TAILQ_INSERT_BEFORE(waiter, next, link);
-	}
 	TAILQ_REMOVE(&inflight->waiting, waiter, link);
 }

@@ -3,15 +3,22 @@
  * How many operations may be in flight at once, and whose turn it is when more want to be: owners
  * that wait are served in turn, as many operations each as they have weight, however many wait. None
  * waits while there is room. submit.c has one for each kind of work of a channel; its reactor's thread only.
+ *
+ * An owner uses its turns for operations with priority first, but for TGT_PRIORITY_MOST of them at most before another
+ * one of its own. When one comes, the owner's turn does, too, unless it had one in the time that all turns take: so
+ * nobody gains a larger part by priority.
  */
 #ifndef RBLK_TARGET_STORE_INFLIGHT_H
 #define RBLK_TARGET_STORE_INFLIGHT_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
+/* As above: nothing waits for ever, wherever commands wait. */
+#define TGT_PRIORITY_MOST 8u
 /* Owners' firsts are found by so many short lists. */
 #define TGT_INFLIGHT_BUCKETS 64u
 
@@ -19,16 +26,18 @@ TAILQ_HEAD(tgt_waiter_list, tgt_waiter);
 LIST_HEAD(tgt_first_list, tgt_waiter);
 
 /*
- * An operation's place while it waits; a member of it. The first of each owner is in the
- * list `waiting` and keeps the owner's others behind it, in the order in which they came.
+ * An operation's place while it waits; a member of it. The first of each owner, which begins before its others, is in
+ * the list `waiting` and keeps these behind it, in the order in which they came, those with priority apart.
  */
 struct tgt_waiter {
 	uint64_t owner;	    /* the owner whose share it takes: tgt_inflight_owner() */
 	unsigned int taken; /* of an owner's first: operations of the owner's present turn */
-	TAILQ_ENTRY(tgt_waiter) link;
-	struct tgt_waiter_list followers;    /* of an owner's first */
-	LIST_ENTRY(tgt_waiter) owner_link; /* likewise: in `firsts` */
+	uint8_t passed;	    /* likewise: operations with priority since the last one without */
+	bool priority;
 	bool waiting;
+	TAILQ_ENTRY(tgt_waiter) link;
+	struct tgt_waiter_list followers[2]; /* of an owner's first: without priority, and with it */
+	LIST_ENTRY(tgt_waiter) owner_link; /* likewise: in `firsts` */
 };
 
 struct tgt_inflight {
@@ -36,6 +45,9 @@ struct tgt_inflight {
 	unsigned int count;
 	struct tgt_waiter_list waiting;			  /* each owner's first, in turn */
 	struct tgt_first_list firsts[TGT_INFLIGHT_BUCKETS]; /* the same, by owner */
+	uint32_t weights;			 /* of all that wait: operations of a round */
+	uint32_t begun;				 /* so many that had waited */
+	uint32_t begun_last[TGT_INFLIGHT_BUCKETS]; /* when one of such an owner did last */
 };
 
 /* Any distinct number, and the owner's weight; 0 is 1. */
@@ -45,10 +57,27 @@ static inline uint64_t tgt_inflight_owner(uint32_t number, uint32_t weight)
 }
 
 void tgt_inflight_init(struct tgt_inflight *inflight, unsigned int most);
-/* True: it may begin, and is counted. False: it waits. waiter->owner is set. */
-bool tgt_inflight_enter(struct tgt_inflight *inflight, struct tgt_waiter *waiter);
+/* It waits. waiter->owner and waiter->priority are set. */
+void tgt_inflight_wait(struct tgt_inflight *inflight, struct tgt_waiter *waiter);
+/*
+ * True: it may begin, and is counted. False: it waits, behind those that do already. waiter->owner and waiter->priority
+ * are set.
+ */
+static inline bool tgt_inflight_enter(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
+{
+	waiter->waiting = inflight->count >= inflight->most || !TAILQ_EMPTY(&inflight->waiting);
+	if (waiter->waiting)
+		tgt_inflight_wait(inflight, waiter);
+	else
+		inflight->count++;
+	return !waiter->waiting;
+}
 /* One has ended. */
-void tgt_inflight_leave(struct tgt_inflight *inflight);
+static inline void tgt_inflight_leave(struct tgt_inflight *inflight)
+{
+	assert(inflight->count);
+	inflight->count--;
+}
 /* Then, until it is NULL: one that may begin, and is counted. */
 struct tgt_waiter *tgt_inflight_next(struct tgt_inflight *inflight);
 /* Cancels one that waits; the turns of others do not change. */

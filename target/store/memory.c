@@ -122,11 +122,14 @@ static int memory_open(const struct tgt_volume_config *config, struct tgt_store 
 		.can_write_zeroes = true,
 		.writes_zeroes = true,
 		.can_compare = true,
+		/* Nothing of it is left after a loss of power, and nothing but that cuts a copy short. */
+		.untorn_min_bytes = 512,
+		.untorn_max_bytes = 1u << 31,
 		.volatile_cache = true,
 		.direct = memory->base,
 	};
 	env_random(memory->store.info.cache_epoch, sizeof(memory->store.info.cache_epoch));
-	tgt_domain_local(&memory->store.info, config->name);
+	tgt_domain_local(&memory->store.info, config);
 	*store = &memory->store;
 	return 0;
 }

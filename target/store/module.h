@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include "target/store/store.h"
 
+struct tgt_job;
+struct tgt_worker;
+
 /* Functions of rblkd that a module calls. */
 struct tgt_module_host {
 	int (*error)(char *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -17,9 +20,26 @@ struct tgt_module_host {
 	void (*ring_expect)(struct tgt_ring *ring);
 	void (*ring_post)(struct tgt_ring *ring, struct tgt_message *message);
 	bool (*interrupted)(void); /* path.h: a wait of an open is to end */
-	/* The process ends at once, as if it were killed, but for its log. Any thread. */
-	void (*end)(void) __attribute__((noreturn));
+	/* volume.h: another target asks this one. Any thread that its close waits for. */
+	void (*asked)(struct tgt_store *store, struct tgt_store_ask *ask);
+	/* worker.h: a thread of the store's */
+	int (*worker_init)(struct tgt_worker *worker, const char *name);
+	void (*worker_fini)(struct tgt_worker *worker);
+	int (*worker_submit)(struct tgt_worker *worker, struct tgt_ring *ring, struct tgt_job *job);
+	/*
+	 * volume.h: the store is lost, for this reason, a fixed text; its volume is opened again. Any thread that its
+	 * close waits for.
+	 */
+	void (*lost)(struct tgt_store *store, const char *why);
 };
+
+/* They, for who loads it. */
+#define TGT_MODULE_HOST                                                                                               \
+	{                                                                                                             \
+		.error = tgt_error, .log = tgt_log, .ring_expect = tgt_ring_expect, .ring_post = tgt_ring_post,       \
+		.interrupted = tgt_path_interrupted, .asked = tgt_volume_asked, .worker_init = tgt_worker_init,       \
+		.worker_fini = tgt_worker_fini, .worker_submit = tgt_worker_submit, .lost = tgt_volume_lost           \
+	}
 
 /* A module has one symbol, of this type and name. */
 struct tgt_module {

@@ -35,7 +35,7 @@ static int null_open(const struct tgt_volume_config *config, struct tgt_store **
 		.volatile_cache = true,
 	};
 	env_random(null->info.cache_epoch, sizeof(null->info.cache_epoch));
-	tgt_domain_local(&null->info, config->name);
+	tgt_domain_local(&null->info, config);
 	*store = null;
 	return 0;
 }

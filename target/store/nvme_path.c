@@ -163,6 +163,9 @@ static void path_limits(struct tgt_nvme_path *path, const struct tgt_nvme_identi
 		info->max_discard_bytes = least(info->max_discard_bytes, (uint64_t)path->zeroes_bytes * RANGE_COMMANDS_MAX);
 	if (info->can_discard)
 		info->max_discard_bytes = least(info->max_discard_bytes, path->discard_bytes * RANGE_COMMANDS_MAX);
+	/* One command, or the driver would not have made it whole. */
+	while (info->untorn_max_bytes > path->transfer_bytes)
+		info->untorn_max_bytes /= 2;
 	info->alignment = 4; /* of PRPs; the kernel copies what its driver cannot take */
 	info->volatile_cache = identity->volatile_cache;
 	info->fua_alone = true; /* a bit of the command, which fails by itself */

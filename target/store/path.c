@@ -256,7 +256,7 @@ static int path_open_as(const struct tgt_volume_config *config, struct tgt_path 
 		info->born_ns = stx.stx_btime.tv_nsec;
 	}
 	path_epoch(path, info);
-	tgt_domain_local(info, config->name);
+	tgt_domain_local(info, config);
 	info->cache_kept = path_label(path, !info->read_only && !config->read_only);
 	return 0;
 }

@@ -39,9 +39,7 @@ struct tgt_pool {
 
 static unsigned int order_of(size_t bytes)
 {
-	size_t pages = (bytes + TGT_POOL_PAGE - 1) / TGT_POOL_PAGE;
-
-	return pages <= 1 ? 0 : 64 - (unsigned int)__builtin_clzl(pages - 1);
+	return bytes <= TGT_POOL_PAGE ? 0 : 64 - (unsigned int)__builtin_clzl((bytes - 1) / TGT_POOL_PAGE);
 }
 
 static void list_push(struct tgt_pool *pool, uint32_t page, unsigned int order)
@@ -108,7 +106,7 @@ void tgt_pool_destroy(struct tgt_pool *pool)
 	free(pool);
 }
 
-static void pool_join(struct tgt_pool *pool, uint32_t page, unsigned int order)
+static __attribute__((noinline)) void pool_join(struct tgt_pool *pool, uint32_t page, unsigned int order)
 {
 	while (order < pool->order_max) {
 		uint32_t buddy = page ^ (1u << order);
@@ -157,12 +155,16 @@ static void kept_join_all(struct tgt_pool *pool)
 /* -- taking and giving ------------------------------------------------------------------------- */
 
 /* The first page of a block of the lists, cut from a larger one if need be. NONE: there is none. */
-static uint32_t pool_cut(struct tgt_pool *pool, unsigned int want)
+static __attribute__((noinline)) uint32_t pool_cut(struct tgt_pool *pool, unsigned int want)
 {
 	uint32_t candidates = pool->nonempty & ~((1u << want) - 1);
 	unsigned int order;
 	uint32_t page;
 
+	if (!candidates) {
+		kept_join_all(pool);
+		candidates = pool->nonempty & ~((1u << want) - 1);
+	}
 	if (!candidates)
 		return NONE;
 	order = (unsigned int)__builtin_ctz(candidates);
@@ -186,10 +188,6 @@ void *tgt_pool_alloc(struct tgt_pool *pool, size_t bytes)
 	page = kept_pop(pool, want);
 	if (page == NONE)
 		page = pool_cut(pool, want);
-	if (page == NONE) {
-		kept_join_all(pool);
-		page = pool_cut(pool, want);
-	}
 	if (page == NONE)
 		return NULL;
 	pool->free_bytes -= (size_t)TGT_POOL_PAGE << want;
@@ -208,11 +206,6 @@ void tgt_pool_free(struct tgt_pool *pool, void *block, size_t bytes)
 	pool->free_bytes += (size_t)TGT_POOL_PAGE << order;
 	if (!kept_push(pool, page, order))
 		pool_join(pool, page, order);
-}
-
-size_t tgt_pool_block_bytes(size_t bytes)
-{
-	return (size_t)TGT_POOL_PAGE << order_of(bytes);
 }
 
 bool tgt_pool_owns(const struct tgt_pool *pool, const void *block)

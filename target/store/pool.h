@@ -25,7 +25,11 @@ void tgt_pool_destroy(struct tgt_pool *pool); /* does not touch the memory */
 void *tgt_pool_alloc(struct tgt_pool *pool, size_t bytes);
 void tgt_pool_free(struct tgt_pool *pool, void *block, size_t bytes); /* as allocated */
 
-size_t tgt_pool_block_bytes(size_t bytes); /* of the block that so many bytes take */
+/* How large is the block that so many bytes take? */
+static inline size_t tgt_pool_block_bytes(size_t bytes)
+{
+	return bytes <= TGT_POOL_PAGE ? TGT_POOL_PAGE : (size_t)1 << (64 - __builtin_clzl(bytes - 1));
+}
 bool tgt_pool_owns(const struct tgt_pool *pool, const void *block);
 size_t tgt_pool_largest(const struct tgt_pool *pool); /* that could ever be had */
 size_t tgt_pool_free_bytes(const struct tgt_pool *pool);

@@ -263,6 +263,31 @@ static void probe_depths(dev_t device, struct tgt_depths *depths)
 	*depths = (struct tgt_depths){.transfers = (uint32_t)requests, .ranges = RANGES_MAX, .lookups = LOOKUPS_MAX};
 }
 
+/* -- untorn writes ----------------------------------------------------------------------------- */
+
+/* In struct statx since Linux 6.11: newer than the headers that this has to build with. */
+#define PROBE_STATX_WRITE_ATOMIC 0x10000u
+#define PROBE_STATX_UNITS_AT 0xa8u /* stx_atomic_write_unit_min, and then _max */
+
+/*
+ * With O_DIRECT alone: the page cache writes back what it likes. The kernel has halved the units until none crosses a
+ * boundary of the disk's.
+ */
+static void probe_untorn(int fd, struct tgt_store_info *info)
+{
+	struct statx stx;
+	uint32_t units[2];
+
+	memset(&stx, 0, sizeof(stx));
+	if (statx(fd, "", AT_EMPTY_PATH, PROBE_STATX_WRITE_ATOMIC, &stx) || !(stx.stx_mask & PROBE_STATX_WRITE_ATOMIC))
+		return;
+	memcpy(units, (const char *)&stx + PROBE_STATX_UNITS_AT, sizeof(units));
+	if (!power_of_two(units[0]) || !power_of_two(units[1]))
+		return;
+	info->untorn_min_bytes = units[0];
+	info->untorn_max_bytes = units[1];
+}
+
 /* -- both -------------------------------------------------------------------------------------- */
 
 int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path,
@@ -302,5 +327,7 @@ int tgt_path_probe(const struct tgt_volume_config *config, struct tgt_path *path
 		info->physical_bytes = info->block_bytes;
 	info->can_flush = true;
 	info->can_fua = true; /* RWF_DSYNC */
+	if (path->direct && !info->buffered)
+		probe_untorn(path->fd, info);
 	return 0;
 }

@@ -230,22 +230,7 @@ void tgt_range_locks_detach(struct tgt_range_locks_channel *channel)
 
 /* -- writes ------------------------------------------------------------------------------------ */
 
-bool tgt_range_locks_any(const struct tgt_range_locks_channel *channel)
-{
-	return atomic_load(&channel->volume->count);
-}
-
-void tgt_write_goes_on(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
-		       uint64_t bytes)
-{
-	write->offset = offset;
-	write->bytes = bytes;
-	write->state = TGT_WRITE_UNDER_WAY;
-	TAILQ_INSERT_TAIL(&channel->writes, write, link);
-}
-
-/* A range lock overlaps it: it waits. */
-static bool write_block(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
+bool tgt_write_block(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
 			uint64_t bytes)
 {
 	struct tgt_range_locks *range_locks = channel->volume;
@@ -265,19 +250,6 @@ static bool write_block(struct tgt_range_locks_channel *channel, struct tgt_writ
 	return blocked;
 }
 
-/*
- * A range lock of another reactor may come after this thread has read the count and before the write is
- * in the list. It waits for this thread's answer, which comes after both.
- */
-bool tgt_write_begin(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
-		     uint64_t bytes)
-{
-	if (tgt_range_locks_any(channel) && write_block(channel, write, offset, bytes))
-		return false;
-	tgt_write_goes_on(channel, write, offset, bytes);
-	return true;
-}
-
 bool tgt_write_begin_now(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
 			 uint64_t bytes)
 {
@@ -287,8 +259,7 @@ bool tgt_write_begin_now(struct tgt_range_locks_channel *channel, struct tgt_wri
 	return true;
 }
 
-/* A range lock may have waited for this write. */
-static void write_gone(struct tgt_range_locks_channel *channel, const struct tgt_write *write)
+void tgt_write_gone(struct tgt_range_locks_channel *channel, const struct tgt_write *write)
 {
 	struct tgt_range_locks *range_locks = channel->volume;
 
@@ -296,14 +267,6 @@ static void write_gone(struct tgt_range_locks_channel *channel, const struct tgt
 	if (range_lock_before(range_locks, UINT64_MAX, write->offset, write->bytes))
 		channel_wake(channel);
 	pthread_mutex_unlock(&range_locks->lock);
-}
-
-void tgt_write_ended(struct tgt_range_locks_channel *channel, struct tgt_write *write)
-{
-	write->state = TGT_WRITE_NONE;
-	TAILQ_REMOVE(&channel->writes, write, link);
-	if (tgt_range_locks_any(channel))
-		write_gone(channel, write);
 }
 
 bool tgt_write_withdraw(struct tgt_range_locks_channel *channel, struct tgt_write *write)
@@ -317,7 +280,7 @@ bool tgt_write_withdraw(struct tgt_range_locks_channel *channel, struct tgt_writ
 	channel->blocked_count--;
 	pthread_mutex_unlock(&range_locks->lock);
 	write->state = TGT_WRITE_NONE;
-	write_gone(channel, write);
+	tgt_write_gone(channel, write);
 	return true;
 }
 

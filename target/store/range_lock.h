@@ -90,28 +90,53 @@ void tgt_range_locks_detach(struct tgt_range_locks_channel *channel);
 
 /* -- writes ------------------------------------------------------------------------------------ */
 
+/* Is there any range lock on the volume? If not, this thread may write at once. */
+static inline bool tgt_range_locks_any(const struct tgt_range_locks_channel *channel)
+{
+	return atomic_load(&channel->volume->count);
+}
+/* A part of a write in flight; the write may end before its part. */
+static inline void tgt_write_goes_on(struct tgt_range_locks_channel *channel, struct tgt_write *part, uint64_t offset,
+				     uint64_t bytes)
+{
+	part->offset = offset;
+	part->bytes = bytes;
+	part->state = TGT_WRITE_UNDER_WAY;
+	TAILQ_INSERT_TAIL(&channel->writes, part, link);
+}
+/* True: a range lock overlaps it, it waits. */
+bool tgt_write_block(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
+		     uint64_t bytes);
 /*
  * A write to [offset, offset + bytes) begins. True: it is in flight until tgt_write_end(). False: a
  * range lock overlaps it; channel->unblocked() is called when it is in flight.
+ *
+ * A range lock of another reactor may come after this thread has read the count and before the write is
+ * in the list. It waits for this thread's answer, which comes after both.
  */
-bool tgt_write_begin(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
-		     uint64_t bytes);
-/* Is there any range lock on the volume? If not, this thread may write at once. */
-bool tgt_range_locks_any(const struct tgt_range_locks_channel *channel);
+static inline bool tgt_write_begin(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
+				   uint64_t bytes)
+{
+	if (tgt_range_locks_any(channel) && tgt_write_block(channel, write, offset, bytes))
+		return false;
+	tgt_write_goes_on(channel, write, offset, bytes);
+	return true;
+}
 /* As tgt_write_begin(), for a write that cannot wait: false if there is any range lock at all; then
  * it has not begun. */
 bool tgt_write_begin_now(struct tgt_range_locks_channel *channel, struct tgt_write *write, uint64_t offset,
 			 uint64_t bytes);
-/* A part of a write in flight; the write may end before its part. */
-void tgt_write_goes_on(struct tgt_range_locks_channel *channel, struct tgt_write *part, uint64_t offset,
-		       uint64_t bytes);
-/* It is in flight. */
-void tgt_write_ended(struct tgt_range_locks_channel *channel, struct tgt_write *write);
+/* A range lock may have waited for this write. */
+void tgt_write_gone(struct tgt_range_locks_channel *channel, const struct tgt_write *write);
 /* No effect unless it is in flight. */
 static inline void tgt_write_end(struct tgt_range_locks_channel *channel, struct tgt_write *write)
 {
-	if (write->state == TGT_WRITE_UNDER_WAY)
-		tgt_write_ended(channel, write);
+	if (write->state != TGT_WRITE_UNDER_WAY)
+		return;
+	write->state = TGT_WRITE_NONE;
+	TAILQ_REMOVE(&channel->writes, write, link);
+	if (tgt_range_locks_any(channel))
+		tgt_write_gone(channel, write);
 }
 /* True: it was blocked, and is not any more; `unblocked` is not called. */
 bool tgt_write_withdraw(struct tgt_range_locks_channel *channel, struct tgt_write *write);

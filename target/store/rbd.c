@@ -7,21 +7,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "target/base/error.h"
 #include "target/base/log.h"
-#include "target/base/log_writer.h"
 #include "target/store/module.h"
 #include "target/store/path.h"
-
-static void module_end(void) __attribute__((noreturn));
-static void module_end(void)
-{
-	tgt_log_stop();
-	_exit(EXIT_FAILURE);
-}
+#include "target/store/volume.h"
+#include "target/store/worker.h"
 
 /* In a build beside rblkd, whose RUNPATH says so; RBLKD_MODULES is where it is installed. */
 #define MODULE_FILE "rblkd-rbd.so"
@@ -29,14 +21,7 @@ static void module_end(void)
 /* NULL, and error says why. Never unloaded: librados has threads. */
 static const struct tgt_store_ops *module_load(char *error)
 {
-	static const struct tgt_module_host host = {
-		.error = tgt_error,
-		.log = tgt_log,
-		.ring_expect = tgt_ring_expect,
-		.ring_post = tgt_ring_post,
-		.interrupted = tgt_path_interrupted,
-		.end = module_end,
-	};
+	static const struct tgt_module_host host = TGT_MODULE_HOST;
 	const int how = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
 	void *handle = dlopen(MODULE_FILE, how);
 	const struct tgt_module *module;
@@ -59,14 +44,25 @@ static const struct tgt_store_ops *module_load(char *error)
 	return module->begin(&host);
 }
 
+static const struct tgt_store_ops *_Atomic loaded;
+
 /* One thread at a time opens volumes. A package that is installed later is found then. */
 static int rbd_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
 {
-	static const struct tgt_store_ops *loaded;
+	const struct tgt_store_ops *ops = atomic_load(&loaded);
 
-	if (!loaded)
-		loaded = module_load(error);
-	return loaded ? loaded->open(config, store, error) : -ENOENT;
+	if (!ops) {
+		ops = module_load(error);
+		atomic_store(&loaded, ops);
+	}
+	return ops ? ops->open(config, store, error) : -ENOENT;
+}
+
+static bool rbd_silent(void)
+{
+	const struct tgt_store_ops *ops = atomic_load(&loaded);
+
+	return ops && ops->silent();
 }
 
 const struct tgt_store_ops tgt_store_rbd = {
@@ -74,4 +70,5 @@ const struct tgt_store_ops tgt_store_rbd = {
 	.on_path = true,
 	.elsewhere = true,
 	.open = rbd_open,
+	.silent = rbd_silent,
 };

@@ -55,6 +55,25 @@ uint8_t tgt_reservation_refused(const struct tgt_reservation *reservation, const
 	return TGT_REFUSED_READ | TGT_REFUSED_WRITE;
 }
 
+/* As NVMe's specification has it. */
+enum tgt_notice tgt_reservation_notice(const struct tgt_reservation *before, const struct tgt_reservation *now,
+				       uint8_t action, const char *initiator)
+{
+	bool alone = before->type == RBLK_RESERVATION_WRITE_EXCLUSIVE ||
+		     before->type == RBLK_RESERVATION_EXCLUSIVE_ACCESS;
+
+	switch (action) {
+	case RBLK_RESERVE_CLEAR:
+		return TGT_NOTICE_PREEMPTED;
+	case RBLK_RESERVE_PREEMPT:
+		if (!registrant_find((struct tgt_reservation *)now, initiator))
+			return TGT_NOTICE_UNREGISTERED;
+		return before->type && now->type != before->type ? TGT_NOTICE_RELEASED : TGT_NOTICE_NONE;
+	default: /* those that others may write beside end with RELEASE, or with their holder */
+		return before->type && !now->type && !alone ? TGT_NOTICE_RELEASED : TGT_NOTICE_NONE;
+	}
+}
+
 /* -- steps of the actions ---------------------------------------------------------------------- */
 
 static void reservation_end(struct tgt_reservation *reservation)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "proto/wire/message.h"
 #include "proto/wire/payload.h"
+#include "target/base/registrant.h"
 
 /* At most so many that registered from one host, so that others find places, whatever names it
  * uses. */
@@ -30,6 +31,7 @@ struct tgt_reservation {
 	uint32_t generation;
 	uint8_t type; /* enum rblk_reservation_type */
 	bool persist;
+	uint64_t serial; /* of the changes of one that several targets share; else 0 */
 	unsigned int count;
 	struct tgt_registrant registrants[RBLK_REGISTRANTS_MAX];
 };
@@ -41,6 +43,13 @@ struct tgt_reserve {
 	uint64_t key, new_key, other_key;
 	uint8_t action, type, flags;
 	bool retry; /* it may have been done before */
+};
+
+/* Who has changed it, and by which action. */
+struct tgt_reservation_by {
+	char initiator[RBLK_NAME_BYTES]; /* empty: the administrator */
+	uint8_t action;
+	bool aborts; /* a PREEMPT with ABORT */
 };
 
 /*
@@ -59,6 +68,9 @@ enum tgt_refused {
 /* initiator: NULL: one without a name. *registered: it has a key. Returns a mask of tgt_refused. */
 uint8_t tgt_reservation_refused(const struct tgt_reservation *reservation, const char *initiator,
 				bool *registered);
+/* A registrant is told this of another one's action, which has made `now` of what was before. */
+enum tgt_notice tgt_reservation_notice(const struct tgt_reservation *before, const struct tgt_reservation *now,
+				       uint8_t action, const char *initiator);
 bool tgt_reservation_holds(const struct tgt_reservation *reservation,
 			   const struct tgt_registrant *registrant);
 

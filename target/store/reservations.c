@@ -7,15 +7,20 @@
 #include <errno.h>
 #include <string.h>
 #include "target/base/error.h"
+#include "target/base/log.h"
 #include "target/store/reservation_file.h"
+#include "target/store/reservation_image.h"
 
 int tgt_reservations_init(struct tgt_reservations *reservations, const char *folder,
-			  const uint8_t uuid[16], char *error)
+			  const uint8_t uuid[16], const struct tgt_reservation_note *note, char *error)
 {
+	const char *fault;
+	uint64_t change;
 	int err = 0;
 
 	memset(reservations, 0, sizeof(*reservations));
 	reservations->folder = folder;
+	reservations->shared = note;
 	memcpy(reservations->uuid, uuid, sizeof(reservations->uuid));
 	TAILQ_INIT(&reservations->subscribers);
 	if (folder)
@@ -24,7 +29,8 @@ int tgt_reservations_init(struct tgt_reservations *reservations, const char *fol
 		return err;
 	if (pthread_mutex_init(&reservations->lock, NULL))
 		return tgt_error(error, -ENOMEM, "out of memory");
-	return 0;
+	fault = note ? tgt_reservations_commit_note(reservations, note, &change) : NULL;
+	return fault ? tgt_error(error, -EBADMSG, "its reservation: %s", fault) : 0;
 }
 
 void tgt_reservations_fini(struct tgt_reservations *reservations)
@@ -142,13 +148,16 @@ enum rblk_status tgt_reservations_begin(struct tgt_reservations *reservations,
 	enum rblk_status status = RBLK_E_BUSY;
 
 	*changed = false;
-	if (reserve->flags & RBLK_RESERVE_PERSIST && !reservations->folder)
+	if (reserve->flags & RBLK_RESERVE_PERSIST && !reservations->folder && !reservations->shared)
 		return RBLK_E_UNSUPPORTED;
 	pthread_mutex_lock(&reservations->lock);
 	if (!reservations->busy) {
 		*next = reservations->now;
 		status = tgt_reservation_change(next, reserve, changed);
-		*changed |= !status && reservations->unsaved;
+		/* Also one that finds nothing to do: whoever has done it may have ended before others knew. */
+		*changed |= !status && (reservations->unsaved || reservations->shared);
+		next->serial += reservations->shared;
+		next->persist |= reservations->shared && next->count;
 		reservations->busy = *changed;
 	}
 	pthread_mutex_unlock(&reservations->lock);
@@ -174,20 +183,68 @@ void tgt_reservations_kept(struct tgt_reservations *reservations, bool unsaved)
 	pthread_mutex_unlock(&reservations->lock);
 }
 
-uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
-				 const struct tgt_reservation *next, bool aborts)
+static void hosts_tell(const struct tgt_reservations *reservations, const struct tgt_reservation *before,
+		       const struct tgt_reservation *now, const struct tgt_reservation_by *by)
+{
+	for (unsigned int i = 0; i < before->count && tgt_notice_tell; i++) {
+		const char *initiator = before->registrants[i].initiator;
+		enum tgt_notice notice = memcmp(initiator, by->initiator, sizeof(by->initiator))
+						 ? tgt_reservation_notice(before, now, by->action, initiator)
+						 : TGT_NOTICE_NONE;
+
+		if (notice)
+			tgt_notice_tell(reservations->uuid, initiator, notice);
+	}
+}
+
+uint64_t tgt_reservations_commit(struct tgt_reservations *reservations, const struct tgt_reservation *next,
+				 const struct tgt_reservation_by *by)
 {
 	struct tgt_reservations_subscriber *subscriber;
+	struct tgt_reservation before;
+	bool unseen = false, newer;
 	uint64_t change;
 
 	pthread_mutex_lock(&reservations->lock);
-	reservations->now = *next;
-	reservations->aborts = aborts;
-	change = ++reservations->changes;
-	TAILQ_FOREACH(subscriber, &reservations->subscribers, link)
-		subscriber->told = false;
+	before = reservations->now;
+	newer = !reservations->shared || next->serial > before.serial;
+	TAILQ_FOREACH(subscriber, &reservations->subscribers, link) {
+		unseen |= subscriber->seen < reservations->changes;
+		subscriber->told &= !newer;
+	}
+	if (newer) {
+		reservations->now = *next;
+		reservations->aborts = by->aborts || (reservations->aborts && unseen);
+		reservations->changes++;
+	}
+	change = reservations->changes;
 	pthread_mutex_unlock(&reservations->lock);
+	if (newer)
+		hosts_tell(reservations, &before, next, by);
 	return change;
+}
+
+const char *tgt_reservations_commit_note(struct tgt_reservations *reservations, const struct tgt_reservation_note *note,
+					 uint64_t *change)
+{
+	struct tgt_reservation next;
+	struct tgt_reservation_by by;
+	const char *fault = tgt_reservation_note_decode(note, &next, &by);
+
+	if (!fault)
+		*change = tgt_reservations_commit(reservations, &next, &by);
+	return fault;
+}
+
+bool tgt_reservations_hear(struct tgt_reservations *reservations, const struct tgt_reservation_note *note,
+			   const char *volume)
+{
+	uint64_t change;
+	const char *fault = note ? tgt_reservations_commit_note(reservations, note, &change) : NULL;
+
+	if (fault)
+		tgt_log(TGT_LOG_ERROR, "volume %s: another gateway's reservation: %s", volume, fault);
+	return !fault;
 }
 
 bool tgt_reservations_tell(struct tgt_reservations *reservations, uint64_t change,

@@ -21,25 +21,29 @@ struct tgt_reservations_subscriber {
 	bool told;     /* of the change that is under way */
 };
 
+struct tgt_reservation_note;
+
 struct tgt_reservations {
 	/* Fixed after creation. */
-	const char *folder; /* of files, or NULL: they cannot persist */
+	const char *folder; /* of files, or NULL: they cannot persist, but for: */
+	bool shared;	    /* the store keeps it, for all of its targets (store.h): it persists */
 	uint8_t uuid[16];
 	/* Protects all that follows. Held for short accesses, never while waiting. */
 	pthread_mutex_t lock;
 	struct tgt_reservation now;
 	bool busy;	  /* a change is under way */
 	bool unsaved;	  /* what is in force may not outlive a crash of the machine */
-	bool aborts;	  /* the last one was a PREEMPT with ABORT */
+	bool aborts;	  /* the last one was a PREEMPT with ABORT, or one before that not all have seen */
 	uint64_t changes; /* commits so far */
 	TAILQ_HEAD(, tgt_reservations_subscriber)
 	subscribers;
 };
 
 /* Configuring thread, with the volume's store locked. `folder`: NULL, or one that has been checked.
- * Loads what is kept there. 0 or negative errno; error: TGT_ERROR_BYTES. */
+ * Loads what is kept there. note: what the store keeps, for all of its
+ * targets; NULL: it does not. 0 or negative errno; error: TGT_ERROR_BYTES. */
 int tgt_reservations_init(struct tgt_reservations *reservations, const char *folder,
-			  const uint8_t uuid[16], char *error);
+			  const uint8_t uuid[16], const struct tgt_reservation_note *note, char *error);
 void tgt_reservations_fini(struct tgt_reservations *reservations);
 
 /* -- any reactor ------------------------------------------------------------------------------- */
@@ -83,9 +87,22 @@ bool tgt_reservations_keeps(struct tgt_reservations *reservations,
 			    const struct tgt_reservation *next);
 /* The next state to be committed is on disk; unsaved: until the machine crashes, for all that is known. */
 void tgt_reservations_kept(struct tgt_reservations *reservations, bool unsaved);
-/* Puts it in force for all look-ups from now on. Returns its number. */
-uint64_t tgt_reservations_commit(struct tgt_reservations *reservations,
-				 const struct tgt_reservation *next, bool aborts);
+/*
+ * Puts it in force for all look-ups from now on, and tells NVMe hosts; but for one that is older than what another
+ * target has made of it meanwhile. Returns the number of the last change. Any thread, also for a change of another
+ * target.
+ */
+uint64_t tgt_reservations_commit(struct tgt_reservations *reservations, const struct tgt_reservation *next,
+				 const struct tgt_reservation_by *by);
+/* The same, of a note of the store's. NULL, or what is wrong with it. *change: the number. */
+const char *tgt_reservations_commit_note(struct tgt_reservations *reservations, const struct tgt_reservation_note *note,
+					 uint64_t *change);
+/*
+ * The same, of another target, for the volume of that name. False: it is not in force, and that is logged. NULL:
+ * nothing.
+ */
+bool tgt_reservations_hear(struct tgt_reservations *reservations, const struct tgt_reservation_note *note,
+			   const char *volume);
 /* Calls `tell` for each reactor that has not seen the change and was not told yet. One that
  * could not be told is told next time. True: all have seen it. */
 bool tgt_reservations_tell(struct tgt_reservations *reservations, uint64_t change,

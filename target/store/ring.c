@@ -459,7 +459,7 @@ int tgt_ring_submit(struct tgt_ring *ring)
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 {
 	struct io_uring_cqe *cqes[REAP_BATCH];
-	unsigned int done = 0;
+	unsigned int done = 0, watches = 0;
 
 	if (ring->again)
 		ring_retry(ring);
@@ -476,7 +476,9 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 
 			/* Released first: `complete` may submit, and the ring may be full. */
 			io_uring_cq_advance(&ring->uring, 1);
-			if (op->complete != watch_complete && !(flags & IORING_CQE_F_MORE))
+			if (op->complete == watch_complete)
+				watches++; /* no work by itself: what it announces is */
+			else if (!(flags & IORING_CQE_F_MORE))
 				ring->inflight--;
 			op->complete(op, result, flags);
 		}
@@ -484,7 +486,7 @@ unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 		if (got < want)
 			break;
 	}
-	return done + tgt_messages_run(&ring->messages, TGT_RING_MESSAGES);
+	return done - watches + tgt_messages_run(&ring->messages, TGT_RING_MESSAGES);
 }
 
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)

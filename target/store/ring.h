@@ -41,6 +41,9 @@ struct io_uring_sqe *tgt_ring_get(struct tgt_ring *ring, struct tgt_ring_op *op)
 #define TGT_RING_NO_ROOM INT_MIN /* no errno */
 void tgt_ring_retry(struct tgt_ring *ring, struct tgt_ring_op *op);
 
+/* rw_flags of a write that is whole or absent, or refused: RWF_ATOMIC, since Linux 6.11. Headers may be older. */
+#define TGT_RWF_ATOMIC 0x40
+
 /* Add fixed buffers, each at most 1 GiB, for the ring's life. Returns the index of the first, the
  * others follow; or negative errno. -ENOMEM: memlock, -ENOSPC: more than TGT_RING_BUFFERS_MAX. */
 #define TGT_RING_BUFFERS_MAX 256

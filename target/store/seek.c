@@ -9,34 +9,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* The list that is being filled. */
-struct walk {
-	struct tgt_extent *list;
-	uint32_t count, room;
-	uint64_t offset, end;
-};
-
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
-}
-
-/* Continue to `to`, if that is further. False: there is no room for it. */
-static bool walk_on(struct walk *walk, uint64_t to, bool hole)
-{
-	struct tgt_extent *last = walk->count ? &walk->list[walk->count - 1] : NULL;
-
-	if (to <= walk->offset)
-		return true;
-	if (!last || last->hole != hole) {
-		if (walk->count == walk->room)
-			return false;
-		last = &walk->list[walk->count++];
-		*last = (struct tgt_extent){.hole = hole};
-	}
-	last->bytes += to - walk->offset;
-	walk->offset = to;
-	return true;
 }
 
 /* Where what is sought begins; `end` where there is none of it. Negative errno. */
@@ -53,12 +28,7 @@ static int64_t seek_to(int fd, uint64_t offset, int whence, uint64_t end,
 int tgt_seek_extents(int fd, uint64_t size, const struct tgt_io *io,
 		     off_t (*seek)(int fd, off_t offset, int whence))
 {
-	struct walk walk = {
-		.list = io->buffer,
-		.room = io->extent_room,
-		.offset = io->offset,
-		.end = io->offset + io->bytes,
-	};
+	struct tgt_walk walk = tgt_walk_begin(io);
 	uint64_t unit = io->extent_unit, known = least(walk.end, size - size % unit);
 	/* Holes shorter than a unit make no extent: so the number of questions is bounded. */
 	unsigned int left = 4 * walk.room;
@@ -70,7 +40,7 @@ int tgt_seek_extents(int fd, uint64_t size, const struct tgt_io *io,
 		if (data < 0)
 			return (int)data;
 		to = (uint64_t)data - (uint64_t)data % unit;
-		if (!walk_on(&walk, to, true) || walk.offset >= known)
+		if (!tgt_walk_on(&walk, to, true) || walk.offset >= known)
 			break;
 		hole = seek_to(fd, (uint64_t)data < walk.offset ? walk.offset : (uint64_t)data,
 			       SEEK_HOLE, known, seek);
@@ -80,10 +50,10 @@ int tgt_seek_extents(int fd, uint64_t size, const struct tgt_io *io,
 		/* Data that became a hole between the two questions. */
 		if (to <= walk.offset)
 			to = walk.offset + unit;
-		if (!walk_on(&walk, least(to, known), false))
+		if (!tgt_walk_on(&walk, least(to, known), false))
 			break;
 	}
 	if (walk.offset >= known)
-		walk_on(&walk, walk.end, false);
+		tgt_walk_on(&walk, walk.end, false);
 	return 0;
 }

@@ -20,6 +20,14 @@ const struct tgt_store_ops *tgt_store_find(const char *kind)
 	return NULL;
 }
 
+bool tgt_store_silent(void)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (kinds[i]->silent && kinds[i]->silent())
+			return true;
+	return false;
+}
+
 const char *tgt_store_file(const struct tgt_volume_config *config)
 {
 	const struct tgt_store_ops *ops = tgt_store_find(config->store);

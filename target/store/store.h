@@ -17,7 +17,9 @@
 #include "target/base/error.h"
 #include "target/base/log.h"
 #include "target/store/inflight.h"
+#include "target/store/pace.h"
 #include "target/store/range_lock.h"
+#include "target/store/reservation_image.h"
 #include "target/store/reservations.h"
 #include "target/store/ring.h"
 
@@ -40,7 +42,13 @@ enum tgt_io_kind {
 enum tgt_io_flag {
 	TGT_IO_FUA = 1u << 0,
 	TGT_IO_NO_UNMAP = 1u << 1,
+	TGT_IO_UNTORN = TGT_IO_NO_UNMAP, /* of a WRITE: within info.untorn_*, and whole or absent whatever happens */
 	TGT_IO_LOCKED = 1u << 2, /* a WRITE within a range lock that its owner holds (range_lock.h) */
+	/*
+	 * A WRITE of a store with compare_bytes: of the second `bytes` in the buffer, if the first are there.
+	 * Succeeds also if not; then `progress` is the offset of the first difference, else it is `bytes`.
+	 */
+	TGT_IO_COMPARE = 1u << 3,
 };
 
 /* A piece of a range that is data, or a hole that reads as zeroes. */
@@ -73,6 +81,7 @@ struct tgt_io {
 	/* Fields of an operation that passes submit.h: */
 	struct tgt_volume *volume;                  /* set there */
 	uint64_t epoch;                             /* F9: the volume's failure when it came */
+	uint64_t begun_ns;                          /* `limit = auto`: when the store got it; or 0 */
 	uint64_t others;                            /* sync.c's: syncs that it waits for, or 0 */
 	uint8_t sync;                               /* sync.c's: its number among them, or 0 */
 	struct tgt_write write;                     /* likewise, while it changes the volume */
@@ -132,12 +141,15 @@ struct tgt_store_info {
 	uint32_t optimal_bytes;
 	struct tgt_depths depths;
 	uint32_t alignment;          /* of buffer addresses: 1 .. 4096 */
+	/* Powers of two: a WRITE of such a length, aligned to it, is never torn if it asks for that. 0: none. */
+	uint32_t untorn_min_bytes, untorn_max_bytes;
 	uint32_t discard_granularity;
 	uint64_t max_discard_bytes;  /* of one DISCARD or WRITE_ZEROES */
 	bool read_only;
 	bool can_flush, can_fua, can_discard, can_write_zeroes;
 	bool can_extents; /* else all of it is data */
 	bool can_compare; /* data can be read back: COMPARE_AND_WRITE */
+	uint32_t compare_bytes; /* the store does that itself (TGT_IO_COMPARE), of so many at most; 0: compare.c does */
 	/* WRITE_ZEROES writes its range, as there is no command for it. Devices may find that out late: any thread. */
 	_Atomic bool writes_zeroes;
 	bool volatile_cache;         /* has a cache, so flushes are needed */
@@ -156,6 +168,13 @@ struct tgt_store_info {
 	 * and disk (domain.h), because F6 makes sure of it there; a store that fences by other means has its own.
 	 */
 	uint8_t fence_domain[16];
+	bool machine_is_nobody; /* nothing identifies it over a reboot: domain.h */
+	bool shared; /* targets on other machines serve it at the same time: `fence` */
+	/*
+	 * It keeps the reservation, for all of its targets (`change`), and has noted this when it was opened. NULL:
+	 * it does not.
+	 */
+	const struct tgt_reservation_note *noted;
 	/*
 	 * Memory of the store itself, for RDMA straight into and out of it (F2); NULL for disks.
 	 * Page aligned, `bytes` long.
@@ -166,6 +185,58 @@ struct tgt_store_info {
 struct tgt_store {
 	const struct tgt_store_ops *ops;
 	struct tgt_store_info info; /* fixed after open but for bytes (refresh) */
+	struct tgt_store *inner;    /* it stands in front of that one; NULL: of none */
+	struct tgt_volume *_Atomic volume; /* volume.c's: whose it is, from when it is open until it is closed */
+	const char *_Atomic lost;	   /* volume.h's: why nothing of it can be had any more; NULL: it can */
+};
+
+/* -- a store that several machines serve (F5, F10) ---------------------------------------------- */
+
+/*
+ * The epochs of a session below this one. Or `host`: what a host has by another target, whose `session` is the digest
+ * of its name and `epoch` its rank (registrant.h): a host that sends by several targets, and asks none of them first.
+ */
+struct tgt_past {
+	uint8_t session[16];
+	uint64_t epoch;
+	bool host;
+	uint8_t reserved[7];
+};
+
+/* A fence at all other targets of a store. Its owner's; the store's from `fence` to `done`. */
+struct tgt_store_fence {
+	struct tgt_store_fence *next; /* the store's */
+	struct tgt_past past;
+	bool held; /* with 0: the host's I/O is another target's, and goes on there */
+	void (*done)(struct tgt_store_fence *fence, int error); /* any thread; 0 or negative errno */
+};
+
+/* A change of the volume's reservation. Its owner's; the store's from `change` to `done`. */
+struct tgt_store_change {
+	__le64 before;			  /* the serial of what it was */
+	struct tgt_reservation_note note; /* what it is to be; with -EAGAIN what it is */
+	bool kept;			  /* with an error: it may be, for all that is known */
+	void (*done)(struct tgt_store_change *change, int error); /* any thread; 0 or negative errno */
+};
+
+/* Another target asks this one for that. The store's; `answer`, once, on any thread, gives it back. */
+struct tgt_store_ask {
+	const struct tgt_past *pasts;
+	unsigned int count;
+	uint64_t held; /* set before the answer: a bit for each, a host's whose I/O is this target's */
+	/* That has become of the reservation: it is in force here, too, when it is quiet. NULL: it is as it was. */
+	const struct tgt_reservation_note *note;
+	/* Or no other one: the store does not reach its data, and sessions that know another target are to go there. */
+	enum tgt_ask_leave {
+		TGT_ASK_NONE,
+		TGT_ASK_LEAVE, /* they are told */
+		TGT_ASK_CUT,   /* who is still here waits for commands that do not end: its connections end */
+	} leave;
+	/*
+	 * quiet: neither of these, nor of connections that had ended when it came, nor by who may not write any more
+	 * is a write under way, nor will be. Does not wait.
+	 */
+	void (*answer)(struct tgt_store_ask *ask, bool quiet);
 };
 
 /* Kinds of fabric that one reactor serves at most. */
@@ -196,8 +267,12 @@ struct tgt_channel {
 	struct tgt_reservations_subscriber subscriber; /* likewise: of the volume's reservations */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */
-	struct tgt_inflight transfers;	/* READ and WRITE: its part of the store's */
-	unsigned int sharers;		/* channels of the volume, when that part was cut */
+	struct tgt_inflight transfers;	/* READ and WRITE: its part of the store's, or less: */
+	unsigned int part;		/* that part */
+	unsigned int sharers;		/* channels of the volume, when it was cut */
+	bool paced;			/* `limit = auto`: no more than the window of */
+	struct tgt_pace pace;
+	unsigned int window_told;	/* of it, in volume->pace.window */
 	struct tgt_inflight ranges;	/* DISCARD and WRITE_ZEROES */
 	struct tgt_inflight lookups;	/* EXTENTS */
 	struct tgt_io *flushing;             /* the FLUSH that the store has, or NULL */
@@ -224,6 +299,8 @@ struct tgt_store_ops {
 	bool on_path;	  /* keeps its data at config->path, which has its size; else in itself, of config->bytes */
 	bool elsewhere;	  /* that is the name of something on other machines, and no file */
 	bool forgets;	  /* its data ends with it */
+	/* Any thread; does not wait. This process has not reached what has their data for seconds. NULL: never. */
+	bool (*silent)(void);
 	bool wraps;	  /* stands in front of the kind that is configured: struct tgt_store_faults */
 	/* May the path be an NVMe namespace, by its generic node? NULL: no. */
 	bool (*is_namespace)(const struct tgt_volume_config *config);
@@ -259,6 +336,21 @@ struct tgt_store_ops {
 	void (*detach)(struct tgt_channel *channel); /* nothing in flight */
 
 	/*
+	 * A store whose info has `shared` has it. Reactor's thread; does not wait. When it is done with 0, no other target
+	 * has a write under way, nor will have, of the session's epochs before, or of a connection that had ended;
+	 * and what is submitted from then on comes behind their writes.
+	 */
+	void (*fence)(struct tgt_store *store, struct tgt_store_fence *fence);
+
+	/*
+	 * A store whose info has `noted` has it. Reactor's thread; does not wait. When it is done with 0 it is noted,
+	 * and in force at all other targets, and none has a write under way, nor will have, of who may not write any
+	 * more; what is submitted from then on comes behind such writes. -EAGAIN: another one has changed it; nothing
+	 * was done.
+	 */
+	void (*change)(struct tgt_store *store, struct tgt_store_change *change);
+
+	/*
 	 * Start *io. Returns 0: io->done() will be called later, from the ring's reap; 1: done at
 	 * once and successfully, io->done() is NOT called; negative errno: failed at once, io->done()
 	 * is NOT called; -EBUSY: nothing was begun, there is no room for it now. Never blocks.
@@ -276,6 +368,8 @@ TGT_STORE_KINDS(TGT_STORE_DECLARE)
 
 /* NULL if there is no such kind. */
 const struct tgt_store_ops *tgt_store_find(const char *kind);
+/* Some kind is silent. Any thread; does not wait. */
+bool tgt_store_silent(void);
 /* The path of the file or device that a volume is, or is to be; NULL: it is none. */
 const char *tgt_store_file(const struct tgt_volume_config *config);
 /* "uring, nvme, ...". */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include "proto/core/env.h"
 #include "target/base/daemon_event.h"
 #include "target/base/text.h"
 #include "target/store/sync.h"
@@ -49,12 +50,21 @@ static void volume_failed(struct tgt_channel *channel, const struct tgt_io *io, 
 				 strerror(-error));
 }
 
-/* The store has answered: its failures are logged and remembered. */
-static void volume_answered(struct tgt_channel *channel, struct tgt_io *io, int error)
+static void volume_told(struct tgt_channel *channel, struct tgt_io *io, int error)
 {
+	/* A volume that is lost tells nobody, and loses nothing that was acknowledged. */
+	if (error && tgt_volume_why_lost(io->volume))
+		error = 0;
 	if (error)
 		volume_failed(channel, io, error);
 	tgt_sync_end(io, error);
+}
+
+/* The store has answered: its failures are logged and remembered, and what its syncs found. */
+static inline void volume_answered(struct tgt_channel *channel, struct tgt_io *io, int error)
+{
+	if (error || io->sync)
+		volume_told(channel, io, error);
 }
 
 /* -- limits ------------------------------------------------------------------------------------ */
@@ -65,6 +75,13 @@ static void volume_answered(struct tgt_channel *channel, struct tgt_io *io, int 
 #define LOOKUPS_MAX 2u
 /* A channel's part of the transfers is no smaller, however many channels there are. */
 #define PART_MIN 8u
+
+static void channel_resize(struct tgt_channel *channel)
+{
+	bool less = channel->paced && channel->pace.window < channel->part;
+
+	channel->transfers.most = less ? channel->pace.window : channel->part;
+}
 
 /* Reactors that serve the volume take together what the store takes; others come and go. */
 static void channel_share(struct tgt_channel *channel)
@@ -78,13 +95,17 @@ static void channel_share(struct tgt_channel *channel)
 		return;
 	channel->sharers = channels;
 	part = all / channels;
-	channel->transfers.most = part > PART_MIN ? part : PART_MIN;
+	channel->part = part > PART_MIN ? part : PART_MIN;
+	channel_resize(channel);
 }
 
 static void channel_limit(struct tgt_channel *channel)
 {
 	const struct tgt_depths *depths = &channel->store->info.depths;
 
+	channel->part = TRANSFERS_MAX;
+	channel->paced = false;
+	channel->window_told = 0;
 	tgt_inflight_init(&channel->transfers, TRANSFERS_MAX);
 	tgt_inflight_init(&channel->ranges, depths->ranges ? depths->ranges : RANGES_MAX);
 	tgt_inflight_init(&channel->lookups, depths->lookups ? depths->lookups : LOOKUPS_MAX);
@@ -109,12 +130,54 @@ static struct tgt_inflight *inflight_of(struct tgt_channel *channel, enum tgt_io
 	return &channel->ranges;
 }
 
+/* -- limit = auto ------------------------------------------------------------------------------ */
+
+static void pace_tell(struct tgt_channel *channel)
+{
+	struct tgt_volume_pace *told = &channel->volume->pace;
+	unsigned int window = channel->paced ? channel->pace.window : 0;
+
+	atomic_fetch_add(&told->window, window - channel->window_told);
+	channel->window_told = window;
+	if (!window)
+		return;
+	atomic_store(&told->mean_ns, channel->pace.mean_ns);
+	atomic_store(&told->mean_quiet_ns, channel->pace.mean_quiet_ns);
+}
+
+void tgt_volume_pace(struct tgt_channel *channel, bool paced)
+{
+	if (channel->paced == paced)
+		return;
+	channel->paced = paced;
+	tgt_pace_init(&channel->pace, env_now_ns());
+	channel_resize(channel);
+	pace_tell(channel);
+}
+
+/* The store has answered a READ or WRITE that it was given while the window was there. */
+static void pace_ended(const struct tgt_io *io)
+{
+	enum tgt_pace_kind kind = io->kind == TGT_IO_READ       ? TGT_PACE_READ
+				  : io->flags & TGT_IO_FUA ? TGT_PACE_DURABLE_WRITE
+							   : TGT_PACE_WRITE;
+	struct tgt_channel *channel = io->channel;
+
+	if (!channel->paced)
+		return;
+	channel->pace.wanted |= !TAILQ_EMPTY(&channel->transfers.waiting);
+	if (!tgt_pace_ended(&channel->pace, kind, io->bytes, io->begun_ns, env_now_ns(), channel->part))
+		return;
+	channel_resize(channel);
+	pace_tell(channel);
+}
+
 /* -- the way of an operation ------------------------------------------------------------------- */
 
 static void io_done(struct tgt_io *io, int error);
 
 /* As submit in struct tgt_store_ops, of an operation that was let in. */
-static int io_begin(struct tgt_io *io)
+static inline __attribute__((always_inline)) int io_begin(struct tgt_io *io)
 {
 	int status;
 
@@ -122,6 +185,7 @@ static int io_begin(struct tgt_io *io)
 	if (io->kind == TGT_IO_FLUSH && tgt_sync_is_lost(io->volume))
 		return -EIO;
 	io->done = io_done;
+	io->begun_ns = io->channel->paced && io->kind <= TGT_IO_WRITE ? env_now_ns() : 0;
 	tgt_sync_begin(io);
 	status = io->channel->store->ops->submit(io->channel, io);
 	if (status == 0)
@@ -218,13 +282,15 @@ static void io_done(struct tgt_io *io, int error)
 	io->error = error == -EBUSY ? -EIO : error;
 	tgt_write_end(&io->channel->range_locks, &io->write);
 	volume_answered(io->channel, io, error);
+	if (io->begun_ns)
+		pace_ended(io);
 	if (!io->error && tgt_sync_keep(io))
 		return;
 	io_over(io);
 }
 
 /* True: it may begin. */
-static bool channel_enter(struct tgt_channel *channel, struct tgt_io *io)
+static inline __attribute__((always_inline)) bool channel_enter(struct tgt_channel *channel, struct tgt_io *io)
 {
 	if (io->kind != TGT_IO_FLUSH) {
 		channel_share(channel);
@@ -260,25 +326,37 @@ bool tgt_volume_withdraw(struct tgt_io *io)
 /* It changes the volume's data, and is not part of a range lock. */
 static bool io_writes(const struct tgt_io *io)
 {
-	return (io->kind == TGT_IO_WRITE || io->kind == TGT_IO_DISCARD ||
-		io->kind == TGT_IO_WRITE_ZEROES) &&
+	return io->kind != TGT_IO_READ &&
+	       (io->kind == TGT_IO_WRITE || io->kind == TGT_IO_DISCARD || io->kind == TGT_IO_WRITE_ZEROES) &&
 	       !(io->flags & TGT_IO_LOCKED);
 }
 
-/* As tgt_volume_submit(), for an operation that no range lock blocks. */
-static int io_enter(struct tgt_io *io)
+/* `io` has ended as it began. Those that waited would have begun before it: there is none. */
+static inline __attribute__((always_inline)) void channel_leave(struct tgt_channel *channel, const struct tgt_io *io)
 {
-	struct tgt_waiter_list ended = TAILQ_HEAD_INITIALIZER(ended);
+	struct tgt_inflight *inflight;
+
+	if (io->kind == TGT_IO_FLUSH) {
+		assert(TAILQ_EMPTY(&channel->flushed) && TAILQ_EMPTY(&channel->unflushed));
+		channel->flushing = NULL;
+		return;
+	}
+	inflight = inflight_of(channel, io->kind);
+	assert(TAILQ_EMPTY(&inflight->waiting));
+	tgt_inflight_leave(inflight);
+}
+
+/* As tgt_volume_submit(), for an operation that no range lock blocks. */
+static inline __attribute__((always_inline)) int io_enter(struct tgt_io *io)
+{
 	struct tgt_channel *channel = io->channel;
 	int status;
 
 	if (!channel_enter(channel, io))
 		return 0;
 	status = io_begin(io);
-	/* Those that waited would have begun before it: nothing else ends by this. */
 	if (status)
-		channel_next(channel, io, &ended);
-	assert(TAILQ_EMPTY(&ended));
+		channel_leave(channel, io);
 	return status;
 }
 
@@ -324,11 +402,22 @@ int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct t
 	return 0;
 }
 
+bool tgt_volume_is_open(struct tgt_volume *volume)
+{
+	bool open;
+
+	pthread_mutex_lock(&volume->trouble.lock);
+	open = volume->trouble.channels > 0;
+	pthread_mutex_unlock(&volume->trouble.lock);
+	return open;
+}
+
 void tgt_volume_retire(struct tgt_channel *channel)
 {
 	assert(!channel->transfers.count && !channel->ranges.count && !channel->lookups.count &&
 	       !channel->flushing && TAILQ_EMPTY(&channel->kept));
 	tgt_range_locks_detach(&channel->range_locks);
+	tgt_volume_pace(channel, false);
 }
 
 /* F9: a volume that the target ends has not been closed by its sessions: what failed is there for the next process. */

@@ -15,11 +15,6 @@
 #include "target/base/text.h"
 #include "target/store/failed_sync_file.h"
 
-static bool is_sync(const struct tgt_io *io)
-{
-	return io->kind == TGT_IO_FLUSH || io->flags & TGT_IO_FUA;
-}
-
 /* -- a failure is not forgotten ---------------------------------------------------------------- */
 
 /*
@@ -182,12 +177,6 @@ void tgt_sync_channel_init(struct tgt_channel *channel, struct tgt_volume *volum
 	TAILQ_INIT(&channel->kept);
 }
 
-void tgt_sync_begin(struct tgt_io *io)
-{
-	io->others = 0;
-	io->sync = is_sync(io) ? tgt_orphans_begin(&io->channel->trouble->syncs) : 0;
-}
-
 /*
  * A write of a file fails like this when its file system, or what is below it, has stopped: what was acknowledged before may
  * never be written. As long as the process lives, a FLUSH says so. The next one cannot know it after a kill.
@@ -200,7 +189,7 @@ static bool write_doubts(const struct tgt_io *io, int error)
 	       (error == -EIO || error == -ENOSPC || error == -EROFS || error == -EUCLEAN);
 }
 
-void tgt_sync_end(struct tgt_io *io, int error)
+void tgt_sync_ended(struct tgt_io *io, int error)
 {
 	struct tgt_failed_sync_file *file = io->volume->trouble.file;
 
@@ -242,7 +231,7 @@ bool tgt_sync_keep(struct tgt_io *io)
 	return true;
 }
 
-int tgt_sync_judge(const struct tgt_io *io)
+int tgt_sync_judge_sync(const struct tgt_io *io)
 {
 	const struct tgt_volume_trouble *trouble = &io->volume->trouble;
 

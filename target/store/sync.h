@@ -16,16 +16,34 @@
 void tgt_sync_channel_init(struct tgt_channel *channel, struct tgt_volume *volume,
 			   void (*over)(struct tgt_io *io));
 
+static inline bool tgt_sync_is(const struct tgt_io *io)
+{
+	return io->kind == TGT_IO_FLUSH || io->flags & TGT_IO_FUA;
+}
+
 /* Before the store has `io`, and when it has answered; what is no sync passes through both. */
-void tgt_sync_begin(struct tgt_io *io);
+static inline void tgt_sync_begin(struct tgt_io *io)
+{
+	io->others = 0;
+	io->sync = tgt_sync_is(io) ? tgt_orphans_begin(&io->channel->trouble->syncs) : 0;
+}
 /* A failure that may have lost acknowledged writes is remembered from here on. */
-void tgt_sync_end(struct tgt_io *io, int error);
+void tgt_sync_ended(struct tgt_io *io, int error);
+static inline void tgt_sync_end(struct tgt_io *io, int error)
+{
+	if (error || io->sync)
+		tgt_sync_ended(io, error);
+}
 
 /* After the end of `io`, which succeeded. True: others are under way that may get the error that
  * was meant for it; channel->over(io) is called when they have ended. */
 bool tgt_sync_keep(struct tgt_io *io);
 /* Can the success of `io` be trusted? 0 or -EIO. */
-int tgt_sync_judge(const struct tgt_io *io);
+int tgt_sync_judge_sync(const struct tgt_io *io);
+static inline int tgt_sync_judge(const struct tgt_io *io)
+{
+	return tgt_sync_is(io) ? tgt_sync_judge_sync(io) : 0;
+}
 
 /* Making durable what was written has failed when the store was closed. */
 void tgt_sync_failed(struct tgt_volume *volume, int error);

@@ -150,7 +150,8 @@ static void prep_transfer(struct io_uring_sqe *sqe, int file, struct tgt_io *io)
 	unsigned int bytes = (unsigned int)(io->bytes - io->progress);
 	char *place = (char *)io->buffer + io->progress;
 	uint64_t offset = io->offset + io->progress;
-	bool fixed = io->buffer_index >= 0;
+	/* Linux takes untorn writes of plain memory alone (generic_atomic_write_valid() of 6.12). */
+	bool fixed = io->buffer_index >= 0 && !(io->flags & TGT_IO_UNTORN);
 
 	if (io->kind == TGT_IO_READ && fixed)
 		io_uring_prep_read_fixed(sqe, file, place, bytes, offset, io->buffer_index);
@@ -160,9 +161,10 @@ static void prep_transfer(struct io_uring_sqe *sqe, int file, struct tgt_io *io)
 		io_uring_prep_write_fixed(sqe, file, place, bytes, offset, io->buffer_index);
 	else
 		io_uring_prep_write(sqe, file, place, bytes, offset);
-	/* On a file, and through a device's FUA or flush: durable before it completes. */
-	if (io->kind == TGT_IO_WRITE && io->flags & TGT_IO_FUA)
-		sqe->rw_flags = RWF_DSYNC;
+	/* On a file, and through a device's FUA or flush: durable before it completes. Untorn: one operation there. */
+	if (io->kind == TGT_IO_WRITE && io->flags)
+		sqe->rw_flags = (io->flags & TGT_IO_FUA ? RWF_DSYNC : 0) |
+				(io->flags & TGT_IO_UNTORN ? TGT_RWF_ATOMIC : 0);
 }
 
 static bool range_punches(const struct tgt_path *path, const struct tgt_io *io)
@@ -226,6 +228,9 @@ static int transfer_advance(struct tgt_io *io, unsigned int bytes)
 	uint32_t alignment = io->channel->store->info.alignment;
 	uint64_t done = io->progress + bytes;
 
+	/* The rest would be another operation: the promise is broken already, and is not to be broken silently. */
+	if (done < io->bytes && io->kind == TGT_IO_WRITE && io->flags & TGT_IO_UNTORN)
+		return -EIO;
 	if (done < io->bytes && alignment)
 		done -= done % alignment;
 	if (done == io->progress)

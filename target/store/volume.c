@@ -8,18 +8,16 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 #include "proto/core/env.h"
 #include "proto/wire/wire_check.h"
-#include "proto/words/units.h"
 #include "target/base/affinity.h"
 #include "target/base/error.h"
+#include "target/store/domain.h"
 #include "target/store/epoch.h"
 #include "target/store/folder.h"
 #include "target/store/identity.h"
@@ -42,6 +40,11 @@ struct tgt_registry {
 	unsigned int count;
 	bool slots[RBLK_VOLUMES_MAX];
 	struct tgt_volume *all;
+	tgt_registry_ask *ask; /* or NULL */
+	void *ask_context;
+	void (*lost)(void *context); /* or NULL */
+	void *lost_context;
+	bool any_lost; /* so far */
 	uint8_t instance[16];
 };
 
@@ -115,6 +118,33 @@ bool tgt_registry_keep(struct tgt_registry *registry, const char *folder)
 	return !err;
 }
 
+void tgt_registry_on_ask(struct tgt_registry *registry, tgt_registry_ask *run, void *context)
+{
+	pthread_mutex_lock(&registry->lock);
+	registry->ask = run;
+	registry->ask_context = context;
+	pthread_mutex_unlock(&registry->lock);
+}
+
+void tgt_registry_on_lost(struct tgt_registry *registry, void (*run)(void *context), void *context)
+{
+	pthread_mutex_lock(&registry->lock);
+	registry->lost = run;
+	registry->lost_context = context;
+	if (run && registry->any_lost)
+		run(context);
+	pthread_mutex_unlock(&registry->lock);
+}
+
+void tgt_registry_lost(struct tgt_registry *registry)
+{
+	pthread_mutex_lock(&registry->lock);
+	registry->any_lost = true;
+	if (registry->lost)
+		registry->lost(registry->lost_context);
+	pthread_mutex_unlock(&registry->lock);
+}
+
 struct tgt_worker *tgt_registry_keeper(struct tgt_registry *registry)
 {
 	return &registry->keeper;
@@ -159,10 +189,9 @@ static int volume_geometry_check(struct tgt_volume *volume, uint32_t kept_bytes,
 	const struct tgt_store_info *info = &volume->store->info;
 	const char *name = volume->config.name;
 	const char *path = volume->config.path[0] ? volume->config.path : volume->config.store;
-	uint32_t block = volume->config.block_bytes;
+	uint32_t own = kept_bytes ? kept_bytes : info->block_bytes;
+	uint32_t block = volume->config.block_bytes ? volume->config.block_bytes : own;
 
-	if (!block)
-		block = kept_bytes ? kept_bytes : info->block_bytes;
 	if (block < info->block_bytes && !volume->config.block_bytes)
 		return tgt_error(error, -EINVAL,
 				 "volume %s: %s: it was served with blocks of %u bytes, and needs %u now: what is on it would be "
@@ -210,15 +239,6 @@ static bool volume_has_path(const struct tgt_volume *volume, const struct tgt_vo
 	       !(volume->config.read_only && config->read_only);
 }
 
-int tgt_volume_taken(const struct tgt_volume_config *config, const struct tgt_volume_config *other,
-		     bool same_node, char *error)
-{
-	return tgt_error(error, -EALREADY, "volume %s: %s: already served as volume %s (%s)%s",
-			 config->name, config->path, other->name, other->path,
-			 same_node ? ""
-				   : ": two paths to one disk: serve it once, through multipath");
-}
-
 /*
  * -EALREADY: one that is served, or is to be, has that file or device, by whatever name. *leaving:
  * one has it that was removed. -EAGAIN: likewise, by another path to the disk, where no lock of its
@@ -242,7 +262,7 @@ static int registry_check_path(struct tgt_registry *registry,
 		if (!volume_has_path(other, config, &id))
 			continue;
 		same_node = tgt_store_id_same(&other->id, &id);
-		if (!atomic_load(&other->removed))
+		if (!atomic_load(&other->removed) && !tgt_volume_why_lost(other))
 			status = tgt_volume_taken(config, &other->config, same_node, error);
 		else if (same_node)
 			*leaving = true;
@@ -287,7 +307,7 @@ static int volume_reservations(struct tgt_volume *volume, char *error)
 	char reason[TGT_ERROR_BYTES];
 	int err = tgt_reservations_init(&volume->reservations,
 					own ? volume->registry->reservations : NULL,
-					volume->config.uuid, reason);
+					volume->config.uuid, info->noted, reason);
 
 	if (err)
 		return tgt_error(error, err, "volume %s: %s", volume->config.name, reason);
@@ -402,10 +422,15 @@ int tgt_volume_open(struct tgt_registry *registry, const struct tgt_volume_confi
 	status = volume_identify(volume, error);
 	if (!status)
 		status = volume_reservations(volume, error);
+	for (struct tgt_store *store = volume->store; store && !status; store = store->inner)
+		atomic_store(&store->volume, volume);
+	if (!status && tgt_volume_why_lost(volume)) /* before it had a volume */
+		tgt_registry_lost(registry);
 	if (status < 0) {
 		tgt_volume_put(volume); /* to close its store may last for ever */
 		return status;
 	}
+	tgt_domain_warn(&volume->store->info, config);
 	tgt_epoch_begin(volume, registry->folder);
 	tgt_volume_set_fence_domain(volume, config->fence_domain);
 	*out = volume;
@@ -426,7 +451,7 @@ int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config
 	return status;
 }
 
-struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name)
+struct tgt_volume *tgt_volume_take_out(struct tgt_registry *registry, const char *name)
 {
 	struct tgt_volume *volume = NULL;
 	unsigned int place;
@@ -439,19 +464,18 @@ struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *
 		registry->count--;
 		memmove(&registry->sorted[place], &registry->sorted[place + 1],
 			(registry->count - place) * sizeof(registry->sorted[0]));
-		atomic_store(&volume->removed, true);
 	}
 	pthread_mutex_unlock(&registry->lock);
 	return volume;
 }
 
-const char *tgt_volume_size_words(const struct tgt_volume *volume, char words[TGT_VOLUME_SIZE_BYTES])
+struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name)
 {
-	char bytes[UNITS_TEXT_BYTES];
+	struct tgt_volume *volume = tgt_volume_take_out(registry, name);
 
-	snprintf(words, TGT_VOLUME_SIZE_BYTES, "%s in blocks of %u bytes",
-		 units_format_bytes(atomic_load(&volume->blocks) * volume->block_bytes, bytes), volume->block_bytes);
-	return words;
+	if (volume)
+		atomic_store(&volume->removed, true);
+	return volume;
 }
 
 /* -- references ------------------------------------------------------------------------------ */
@@ -474,6 +498,35 @@ struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume)
 {
 	atomic_fetch_add(&volume->refs, 1);
 	return volume;
+}
+
+/* False: there is none any more, and none can be had. */
+static bool volume_ref_living(struct tgt_volume *volume)
+{
+	unsigned int refs = atomic_load(&volume->refs);
+
+	while (refs && !atomic_compare_exchange_weak(&volume->refs, &refs, refs + 1))
+		;
+	return refs;
+}
+
+void tgt_volume_asked(struct tgt_store *store, struct tgt_store_ask *ask)
+{
+	struct tgt_volume *volume = atomic_load(&store->volume);
+	struct tgt_registry *registry = volume ? volume->registry : NULL;
+	bool handed_on = false, heard = !ask->note; /* one that is being opened is asked again */
+
+	if (registry) {
+		pthread_mutex_lock(&registry->lock);
+		/* First: what is opened from now on looks it up. */
+		heard = tgt_reservations_hear(&volume->reservations, ask->note, volume->config.name);
+		handed_on = heard && registry->ask && volume_ref_living(volume);
+		if (handed_on)
+			registry->ask(registry->ask_context, volume, ask);
+		pthread_mutex_unlock(&registry->lock);
+	}
+	if (!handed_on)
+		ask->answer(ask, heard);
 }
 
 static void volume_close(struct tgt_volume *volume)
@@ -531,16 +584,6 @@ void tgt_volume_put(struct tgt_volume *volume)
 	atomic_store(&volume->removed, true);
 	if (!volume->registry->threads || !volume_close_by_closer(volume))
 		volume_close(volume);
-}
-
-bool tgt_volume_is_open(struct tgt_volume *volume)
-{
-	bool open;
-
-	pthread_mutex_lock(&volume->trouble.lock);
-	open = volume->trouble.channels > 0;
-	pthread_mutex_unlock(&volume->trouble.lock);
-	return open;
 }
 
 unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,

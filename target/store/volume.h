@@ -46,9 +46,15 @@ struct tgt_volume_trouble {
 	_Atomic int error;		/* its errno */
 };
 
+/* `limit = auto`, for people; submit.c's. Any reactor writes and reads. */
+struct tgt_volume_pace {
+	_Atomic unsigned int window; /* the sum of its channels'; 0: there is none */
+	_Atomic uint64_t mean_ns, mean_quiet_ns; /* of the channel that wrote last (pace.h) */
+};
+
 /*
- * Fixed after creation but for: trouble, store->info.bytes, fence_domain and `removed` (configuring thread
- * writes, reactors read: atomic), refs. `slot` is unique among living volumes and <
+ * Fixed after creation but for: trouble, pace, store->info.bytes, fence_domain, `removed` and `leaves` (configuring
+ * thread writes, reactors read: atomic), refs. `slot` is unique among living volumes and <
  * RBLK_VOLUMES_MAX: reactors index their channels with it.
  */
 struct tgt_volume {
@@ -61,20 +67,18 @@ struct tgt_volume {
 	/* F10, in two halves. Configuring thread writes, reactors read: a report of two reloads' halves is nobody's domain. */
 	_Atomic uint64_t fence_domain[2];
 	_Atomic bool removed;
+	_Atomic bool leaves; /* it is to be served elsewhere: nobody opens it, until that is decided */
 	unsigned int slot;
 	_Atomic unsigned int refs;
 	/* F5: writes in flight whose connection has ended, or whose initiator lost its rights to
 	 * a reservation; any reactor. */
 	struct tgt_orphans orphans;
 	struct tgt_volume_trouble trouble;
+	struct tgt_volume_pace pace;
 	struct tgt_range_locks range_locks;
 	struct tgt_reservations reservations; /* reactors share it under its lock */
 	struct tgt_volume *next; /* the registry's */
 };
-
-#define TGT_VOLUME_SIZE_BYTES 64
-/* "4 MiB in blocks of 512 bytes". Returns `words`. Any thread. */
-const char *tgt_volume_size_words(const struct tgt_volume *volume, char words[TGT_VOLUME_SIZE_BYTES]);
 
 /* Control thread. 0 or -ENOMEM. */
 int tgt_registry_create(struct tgt_registry **registry);
@@ -94,6 +98,21 @@ void tgt_registry_remember(struct tgt_registry *registry, const char *folder);
 bool tgt_registry_keep(struct tgt_registry *registry, const char *folder);
 /* The thread that writes there, for all volumes. */
 struct tgt_worker *tgt_registry_keeper(struct tgt_registry *registry);
+/*
+ * Who answers when another target asks for a fence (store.h); NULL: nobody has a volume open any more. Takes over a
+ * reference to the volume. Any thread calls it, with the registry's lock held. Control thread.
+ */
+typedef void tgt_registry_ask(void *context, struct tgt_volume *volume, struct tgt_store_ask *ask);
+void tgt_registry_on_ask(struct tgt_registry *registry, tgt_registry_ask *run, void *context);
+/* Any thread that the store's close waits for. Answers at once if nothing here can have the volume open. */
+void tgt_volume_asked(struct tgt_store *store, struct tgt_store_ask *ask);
+/*
+ * Who is to open lost volumes again (lost.c); NULL: nobody. Any thread calls it, with the registry's lock held: it does
+ * not wait. Control thread.
+ */
+void tgt_registry_on_lost(struct tgt_registry *registry, void (*run)(void *context), void *context);
+/* lost.c's. */
+void tgt_registry_lost(struct tgt_registry *registry);
 /* Tells an initiator that it is the same target as before: random, drawn with the registry. */
 const uint8_t *tgt_registry_instance(const struct tgt_registry *registry);
 
@@ -112,16 +131,12 @@ int tgt_volume_add(struct tgt_registry *registry, const struct tgt_volume_config
 /* Not found any more; the registry's reference is returned to the caller, which tells the reactors
  * and then puts it. NULL if there is no such volume. */
 struct tgt_volume *tgt_volume_remove(struct tgt_registry *registry, const char *name);
-/* Any thread. -EALREADY, and error (TGT_ERROR_BYTES) says that `other` has the file or device;
- * same_node: by whatever name, else by another path to the disk. */
-int tgt_volume_taken(const struct tgt_volume_config *config, const struct tgt_volume_config *other,
-		     bool same_node, char *error);
+/* The same of one that is lost, and that its sessions will find again: it is not removed. */
+struct tgt_volume *tgt_volume_take_out(struct tgt_registry *registry, const char *name);
 /* Any thread; a lock inside, so not for the data path. tgt_volume_get: NULL if there is none. */
 struct tgt_volume *tgt_volume_get(struct tgt_registry *registry, const char *name);
 struct tgt_volume *tgt_volume_ref(struct tgt_volume *volume);
 void tgt_volume_put(struct tgt_volume *volume);
-/* A reactor has it open, and so a session. Any thread. */
-bool tgt_volume_is_open(struct tgt_volume *volume);
 
 /* The volumes in order of their names from index `first`; each is referenced. Returns how many,
  * *total: of all. */
@@ -130,15 +145,41 @@ unsigned int tgt_volume_list(struct tgt_registry *registry, unsigned int first,
 
 /* -- describe.c -------------------------------------------------------------------------------- */
 
-/* As the wire describes it (handle 0). max_io and max_capsule are the session's. */
-void tgt_volume_describe(const struct tgt_volume *volume, uint32_t max_io_bytes,
+/* As the wire describes it (handle 0). features, max_io and max_capsule are the session's. */
+void tgt_volume_describe(const struct tgt_volume *volume, uint32_t features, uint32_t max_io_bytes,
 			 uint32_t max_capsule_bytes, struct rblk_wire_volume *out);
+
+/* The shortest and the longest untorn write of a session whose commands have so much data at most; both 0: none. */
+void tgt_volume_untorn(const struct tgt_volume *volume, uint32_t max_io_bytes, uint32_t *min, uint32_t *max);
+#define TGT_VOLUME_SIZE_BYTES 64
+/* "4 MiB in blocks of 512 bytes". Returns `words`. Any thread. */
+const char *tgt_volume_size_words(const struct tgt_volume *volume, char words[TGT_VOLUME_SIZE_BYTES]);
+/* Any thread. -EALREADY, and error (TGT_ERROR_BYTES) says that `other` has the file or device;
+ * same_node: by whatever name, else by another path to the disk. */
+int tgt_volume_taken(const struct tgt_volume_config *config, const struct tgt_volume_config *other,
+		     bool same_node, char *error);
 
 /* F10: what OPEN reports as its fence domain. Any thread. */
 void tgt_volume_fence_domain(const struct tgt_volume *volume, uint8_t domain[16]);
 /* Configuring thread. From now on it is the configured one, or, if that is all zero, the store's; true if that is a change
  * (reactors are then told). */
 bool tgt_volume_set_fence_domain(struct tgt_volume *volume, const uint8_t configured[16]);
+
+/* -- lost.c ------------------------------------------------------------------------------------- */
+
+/*
+ * Nothing of the store can be had any more by what has it open; `why` is a fixed text. Its volume is opened again, and
+ * until then no command of it is answered: initiators take what was under way for lost. Any thread that its close
+ * waits for; does not wait.
+ */
+void tgt_volume_lost(struct tgt_store *store, const char *why);
+/* Why; NULL: it is not lost. Any thread. */
+const char *tgt_volume_why_lost(const struct tgt_volume *volume);
+
+/* -- submit.c ----------------------------------------------------------------------------------- */
+
+/* A reactor has it open, and so a session. Any thread. */
+bool tgt_volume_is_open(struct tgt_volume *volume);
 
 /* -- size.c ------------------------------------------------------------------------------------- */
 

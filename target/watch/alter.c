@@ -108,6 +108,17 @@ static bool edits_take(struct tgt_rpc_call *call, struct tgt_change *change)
 	return true;
 }
 
+/* False after an error. */
+static bool volume_take(struct tgt_rpc_call *call, struct tgt_change *change)
+{
+	const char *name = json_string_value(json_object_get(call->params, "volume"));
+
+	change->volume = name ? strdup(name) : NULL;
+	if (!change->volume)
+		tgt_rpc_fail(call, TGT_RPC_PARAMS, "volume is not a name");
+	return change->volume;
+}
+
 /* -- changes ----------------------------------------------------------------------------------- */
 
 static json_t *alter_begin(struct tgt_rpc_call *call, const struct tgt_changer *changer,
@@ -119,6 +130,8 @@ static json_t *alter_begin(struct tgt_rpc_call *call, const struct tgt_changer *
 				    .pid = call->caller->pid};
 	uint64_t number;
 
+	if (kind == TGT_CHANGE_MOVE && !volume_take(call, &change))
+		return NULL;
 	if (kind == TGT_CHANGE_EDIT && !edits_take(call, &change)) {
 		tgt_change_fini(&change);
 		return NULL;
@@ -182,6 +195,9 @@ json_t *tgt_alter(struct tgt_rpc_call *call, const struct tgt_changer *changer,
 	*call->caller->job = 0;
 	if (result.status < 0)
 		return tgt_rpc_fail(call, TGT_RPC_FAILED, "%s", result.words);
+	if (kind == TGT_CHANGE_MOVE)
+		return json_pack("{s:i, s:i, s:b}", "left", (int)result.sessions_left, "stay",
+				 (int)result.sessions_stay, "given_away", (int)result.given_away);
 	if (result.settings)
 		return result_settings(result.settings, result.unsaved);
 	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:b}", "added", (int)result.added, "removed",

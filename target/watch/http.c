@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include "proto/core/env.h"
+#include "proto/fabric/fabric.h"
 #include "target/base/error.h"
 #include "target/base/http_address.h"
 #include "target/watch/paths.h"
@@ -28,7 +29,7 @@ struct http_client {
 	TAILQ_ENTRY(http_client) link;
 	struct http_clients *in; /* NULL: it was shut down */
 	uint64_t due_ns;
-	uint8_t network[16]; /* the address, of IPv6 its /64 */
+	uint8_t network[FAB_NETWORK_BYTES];
 	int fd;
 };
 
@@ -159,16 +160,6 @@ static enum MHD_Result http_request(void *context, struct MHD_Connection *connec
 
 /* -- clients ----------------------------------------------------------------------------------- */
 
-static void address_network(const struct sockaddr *address, uint8_t network[16])
-{
-	const struct in6_addr *in6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
-
-	if (address->sa_family == AF_INET6)
-		memcpy(network, in6, IN6_IS_ADDR_V4MAPPED(in6) ? 16 : 8);
-	else
-		memcpy(network + 12, &((const struct sockaddr_in *)address)->sin_addr, 4);
-}
-
 static void http_client_join(struct http_client *client, struct http_clients *clients, unsigned int seconds)
 {
 	client->in = clients;
@@ -241,7 +232,7 @@ static void http_client_begin(struct tgt_http *http, struct MHD_Connection *conn
 	client->fd =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	address_network(info->client_addr, client->network);
+	fab_network_of(info->client_addr, client->network);
 	http_client_join(client, &http->asking, TGT_HTTP_HEAD_S);
 	*state = client;
 	http_clients_bound(http, client->network, TGT_HTTP_CLIENTS_OF_ADDRESS);

@@ -157,6 +157,11 @@ static json_t *method_save(struct tgt_rpc_call *call)
 	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_SAVE);
 }
 
+static json_t *method_move(struct tgt_rpc_call *call)
+{
+	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_MOVE);
+}
+
 static json_t *method_show(struct tgt_rpc_call *call)
 {
 	return tgt_alter(call, ((struct tgt_methods *)call->context)->changer, TGT_CHANGE_SHOW);
@@ -217,6 +222,7 @@ const struct tgt_rpc_method tgt_methods[] = {
 	{"reservations", method_reservations, {"volume", NULL}},
 	{"clear", method_clear, {"volume", "force", NULL}},
 	{"kick", method_kick, {"initiator", "session", NULL}},
+	{"move", method_move, {"volume", "force", NULL}},
 	{"drain", method_drain, {NULL}},
 	{NULL, NULL, {NULL}},
 };

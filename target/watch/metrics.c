@@ -210,6 +210,11 @@ static uint64_t volume_limited(const struct tgt_view_volume *volume)
 	return volume->counts.limited_commands;
 }
 
+static uint64_t volume_window(const struct tgt_view_volume *volume)
+{
+	return volume->window;
+}
+
 static const struct volume_metric {
 	const char *name, *type, *help;
 	uint64_t (*value)(const struct tgt_view_volume *volume);
@@ -227,6 +232,8 @@ static const struct volume_metric {
 	{"rblk_volume_limited_commands_total", "counter",
 	 "Commands that had to wait for a limit of the volume or of their initiator.",
 	 volume_limited},
+	{"rblk_volume_window_commands", "gauge", 
+	 "With limit = auto: READs and WRITEs that its store may have at once; 0: without.", volume_window},
 };
 
 static void metrics_volumes(FILE *out, const struct tgt_view *view)
@@ -248,6 +255,23 @@ static void metrics_volumes(FILE *out, const struct tgt_view *view)
 		volume_begin(out, "rblk_volume_limited_seconds_total", volume);
 		tgt_metrics_seconds(out, (double)volume->counts.limited_ns / 1e9);
 	}
+}
+
+static void metrics_windows(FILE *out, const struct tgt_view *view)
+{
+	static const char name[] = "rblk_volume_window_seconds";
+
+	tgt_metrics_family(out, name, "gauge",
+			   "With limit = auto: what READs and WRITEs take in the store, and in the quiet store.");
+	for (int quiet = 0; quiet < 2; quiet++)
+		EACH_VOLUME(view, volume)
+		{
+			if (!volume->window)
+				continue;
+			volume_begin(out, name, volume);
+			tgt_metrics_label(out, ",", "store", quiet ? "quiet" : "used");
+			tgt_metrics_seconds(out, (double)(quiet ? volume->mean_quiet_ns : volume->mean_ns) / 1e9);
+		}
 }
 
 static void metrics_volume_counts(FILE *out, const struct tgt_view *view)
@@ -434,6 +458,7 @@ char *tgt_metrics_text(const struct tgt_methods *methods, const struct tgt_view 
 	metrics_failures(out, methods, view);
 	metrics_reactors(out, view);
 	metrics_volumes(out, view);
+	metrics_windows(out, view);
 	metrics_volume_counts(out, view);
 	metrics_latencies(out, view, histograms);
 	metrics_initiators(out, view);

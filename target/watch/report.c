@@ -104,6 +104,15 @@ json_t *tgt_report_sessions(const struct tgt_view *view, bool paths)
 
 /* -- volumes ----------------------------------------------------------------------------------- */
 
+/* null: without `limit = auto`, or nobody has it open. */
+static json_t *report_window(const struct tgt_view_volume *volume)
+{
+	if (!volume->window)
+		return json_null();
+	return json_pack("{s:i, s:I, s:I}", "commands", (int)volume->window, "mean_ns", integer(volume->mean_ns),
+			 "quiet_ns", integer(volume->mean_quiet_ns));
+}
+
 json_t *tgt_report_volumes(const struct tgt_view *view, bool problems)
 {
 	json_t *array = json_array();
@@ -122,6 +131,7 @@ json_t *tgt_report_volumes(const struct tgt_view *view, bool problems)
 		if (!object)
 			continue;
 		report_add_counts(object, &entry->counts);
+		json_object_set_new(object, "window", report_window(entry));
 		if (problems)
 			json_object_set_new(object, "problems", tgt_health_volume_report(entry, true));
 		json_array_append_new(array, object);

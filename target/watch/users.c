@@ -19,7 +19,14 @@ static bool is_open(struct tgt_registry *registry, const char *name)
 	return open;
 }
 
-bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, char *words)
+static bool is_connected(const struct tgt_view *view, unsigned int number)
+{
+	const struct tgt_snapshot_session *session = tgt_view_session(view, number);
+
+	return session && session->connections;
+}
+
+unsigned int tgt_watch_users(const struct tgt_watch_source *source, const char *volume, bool connected, char *words)
 {
 	unsigned int count = 0, first = 0;
 	const struct tgt_snapshot_session *session;
@@ -27,12 +34,13 @@ bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, 
 	struct tgt_view view;
 
 	if (!is_open(source->registry, volume))
-		return false;
+		return 0;
 	snprintf(words, TGT_ERROR_BYTES, "a session has it open");
 	if (tgt_view_take(source, &view))
-		return true;
+		return 1;
 	for (unsigned int i = 0; i < view.use_count; i++)
-		if (!strcmp(view.uses[i].volume, volume) && !count++)
+		if (!strcmp(view.uses[i].volume, volume) && (!connected || is_connected(&view, view.uses[i].session)) &&
+		    !count++)
 			first = view.uses[i].session;
 	session = tgt_view_session(&view, first);
 	if (count && session && session->awaits_ns)
@@ -45,5 +53,5 @@ bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, 
 		snprintf(words, TGT_ERROR_BYTES, "session %u [%s] %s and %u more have it open",
 			 session->number, session->peer, session->initiator, count - 1);
 	tgt_view_free(&view);
-	return true;
+	return count || connected ? count : 1;
 }

@@ -5,8 +5,11 @@
 
 #include "target/watch/view.h"
 
-/* False: nobody has it open. words (TGT_ERROR_BYTES): "session 3 [ADDRESS] NAME has it open". Asks the
- * reactors, and waits for their answers, but not for long. */
-bool tgt_watch_users(const struct tgt_watch_source *source, const char *volume, char *words);
+/*
+ * How many sessions have it open, or, if `connected`, of those that have a connection; words (TGT_ERROR_BYTES), if any
+ * has: "session 3 [ADDRESS] NAME has it open". Asks the reactors, and waits for their answers, but not for long:
+ * without them it is 1.
+ */
+unsigned int tgt_watch_users(const struct tgt_watch_source *source, const char *volume, bool connected, char *words);
 
 #endif

@@ -191,6 +191,9 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 	entry->first_error_time_ns = atomic_load(&volume->trouble.first_error_time_ns);
 	entry->error_time_ns = atomic_load(&volume->trouble.error_time_ns);
 	entry->error = atomic_load(&volume->trouble.error);
+	entry->window = atomic_load(&volume->pace.window);
+	entry->mean_ns = atomic_load(&volume->pace.mean_ns);
+	entry->mean_quiet_ns = atomic_load(&volume->pace.mean_quiet_ns);
 }
 
 static int view_volumes(struct tgt_view *view, struct tgt_registry *registry)

@@ -40,6 +40,8 @@ struct tgt_view_volume {
 	uint64_t failures[TGT_IO_KINDS];  /* of its store; */
 	uint64_t first_error_time_ns, error_time_ns; /* of the first and the last of them, */
 	int error;			  /* whose errno this is */
+	unsigned int window; /* limit = auto: READs and WRITEs that its store may have at once; 0: there is none */
+	uint64_t mean_ns, mean_quiet_ns; /* likewise (pace.h) */
 	unsigned int opens, outstanding;
 	struct tgt_counts counts;
 };

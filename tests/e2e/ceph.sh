@@ -116,3 +116,13 @@ rbd_refused() {
 	[ $got = 1 ] || fail "rblkd: status $got, not 1"
 	err_has "$1"
 }
+
+# Gateways that a test has begun: gateway[PORT] is the process, log.PORT what it has logged.
+# gateway_ended PORT STATUS: it has ended by itself, or as it was told.
+gateway_ended() {
+	local got=0
+	wait "${gateway[$1]}" || got=$?
+	[ $got = "$2" ] || fail "gateway $1: status $got, not $2: $(tail -n 3 "$scratch/log.$1")"
+	unset "gateway[$1]"
+}
+told() { grep -qF -- "$2" "$scratch/log.$1"; }

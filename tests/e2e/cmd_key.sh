@@ -35,6 +35,15 @@ grep -qxE 'DHHC-1:01:[A-Za-z0-9+/]{48}:' out || fail "the target's in NVMe's for
 if cmp -s out nvme.key; then fail "the target has the host's secret"; fi
 key show nvme.key
 cmp out made || fail "NVMe's form is another secret"
+key nvme --tls db1.key
+grep -qxE 'NVMeTLSkey-1:01:[A-Za-z0-9+/]{48}:' out || fail "NVMe's form for TLS"
+(umask 077 && cp out tls.key)
+key show tls.key
+cmp out made || fail "NVMe's form for TLS is another secret"
+expect 2 "$RBLK" key nvme --target --tls db1.key
+err_has "--target, --tls: by TLS both ends prove themselves with one secret"
+expect 2 "$RBLK" key show --tls db1.key
+err_has "--tls: only for rblk key nvme"
 expect 2 "$RBLK" key show --target db1.key
 err_has "--target: only for rblk key nvme"
 expect 1 "$RBLK" key nvme none.key

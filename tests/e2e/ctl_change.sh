@@ -76,7 +76,9 @@ nothing_changed() { serves '[["a", 1048576], ["b", 3145728], ["fixed", 8192], ["
 asked 1 set volume a blok_size=4K
 err_has 'rblkctl: set: [volume a]: unknown key "blok_size"; did you mean "block_size"?'
 asked 1 set volume a limit=10M
-err_has 'rblkctl: set: [volume a]: unknown key "limit"; there is "limit_iops", "limit_rate"'
+err_has 'rblkctl: set: [volume a]: limit: '
+asked 1 set volume a fence=10M
+err_has 'rblkctl: set: [volume a]: unknown key "fence"; there is "fence_domain"'
 asked 1 set volume a cache=never
 err_has 'rblkctl: set: [volume a]: cache: '
 asked 1 set volume fixd cache=direct

@@ -114,6 +114,8 @@ asked 0 kick kick watched
 json_is '.sessions[0].initiator == "watched"'
 exec 7>&-
 wait $copy || true
+asked 0 move move disk --force
+json_is '.given_away'
 
 # -- what fails ------------------------------------------------------------------------------------
 

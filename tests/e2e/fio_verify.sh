@@ -5,7 +5,7 @@
 . "$(dirname "$0")/cmd.sh"
 
 engine=(--ioengine="external:$RBLK_FIO_ENGINE")
-job=(--name=verify --rw=randwrite --bsrange=4k-256k --iodepth=32 --verify=crc32c --size=32m
+job=(--name=verify --rw=randwrite --bsrange=4k-256k --iodepth=32 --verify=crc32c --verify_state_save=0 --size=32m
 	--output-format=json)
 truncate -s 32M "$scratch/disk"
 target_start "$scratch/disk"
@@ -53,13 +53,13 @@ err_has 'verify'
 # Two paths, one of which does not exist; and a target that is killed and started again while a job waits for
 # it.
 target_listen=${target%/}
-expect 0 fio "${engine[@]}" --name=paths --rw=randwrite --bs=4k --iodepth=8 --size=1m --verify=crc32c \
+expect 0 fio "${engine[@]}" --name=paths --rw=randwrite --bs=4k --iodepth=8 --size=1m --verify=crc32c --verify_state_save=0 \
 	--rblk_queues=4 --rblk_policy=least --rblk_uri="rblk+tcp://127.0.0.1:1,${target#rblk+tcp://}/disk"
 changed() {
 	stat -c %y "$scratch/disk"
 }
 before=$(changed)
-fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --verify=crc32c --rate_iops=500 \
+fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --verify=crc32c --verify_state_save=0 --rate_iops=500 \
 	--rblk_give_up=5min --rblk_fail_fast=300 --rblk_uri="$target/disk" \
 	> "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!

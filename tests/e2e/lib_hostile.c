@@ -180,6 +180,37 @@ static void draining_is_given_up_in_time(void **state)
 	lib_close(&f);
 }
 
+static enum fake_answer leaving_for_ever(struct fake_target *fake, const struct rblk_wire_command *command,
+					 struct rblk_wire_completion *completion)
+{
+	if (command->opcode == RBLK_OP_WRITE)
+		fake_target_send_event(fake, RBLK_EVENT_DRAINING, 1, 0);
+	return draining_for_ever(fake, command, completion);
+}
+
+/* It says so, and refuses what comes; another one is known, which is gone to without waiting for its end. */
+static void draining_target_is_left(void **state)
+{
+	struct fake_script script = { .command = leaving_for_ever };
+	struct fixture f = { .options = fake_target_options() };
+	struct fake_target *ending = fake_target_start(&script);
+	char uri[2 * RBLK_NAME_BYTES];
+
+	f.options.no_reconnect = false;
+	f.fake = fake_target_start(&f.script);
+	snprintf(uri, sizeof(uri), "%s", fake_target_uri(ending));
+	snprintf(strrchr(uri, '/'), sizeof(uri) / 2, ";%s", strstr(fake_target_uri(f.fake), "127.0.0.1"));
+	f.session = rblk_session_open(uri, &f.options, NULL);
+	assert_non_null(f.session);
+	f.volume = rblk_volume_open(f.session, NULL, 0);
+	assert_non_null(f.volume);
+	f.data = rblk_buffer_alloc(f.session, BYTES);
+	assert_int_equal(rblk_pwrite(f.volume, f.data, BYTES, 0, 0), 0);
+	assert_int_equal(fake_target_seen(f.fake, RBLK_OP_WRITE), 1);
+	lib_close(&f);
+	fake_target_stop(ending);
+}
+
 /* -- events, keep-alive, credits ---------------------------------------------------------------- */
 
 static enum fake_answer event_after_flush(struct fake_target *fake,
@@ -264,6 +295,7 @@ int main(void)
 		cmocka_unit_test(busy_is_tried_again),
 		cmocka_unit_test(busy_is_given_up_in_time),
 		cmocka_unit_test(draining_is_given_up_in_time),
+		cmocka_unit_test(draining_target_is_left),
 		cmocka_unit_test(an_event_is_seen_and_told),
 		cmocka_unit_test(an_idle_session_keeps_alive),
 		cmocka_unit_test(credits_run_out_and_come_back),

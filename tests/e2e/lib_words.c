@@ -85,7 +85,7 @@ static void arguments(void **state)
 	expect(rblk_read(w.volume, w.data, 512, 0, 0, NULL, NULL), -EINVAL, "no callback");
 	expect(rblk_read(w.volume, NULL, 512, 0, 0, no_done, NULL), -EINVAL, "no data");
 	expect(rblk_read(w.volume, w.data, 512, 0, 1, no_done, NULL), -EINVAL, "flags 0x1");
-	expect(rblk_write_zeroes(w.volume, 512, 0, 8, no_done, NULL), -EINVAL, "flags 0x8");
+	expect(rblk_write_zeroes(w.volume, 512, 0, 16, no_done, NULL), -EINVAL, "flags 0x10");
 	expect(rblk_checksum(w.volume, 100, 0, no_done, NULL), -EINVAL, "CHECKSUM: 100 bytes");
 	expect(rblk_extents(w.volume, 512, 0, NULL, 1, no_done, NULL), -EINVAL,
 	       "EXTENTS: there is no room");

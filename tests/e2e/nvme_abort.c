@@ -173,13 +173,11 @@ static void what_is_not_there_is_not_aborted(void **state)
 
 static void event_requests_are_dropped(void **state)
 {
-	struct nvme_host_command events[2] = {{.way = NVME_HOST_NONE}, {.way = NVME_HOST_NONE}}, all[3];
+	struct nvme_host_command events[2], all[3];
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
-		events[i].command.opcode = NVME_ASYNC_EVENT;
-		nvme_host_send(&admin, &events[i]);
-	}
+	for (int i = 0; i < 2; i++)
+		events[i] = nvme_host_ask_event(&admin);
 	all[0] = events[0];
 	all[1] = abort_make(0, rblk_le16(events[0].command.id));
 	nvme_host_send(&admin, &all[1]);

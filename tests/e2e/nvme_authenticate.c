@@ -136,22 +136,13 @@ static void each_hash_and_group(void **state)
 	}
 }
 
-static uint16_t admin_run(struct nvme_host *host, uint8_t opcode, uint32_t namespace)
-{
-	struct nvme_host_command command = {.way = NVME_HOST_NONE};
-
-	command.command.opcode = opcode;
-	command.command.namespace = rblk_to_le32(namespace);
-	return nvme_host_run(host, &command);
-}
-
 static void bars_all(struct nvme_host *admin)
 {
-	assert_int_equal(admin_run(admin, NVME_KEEP_ALIVE, 0), NVME_AUTH_REQUIRED);
-	assert_int_equal(admin_run(admin, NVME_FABRICS, NVME_PROPERTY_GET), NVME_AUTH_REQUIRED);
-	assert_int_equal(admin_run(admin, NVME_FABRICS, NVME_PROPERTY_SET), NVME_AUTH_REQUIRED);
-	assert_int_equal(admin_run(admin, NVME_ASYNC_EVENT, 0), NVME_AUTH_REQUIRED);
-	assert_int_equal(admin_run(admin, NVME_GET_FEATURES, 0), NVME_AUTH_REQUIRED);
+	assert_int_equal(nvme_host_admin(admin, NVME_KEEP_ALIVE, 0, 0, 0, NULL, 0), NVME_AUTH_REQUIRED);
+	assert_int_equal(nvme_host_admin(admin, NVME_FABRICS, NVME_PROPERTY_GET, 0, 0, NULL, 0), NVME_AUTH_REQUIRED);
+	assert_int_equal(nvme_host_admin(admin, NVME_FABRICS, NVME_PROPERTY_SET, 0, 0, NULL, 0), NVME_AUTH_REQUIRED);
+	assert_int_equal(nvme_host_admin(admin, NVME_ASYNC_EVENT, 0, 0, 0, NULL, 0), NVME_AUTH_REQUIRED);
+	assert_int_equal(nvme_host_admin(admin, NVME_GET_FEATURES, 0, 0, 0, NULL, 0), NVME_AUTH_REQUIRED);
 }
 
 static void nothing_goes_before(void **state)
@@ -260,7 +251,7 @@ static void again_under_io(void **state)
 		assert_true(nvme_chap_begin(i < 2 ? &admin : &io, &chap));
 		/* What is served goes on. */
 		write_and_read(&io);
-		assert_int_equal(admin_run(&admin, NVME_KEEP_ALIVE, 0), NVME_OK);
+		assert_int_equal(nvme_host_admin(&admin, NVME_KEEP_ALIVE, 0, 0, 0, NULL, 0), NVME_OK);
 		assert_int_equal(nvme_chap_receive(i < 2 ? &admin : &io, &wrong.challenge, 16), NVME_BAD_SEQUENCE);
 		{
 			uint8_t message[16 + 2 * NVME_HASH_MAX + NVME_DH_MAX];
@@ -279,6 +270,34 @@ static void again_under_io(void **state)
 	assert_int_equal(nvme_host_ended(io.fd), -1);
 }
 
+/* It does not ask what has become of it: a wrong reply, and one that has broken off. */
+static void again_and_wrong(void **state)
+{
+	struct nvme_host admin = {.fd = -1}, io = {.fd = -1}, other = {.fd = -1, .host_id = 1};
+	uint8_t message[16 + 2 * NVME_HASH_MAX + NVME_DH_MAX] = {0}, data[BLOCK] = {0};
+	struct nvme_chap_host chap = right[0];
+	uint16_t status;
+
+	(void)state;
+	connect_both(&admin, &io, &chap);
+	connect_queue(&other, 0);
+	assert_true(nvme_chap_run(&other, &chap));
+	assert_true(nvme_chap_begin(&other, &chap));
+	assert_int_equal(nvme_chap_send(&other, NVME_HOST_CAPSULE, message, 64), NVME_OK);
+	assert_int_equal(nvme_host_admin(&other, NVME_KEEP_ALIVE, 0, 0, 0, NULL, 0), NVME_AUTH_REQUIRED);
+	chap.key[7] ^= 1;
+	assert_true(nvme_chap_begin(&io, &chap));
+	nvme_chap_send(&io, NVME_HOST_CAPSULE, message, nvme_chap_reply(&chap, message));
+	do
+		status = nvme_host_io(&io, NVME_WRITE, NVME_HOST_CAPSULE, 0, 0, data, BLOCK);
+	while (!status);
+	assert_int_equal(status, NVME_AUTH_REQUIRED);
+	assert_int_equal(nvme_host_ended(io.fd), -1);
+	assert_int_equal(nvme_host_ended(other.fd), -1);
+	assert_int_equal(nvme_host_admin(&admin, NVME_KEEP_ALIVE, 0, 0, 0, NULL, 0), NVME_OK);
+	nvme_host_close(&admin);
+}
+
 static void discovery_asks_too(void **state)
 {
 	struct nvme_host admin = {.fd = -1};
@@ -289,7 +308,7 @@ static void discovery_asks_too(void **state)
 	chap.mutual = true;
 	assert_int_equal(nvme_host_connect(&admin, address, NVME_DISCOVERY_NQN, NVME_HOST_NQN, 0, 32), NVME_OK);
 	assert_true(admin.authenticates);
-	assert_int_equal(admin_run(&admin, NVME_GET_LOG_PAGE, 0), NVME_AUTH_REQUIRED);
+	assert_int_equal(nvme_host_admin(&admin, NVME_GET_LOG_PAGE, 0, 0, 0, NULL, 0), NVME_AUTH_REQUIRED);
 	assert_true(nvme_chap_run(&admin, &chap));
 	nvme_host_enable(&admin);
 	nvme_host_close(&admin);
@@ -335,6 +354,7 @@ int main(void)
 		cmocka_unit_test(either_secret_in_either_form),
 		cmocka_unit_test(its_data_may_be_asked_for),
 		cmocka_unit_test(again_under_io),
+		cmocka_unit_test(again_and_wrong),
 		cmocka_unit_test(discovery_asks_too),
 		cmocka_unit_test(no_such_subsystem),
 		cmocka_unit_test(who_has_none_is_not_asked),

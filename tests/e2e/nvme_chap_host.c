@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "tests/e2e/nvme_chap_host.h"
 
+#include <openssl/evp.h>
 #include <string.h>
 #include "proto/core/env.h"
 #include "tests/unit/unit.h"
@@ -97,7 +98,7 @@ uint32_t nvme_chap_reply(struct nvme_chap_host *chap, uint8_t message[REPLY_MAX]
 	uint32_t hash_bytes = nvme_chap_hash_bytes(chap->challenge.hash);
 	uint32_t public_bytes = nvme_dh_bytes(chap->challenge.group);
 	struct nvme_auth_reply *reply = (void *)message;
-	struct nvme_dh *dh;
+	EVP_PKEY *dh;
 
 	memset(message, 0, REPLY_MAX);
 	reply->head = chap->challenge.head;
@@ -108,7 +109,7 @@ uint32_t nvme_chap_reply(struct nvme_chap_host *chap, uint8_t message[REPLY_MAX]
 		dh = nvme_dh_create(chap->challenge.group, message + 16 + 2 * hash_bytes);
 		assert_non_null(dh);
 		assert_true(nvme_dh_agree(dh, chap->target_public, chap->shared));
-		nvme_dh_free(dh);
+		EVP_PKEY_free(dh);
 	}
 	respond(chap, false, message + 16);
 	if (chap->mutual) {

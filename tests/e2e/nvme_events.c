@@ -36,10 +36,7 @@ static int start(void **state)
 	e2e_daemon_start(&server, "--listen", "nvme+tcp://127.0.0.1:0", "--config", config, "--reactors", "1", NULL);
 	e2e_daemon_second_host(&server, address);
 	nvme_host_discover(address, nqn);
-	assert_int_equal(nvme_host_connect(&admin, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
-	nvme_host_enable(&admin);
-	io.controller = admin.controller;
-	assert_int_equal(nvme_host_connect(&io, address, nqn, NVME_HOST_NQN, 1, 16), NVME_OK);
+	nvme_host_attach(&admin, &io, address, nqn, NVME_HOST_NQN, 16);
 	return 0;
 }
 
@@ -58,23 +55,13 @@ static void grow(unsigned int mib)
 	assert_int_equal(kill(server.pid, SIGHUP), 0);
 }
 
-static uint16_t admin_run(uint8_t opcode, uint32_t namespace, uint32_t word10, uint32_t word11, void *data)
-{
-	struct nvme_host_command command = {
-		.way = data ? NVME_HOST_IN : NVME_HOST_NONE, .data = data, .bytes = data ? NVME_IDENTIFY_BYTES : 0};
-
-	command.command.opcode = opcode;
-	command.command.namespace = rblk_to_le32(namespace);
-	command.command.word[0] = rblk_to_le32(word10);
-	command.command.word[1] = rblk_to_le32(word11);
-	return nvme_host_run(&admin, &command);
-}
-
 static unsigned int size_mib(void)
 {
 	struct nvme_identify_namespace namespace;
 
-	assert_int_equal(admin_run(NVME_IDENTIFY, 1, NVME_CNS_NAMESPACE, 0, &namespace), NVME_OK);
+	assert_int_equal(
+		nvme_host_admin(&admin, NVME_IDENTIFY, 1, NVME_CNS_NAMESPACE, 0, &namespace, NVME_IDENTIFY_BYTES),
+		NVME_OK);
 	return (unsigned int)(rblk_le64(namespace.blocks) * BLOCK >> 20);
 }
 
@@ -83,19 +70,11 @@ static uint32_t changed(uint32_t flags)
 {
 	__le32 list[NVME_IDENTIFY_BYTES / 4];
 
-	assert_int_equal(admin_run(NVME_GET_LOG_PAGE, 0xffffffff, NVME_LOG_CHANGED | flags | 1023u << 16, 0, list),
+	assert_int_equal(nvme_host_admin(&admin, NVME_GET_LOG_PAGE, 0xffffffff, NVME_LOG_CHANGED | flags | 1023u << 16,
+					 0, list, NVME_IDENTIFY_BYTES),
 			 NVME_OK);
 	assert_int_equal(list[1], 0);
 	return rblk_le32(list[0]);
-}
-
-static struct nvme_host_command event_ask(void)
-{
-	struct nvme_host_command event = {.way = NVME_HOST_NONE};
-
-	event.command.opcode = NVME_ASYNC_EVENT;
-	nvme_host_send(&admin, &event);
-	return event;
 }
 
 static void event_comes(struct nvme_host_command *event)
@@ -111,10 +90,14 @@ static void tells_of_the_size(void **state)
 	uint8_t data[BLOCK] = {0};
 
 	(void)state;
-	assert_int_equal(admin_run(NVME_IDENTIFY, 0, NVME_CNS_CONTROLLER, 0, &controller), NVME_OK);
+	assert_int_equal(
+		nvme_host_admin(&admin, NVME_IDENTIFY, 0, NVME_CNS_CONTROLLER, 0, &controller, NVME_IDENTIFY_BYTES),
+		NVME_OK);
 	assert_int_equal(rblk_le32(controller.events), NVME_EVENT_NAMESPACE | NVME_EVENT_ANA);
-	assert_int_equal(admin_run(NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, NVME_EVENT_NAMESPACE, NULL), NVME_OK);
-	event = event_ask();
+	assert_int_equal(
+		nvme_host_admin(&admin, NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, NVME_EVENT_NAMESPACE, NULL, 0),
+		NVME_OK);
+	event = nvme_host_ask_event(&admin);
 	grow(2);
 	event_comes(&event);
 	assert_int_equal(size_mib(), 2);
@@ -133,9 +116,9 @@ static void tells_once_until_it_is_read(void **state)
 	grow(3);
 	while (size_mib() != 3)
 		usleep(1000);
-	event = event_ask();
+	event = nvme_host_ask_event(&admin);
 	event_comes(&event);
-	event = event_ask();
+	event = nvme_host_ask_event(&admin);
 	grow(4);
 	/* Another answer than that of the command would end the test. */
 	while (size_mib() != 4)
@@ -153,12 +136,14 @@ static void tells_who_listens(void **state)
 	struct nvme_host_command event;
 
 	(void)state;
-	assert_int_equal(admin_run(NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, 0, NULL), NVME_OK);
-	event = event_ask();
+	assert_int_equal(nvme_host_admin(&admin, NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, 0, NULL, 0), NVME_OK);
+	event = nvme_host_ask_event(&admin);
 	grow(6);
 	while (size_mib() != 6)
 		usleep(1000);
-	assert_int_equal(admin_run(NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, NVME_EVENT_NAMESPACE, NULL), NVME_OK);
+	assert_int_equal(
+		nvme_host_admin(&admin, NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, NVME_EVENT_NAMESPACE, NULL, 0),
+		NVME_OK);
 	event_comes(&event);
 	assert_int_equal(changed(0), 1);
 }
@@ -170,10 +155,7 @@ static void looks_again(void **state)
 	uint8_t data[BLOCK] = {0};
 
 	(void)state;
-	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
-	nvme_host_enable(&other);
-	queue.controller = other.controller;
-	assert_int_equal(nvme_host_connect(&queue, address, nqn, NVME_HOST_NQN, 1, 16), NVME_OK);
+	nvme_host_attach(&other, &queue, address, nqn, NVME_HOST_NQN, 16);
 	write.data = data;
 	write.command.opcode = NVME_WRITE;
 	write.command.namespace = rblk_to_le32(1);
@@ -188,7 +170,7 @@ static void looks_again(void **state)
 	do
 		nvme_host_enable(&admin);
 	while (size_mib() != 7);
-	event = event_ask();
+	event = nvme_host_ask_event(&admin);
 	event_comes(&event);
 	assert_int_equal(changed(0), 1);
 }

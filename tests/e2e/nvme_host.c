@@ -119,7 +119,7 @@ uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const ch
 	command.command.opcode = NVME_FABRICS;
 	command.command.namespace = rblk_to_le32(NVME_CONNECT);
 	command.command.word[0] = rblk_to_le32((uint32_t)queue << 16);
-	command.command.word[1] = rblk_to_le32(entries - 1u);
+	command.command.word[1] = rblk_to_le32((entries - 1u) | (host->no_head ? NVME_CONNECT_NO_HEAD : 0));
 	status = nvme_host_run(host, &command);
 	host->authenticates = !status && command.result & NVME_CONNECT_AUTHENTICATE;
 	if (!status && !queue)
@@ -127,6 +127,15 @@ uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const ch
 	if (status)
 		nvme_host_ended(host->fd);
 	return status;
+}
+
+void nvme_host_attach(struct nvme_host *admin, struct nvme_host *io, const char *address, const char *subsystem,
+		      const char *nqn, uint16_t entries)
+{
+	assert_int_equal(nvme_host_connect(admin, address, subsystem, nqn, 0, 32), NVME_OK);
+	nvme_host_enable(admin);
+	io->controller = admin->controller;
+	assert_int_equal(nvme_host_connect(io, address, subsystem, nqn, 1, entries), NVME_OK);
 }
 
 void nvme_host_close(struct nvme_host *host)
@@ -246,6 +255,7 @@ static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_hos
 	assert_non_null(command);
 	switch (response.pdu.type) {
 	case NVME_PDU_RESPONSE:
+		assert_int_equal(response.completion.sq_head == 0xffff, host->no_head);
 		command->result = rblk_le64(response.completion.result);
 		command->status = rblk_le16(response.completion.status) >> 1 & ~NO_RETRY_BIT;
 		command->final = rblk_le16(response.completion.status) >> 1 & NO_RETRY_BIT;
@@ -257,7 +267,14 @@ static struct nvme_host_command *receive(struct nvme_host *host, struct nvme_hos
 		return command->leaves ? command : NULL;
 	case NVME_PDU_C2H_DATA:
 		take_data(host, command, &data);
-		break;
+		if (!(data.pdu.flags & NVME_PDU_SUCCESS))
+			break;
+		assert_true(host->no_head && data.pdu.flags & NVME_PDU_LAST && command->arrived == command->bytes);
+		host->successes++;
+		command->result = 0;
+		command->status = NVME_OK;
+		command->ended = true;
+		return command;
 	default:
 		fail_msg("a PDU of type %u", response.pdu.type);
 	}
@@ -303,6 +320,27 @@ uint16_t nvme_host_io(struct nvme_host *host, uint8_t opcode, enum nvme_host_way
 	command.command.word[1] = rblk_to_le32((uint32_t)(lba >> 32));
 	command.command.word[2] = rblk_to_le32(word12);
 	return nvme_host_run(host, &command);
+}
+
+uint16_t nvme_host_admin(struct nvme_host *host, uint8_t opcode, uint32_t namespace, uint32_t word10, uint32_t word11,
+			 void *data, uint32_t bytes)
+{
+	struct nvme_host_command command = {.way = data ? NVME_HOST_IN : NVME_HOST_NONE, .data = data, .bytes = bytes};
+
+	command.command.opcode = opcode;
+	command.command.namespace = rblk_to_le32(namespace);
+	command.command.word[0] = rblk_to_le32(word10);
+	command.command.word[1] = rblk_to_le32(word11);
+	return nvme_host_run(host, &command);
+}
+
+struct nvme_host_command nvme_host_ask_event(struct nvme_host *host)
+{
+	struct nvme_host_command event = {.way = NVME_HOST_NONE};
+
+	event.command.opcode = NVME_ASYNC_EVENT;
+	nvme_host_send(host, &event);
+	return event;
 }
 
 void nvme_host_enable(struct nvme_host *host)

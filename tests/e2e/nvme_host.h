@@ -16,6 +16,8 @@ struct nvme_host {
 	uint32_t r2ts;	     /* that have come */
 	uint8_t digests;     /* to ask for: NVME_DIGEST_...; the target has to agree, and its own are checked */
 	uint8_t damage;	     /* the next PDU that has these gets wrong ones */
+	bool no_head;	     /* to ask for: no head of its submission queue; then data may end a command: */
+	uint32_t successes;  /* those that data has ended */
 	uint8_t host_id;     /* the last byte of its host identifier */
 	uint8_t from;	     /* it connects from 127.0.0.`from`; 0: from 127.0.0.1 */
 };
@@ -30,6 +32,9 @@ void nvme_host_greet_with(struct nvme_host *host, const char *address); /* with 
 /* Connect: the status, without the bit for "do not retry". Queue 0 makes a controller, others join host->controller. */
 uint16_t nvme_host_connect(struct nvme_host *host, const char *address, const char *subsystem, const char *nqn,
 			   uint16_t queue, uint16_t entries);
+/* An association: an admin queue of 32 entries, enabled, and one queue of I/O. */
+void nvme_host_attach(struct nvme_host *admin, struct nvme_host *io, const char *address, const char *subsystem,
+		      const char *nqn, uint16_t entries);
 void nvme_host_close(struct nvme_host *host);
 /* CC.EN, and CSTS.RDY is checked. */
 void nvme_host_enable(struct nvme_host *host);
@@ -60,6 +65,12 @@ void nvme_host_run_pair(struct nvme_host *host, struct nvme_host_command pair[2]
 /* READ, WRITE, FLUSH and the like: word 12 has flags beside the count. */
 uint16_t nvme_host_io(struct nvme_host *host, uint8_t opcode, enum nvme_host_way way, uint64_t lba, uint32_t word12,
 		      void *data, uint32_t bytes);
+
+/* A command of queue 0 with these words, which reads so many bytes to `data` (NULL: none): the status. */
+uint16_t nvme_host_admin(struct nvme_host *host, uint8_t opcode, uint32_t namespace, uint32_t word10, uint32_t word11,
+			 void *data, uint32_t bytes);
+/* Sends a request for an event, which waits. */
+struct nvme_host_command nvme_host_ask_event(struct nvme_host *host);
 
 /* The NQN of the only subsystem that discovery tells of. */
 void nvme_host_discover(const char *address, char nqn[NVME_NQN_BYTES]);

@@ -20,10 +20,7 @@ static int start(void **state)
 	e2e_disk_start(&server, &file, "nvme+tcp://127.0.0.1:0");
 	e2e_daemon_second_host(&server, address);
 	nvme_host_discover(address, nqn);
-	assert_int_equal(nvme_host_connect(&admin, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
-	nvme_host_enable(&admin);
-	io.controller = admin.controller;
-	assert_int_equal(nvme_host_connect(&io, address, nqn, NVME_HOST_NQN, 1, 128), NVME_OK);
+	nvme_host_attach(&admin, &io, address, nqn, NVME_HOST_NQN, 128);
 	return 0;
 }
 
@@ -37,12 +34,7 @@ static int stop(void **state)
 
 static uint16_t log_page(uint8_t page, void *to, uint32_t bytes)
 {
-	struct nvme_host_command command = {.way = NVME_HOST_IN, .data = to, .bytes = bytes};
-
-	command.command.opcode = NVME_GET_LOG_PAGE;
-	command.command.namespace = rblk_to_le32(0xffffffff);
-	command.command.word[0] = rblk_to_le32(page | (bytes / 4 - 1) << 16);
-	return nvme_host_run(&admin, &command);
+	return nvme_host_admin(&admin, NVME_GET_LOG_PAGE, 0xffffffff, page | (bytes / 4 - 1) << 16, 0, to, bytes);
 }
 
 /* Each page that is told of is there, and no other. */
@@ -117,8 +109,12 @@ static void errors_are_kept(void **state)
 	assert_int_equal(rblk_le64(errors[0].number), before + 3);
 	assert_int_equal(rblk_le32(errors[0].namespace), 1);
 	assert_int_equal(rblk_le64(errors[0].block), 0);
+	/* Nor is the type of a fabrics command a namespace. */
+	assert_true(nvme_host_io(&io, NVME_FABRICS, NVME_HOST_NONE, 0, 0, NULL, 0));
+	assert_int_equal(log_page(NVME_LOG_ERRORS, errors, sizeof(errors)), NVME_OK);
+	assert_int_equal(rblk_le32(errors[0].namespace), 0);
 	assert_int_equal(log_page(NVME_LOG_HEALTH, health, sizeof(health)), NVME_OK);
-	assert_int_equal(health[176] | health[177] << 8, before + 3);
+	assert_int_equal(health[176] | health[177] << 8, before + 4);
 }
 
 int main(void)

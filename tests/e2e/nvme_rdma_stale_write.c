@@ -198,10 +198,7 @@ static void transports_know_of_each_other(void **state)
 	(void)state;
 	begin("2", "delay=write:3s,count=1");
 	host_connect(&old, proxy_host(proxy), QUEUES);
-	assert_int_equal(nvme_host_connect(&admin, tcp_address, DISK, NVME_HOST_NQN, 0, 32), NVME_OK);
-	nvme_host_enable(&admin);
-	queue.controller = admin.controller;
-	assert_int_equal(nvme_host_connect(&queue, tcp_address, DISK, NVME_HOST_NQN, 1, 16), NVME_OK);
+	nvme_host_attach(&admin, &queue, tcp_address, DISK, NVME_HOST_NQN, 16);
 	assert_int_equal(nvme_host_io(&queue, NVME_WRITE, NVME_HOST_CAPSULE, 0, SECTORS - 1, newer, BLOCK),
 			 NVME_INACCESSIBLE);
 	in_store_known(&old);

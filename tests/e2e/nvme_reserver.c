@@ -46,10 +46,7 @@ void nvme_reserver_connect_with(struct nvme_reserver *host, const char *name, ui
 {
 	*host = (struct nvme_reserver){.admin = {.host_id = id, .from = from, .digests = digests}};
 	host->io = host->admin;
-	assert_int_equal(nvme_host_connect(&host->admin, address, nqn, name, 0, 32), NVME_OK);
-	nvme_host_enable(&host->admin);
-	host->io.controller = host->admin.controller;
-	assert_int_equal(nvme_host_connect(&host->io, address, nqn, name, 1, 32), NVME_OK);
+	nvme_host_attach(&host->admin, &host->io, address, nqn, name, 32);
 }
 
 void nvme_reserver_connect(struct nvme_reserver *host, const char *name, uint8_t id)

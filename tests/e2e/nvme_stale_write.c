@@ -98,23 +98,12 @@ static void host_close(struct host *host)
 	nvme_host_close(&host->admin);
 }
 
-static uint16_t keep_alive(struct nvme_host *admin)
-{
-	struct nvme_host_command command = {.way = NVME_HOST_NONE};
-
-	command.command.opcode = NVME_KEEP_ALIVE;
-	return nvme_host_run(admin, &command);
-}
-
 /* Nothing goes through the proxy any more; with a keep-alive time the target learns of that. */
 static void fall_silent(struct host *host)
 {
-	struct nvme_host_command timer = {.way = NVME_HOST_NONE};
-
-	timer.command.opcode = NVME_SET_FEATURES;
-	timer.command.word[0] = rblk_to_le32(NVME_FEATURE_KEEP_ALIVE);
-	timer.command.word[1] = rblk_to_le32(host->silence_ms);
-	assert_int_equal(nvme_host_run(&host->admin, &timer), NVME_OK);
+	assert_int_equal(
+		nvme_host_admin(&host->admin, NVME_SET_FEATURES, 0, NVME_FEATURE_KEEP_ALIVE, host->silence_ms, NULL, 0),
+		NVME_OK);
 	proxy_hold(proxy, true);
 }
 
@@ -241,18 +230,16 @@ static void an_older_write_does_not_land(void **state)
 /* The host hears that it may, whenever that is. */
 static void goes_on(const char *reactors, const char *fault, void (*lose)(struct host *))
 {
-	struct nvme_host_command events = {.way = NVME_HOST_NONE}, event = {.way = NVME_HOST_NONE};
+	struct nvme_host_command event;
 	struct host old = {.silence_ms = 500}, new = {.count = 0};
 
 	begin(reactors, fault, "");
 	host_connect(&old, proxy_host(proxy), DISK, QUEUES);
 	host_connect(&new, other_portal, DISK, 1);
-	events.command.opcode = NVME_SET_FEATURES;
-	events.command.word[0] = rblk_to_le32(NVME_FEATURE_EVENTS);
-	events.command.word[1] = rblk_to_le32(NVME_EVENT_ANA);
-	assert_int_equal(nvme_host_run(&new.admin, &events), NVME_OK);
-	event.command.opcode = NVME_ASYNC_EVENT;
-	nvme_host_send(&new.admin, &event);
+	assert_int_equal(
+		nvme_host_admin(&new.admin, NVME_SET_FEATURES, 0, NVME_FEATURE_EVENTS, NVME_EVENT_ANA, NULL, 0),
+		NVME_OK);
+	event = nvme_host_ask_event(&new.admin);
 	lose(&old);
 	assert_int_equal(nvme_host_io(&new.queues[0], NVME_WRITE, NVME_HOST_CAPSULE, 0, SECTORS - 1, newer, BLOCK),
 			 NVME_INACCESSIBLE);
@@ -291,7 +278,7 @@ static void another_volume_is_another_matter(void **state)
 	e2e_daemon_log_wait(&server, NAME ": ended", 1);
 	assert_int_equal(nvme_host_io(&second.queues[0], NVME_WRITE, NVME_HOST_CAPSULE, 0, SECTORS - 1, older, BLOCK),
 			 NVME_OK);
-	assert_int_equal(keep_alive(&second.admin), NVME_OK);
+	assert_int_equal(nvme_host_admin(&second.admin, NVME_KEEP_ALIVE, 0, 0, 0, NULL, 0), NVME_OK);
 	host_close(&second);
 	host_close(&again);
 	end();
@@ -326,7 +313,7 @@ static void nobody_else_ends_it(void **state)
 		assert_int_equal(nvme_host_io(&host.queues[0], NVME_WRITE, NVME_HOST_CAPSULE, 0, SECTORS - 1, older,
 					      BLOCK),
 				 NVME_OK);
-		assert_int_equal(keep_alive(&host.admin), NVME_OK);
+		assert_int_equal(nvme_host_admin(&host.admin, NVME_KEEP_ALIVE, 0, 0, 0, NULL, 0), NVME_OK);
 		if (!others[i].status)
 			nvme_host_close(&other);
 	}

@@ -14,7 +14,7 @@ image_read() {
 }
 
 ceph_start
-rbd create --size 32M data
+rbd create --size 32M --object-size 1M data
 volume_is 'path = rbd/data'
 rbd_start
 
@@ -28,7 +28,7 @@ cmp "$scratch/disk" "$scratch/back" || fail "what was copied back is another"
 
 # Deep queues and mixed sizes; flushes, FUA, discards, zeroes.
 expect 0 fio "${engine[@]}" --rblk_uri="$target/data" --name=verify --rw=randwrite --bsrange=512-256k --bs_unaligned=0 \
-	--iodepth=32 --verify=crc32c --size=32m --output-format=json
+	--iodepth=32 --verify=crc32c --verify_state_save=0 --size=32m --output-format=json
 json_is '.jobs[0] | .error == 0 and .write.io_bytes == 33554432'
 expect 0 fio "${engine[@]}" --rblk_uri="$target/data" --name=sync --rw=randwrite --bs=64k --iodepth=8 --size=4m --fsync=4 --rblk_fua=1 \
 	--output-format=json
@@ -37,6 +37,23 @@ expect 0 fio "${engine[@]}" --rblk_uri="$target/data" --name=trim --rw=trim --bs
 json_is '.jobs[0] | .error == 0'
 image_read data
 cmp -n 8388608 "$scratch/image" /dev/zero || fail "whole objects were discarded, and are not zero"
+
+# What was never written, or was discarded, is known: a copy of it moves no data. What is in a clone's parent is data.
+rm -f "$scratch/back"
+expect 0 "$RBLK" copy --json "$target/data" "$scratch/back"
+json_is '.copied_bytes == 33554432 and .zeroed_bytes == 8388608'
+cmp "$scratch/image" "$scratch/back" || fail "a copy that leaves holes out is another"
+rbd snap create --no-progress data@parent 2> /dev/null
+rbd snap protect data@parent
+rbd clone data@parent clone
+expect 0 rbd bench --io-type write --io-size 4K --io-total 4K --io-pattern seq clone
+printf '%s\n' '[volume clone]' 'store = rbd' 'path = rbd/clone' 'read_only = yes' >> "$scratch/rblkd.conf"
+reloaded 'volume clone: added'
+image_read clone
+rm -f "$scratch/back"
+expect 0 "$RBLK" copy --json "$target/clone" "$scratch/back"
+json_is '.zeroed_bytes == 8384512'
+cmp "$scratch/image" "$scratch/back" || fail "a clone is another"
 
 # The same to everyone: no configuration says who it is. A cache would be a lie.
 expect 0 "$RBLK" info --json "$target/data"
@@ -56,10 +73,26 @@ expect 0 "$RBLK" info --json "$target/before"
 expect 1 "$RBLK" copy "$scratch/disk" "$target/before"
 err_has 'the volume is read only'
 
-# While a gateway serves it, another one does not, and says who has it.
-volume_is 'path = rbd/data' 'lock_wait = 1s'
+# While a gateway serves it, none can be alone with it, and says who has it.
+volume_is 'path = rbd/data' 'lock_wait = 1s' 'gateways = one'
 rbd_refused "in use by gateway "
 err_has "@$(hostname)"
+
+# One gateway and several have COMPARE_AND_WRITE and reservations, and NVMe hosts.
+nvme_host() { "$NVME_HOST" "$(grep -m 1 -o 'nvme+tcp://[^, ]*' "$scratch/target.log" | cut -d/ -f3)"; }
+compares() { "$RBLK" info --json "$target/data" | jq .can_compare_and_write; }
+target_stop
+for gateways in one several; do
+	volume_is 'path = rbd/data' "gateways = $gateways"
+	target_start --listen nvme+tcp://127.0.0.1:0 --config "$scratch/rblkd.conf"
+	target=$(grep -m 1 -o 'rblk+tcp://[^, ]*' "$scratch/target.log")
+	[ "$(nvme_host)" = 0 ] || fail "$gateways: an NVMe host is refused"
+	[ "$(compares)" = true ] || fail "$gateways: no COMPARE_AND_WRITE"
+	expect 0 "$RBLK" reserve --json --name a --ignore-key --new-key 1 "$target/data" register
+	json_is '.persists and (.registrants | length) == 1'
+	target_stop
+done
+rbd_start
 
 # Another size is served with the next opening.
 rbd resize --no-progress --size 48M data
@@ -87,7 +120,7 @@ address=$(rados -p rbd lock info "$(rados -p rbd ls | grep '^rblk[.]')" rblk | j
 target_listen=${target%/}
 image_read data
 mv "$scratch/image" "$scratch/before"
-fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --verify=crc32c --rate_iops=500 \
+fio "${engine[@]}" --name=waits --rw=randwrite --bs=4k --iodepth=8 --size=4m --verify=crc32c --verify_state_save=0 --rate_iops=500 \
 	--rblk_give_up=5min --rblk_fail_fast=300 --rblk_uri="$target/data" > "$scratch/out" 2> "$scratch/err" < /dev/null &
 fio=$!
 log_has ': initiator '

@@ -1,17 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # No write of a lost gateway lands, however late its machine delivers it. Method: gateway A is in a network namespace of its own, whose
-# link to the cluster is cut while A has 16 writes under way, one to each object of an image. Gateway B finds A silent, takes over, and newer data
-# is written through it. Then the link comes back, and A's kernel sends what it still has. The control: the same with the calls
+# link to the cluster is cut while a job writes, so that A has 16 writes under way, one to each object of an image, and the job is killed. Gateway B finds A silent, when it is started or when a
+# session opens the volume there, and newer data is written through it. Then the link comes back, and A's kernel sends what it still has. The control: the same with the calls
 # that shut A out taken from B must find A's older data, or this experiment shows nothing.
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/ceph.sh"
 
 engine=(--ioengine="external:$RBLK_FIO_ENGINE")
 objects=16
+within=
 unshare -n sleep 3600 &
 space=$!
-trap 'target_stop; kill $space; ceph_stop; rm -rf "$scratch"' EXIT
+first=
+trap '[ -z "$first" ] || kill -KILL $first 2> /dev/null || true; target_stop; kill $space; ceph_stop; rm -rf "$scratch"' EXIT
 apart() { [ "$(readlink /proc/$space/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
 wait_for "a namespace" apart
 at_a() { nsenter -t $space -n "$@"; }
@@ -23,10 +25,11 @@ at_a ip link set to-ceph up
 at_a ip link set lo up
 ceph_start 1 10.93.0.1
 
-# write_at URI BYTE [COMMAND...]: 4 KiB of it in each object, all at once.
+# write_at URI BYTE [OPTION...]: 4 KiB of it in each object, all at once; in the background, it is fio's only process: one that is left
+# would go on at A.
 write_at() {
-	"${@:3}" fio "${engine[@]}" --rblk_uri="$1" --name=write --rw=write:4092k --bs=4k --iodepth=$objects --number_ios=$objects \
-		--size=$((objects * 4))m --buffer_pattern="$2" --rblk_give_up=2s --output-format=json
+	exec $within fio "${engine[@]}" --rblk_uri="$1" --name=write --thread --rw=write:4092k --bs=4k --iodepth=$objects --size=$((objects * 4))m \
+		--buffer_pattern="$2" "${@:3}"
 }
 # found BYTE: how many objects begin with it.
 found() {
@@ -39,29 +42,31 @@ found() {
 	echo $count
 }
 
-# experiment IMAGE [LIBRARY]: how many objects have the older data in the end ($stale); B runs with that loaded before it.
+# experiment GATEWAYS [LIBRARY]: how many objects have the older data in the end ($stale); B runs with that loaded before it.
 experiment() {
-	local image=$1 first first_target writer
+	local image=$1${2:+-unfenced} first_target writer
 	rbd create --size $((objects * 4))M --image-feature layering "$image"
-	volume_is "path = rbd/$image" 'lock_wait = 1min'
+	volume_is "path = rbd/$image" 'lock_wait = 1min' "gateways = $1"
 	: > "$scratch/a.log"
 	nsenter -t $space -n "$RBLKD" --listen rblk+tcp://127.0.0.1:4431 --state-dir "$scratch/a.state" --reservations-dir "$scratch/a.identities" \
 		--control-socket none --journal none --pool-size 8M --config "$scratch/rblkd.conf" 2> "$scratch/a.log" &
 	first=$!
 	wait_for "gateway A" grep -q 'ready: ' "$scratch/a.log"
 	first_target=rblk+tcp://127.0.0.1:4431/data
-	write_at $first_target 0x11 at_a > "$scratch/out" 2> "$scratch/err" < /dev/null || fail "a first write through A"
-	ip link set to-a down
-	write_at $first_target 0xaa at_a > "$scratch/a.out" 2>&1 < /dev/null &
+	within="nsenter -t $space -n" write_at $first_target 0xaa --time_based --runtime=600 > "$scratch/a.out" 2>&1 < /dev/null &
 	writer=$!
+	written() { [ "$(found aa)" = $objects ]; }
+	wait_for "a first write through A" written
+	ip link set to-a down
 	# All of them are with A, and so with its kernel: librbd sends at once, and nothing comes back.
 	begun() { kill -USR1 $first; [[ $(tail -n 1 "$scratch/a.log") == *" $objects commands outstanding"* ]]; }
 	wait_for "$objects writes at A" begun
-	sent() { [ "$(at_a ss -tnH state established '( dport >= 6800 )' | awk '$2 >= 65536 {n++} END {print n + 0}')" -gt 0 ]; }
+	sent() { [ "$(at_a ss -tnH state established '( dport >= 6800 )' | awk '$2 >= 4096 {n++} END {print n + 0}')" -gt 0 ]; }
 	wait_for "the writes in A's socket" sent
+	kill -KILL $writer
 	LD_PRELOAD=${2:-} rbd_start
+	(write_at "$target/data" 0xbb --number_ios=$objects --output-format=json) > "$scratch/out" 2> "$scratch/err" < /dev/null || fail "a write through B"
 	log_has 'is silent: shut out of the cluster'
-	write_at "$target/data" 0xbb > "$scratch/out" 2> "$scratch/err" < /dev/null || fail "a write through B"
 	[ "$(found bb)" = $objects ] || fail "B's data is not there"
 	ip link set to-a up
 	# Until A's kernel has nothing left to send once the cluster has taken it, or has refused it.
@@ -70,12 +75,15 @@ experiment() {
 	wait $writer || true
 	target_stop
 	stale=$(found aa)
-	kill -KILL $first 2> /dev/null || true # one that was shut out has ended by itself
+	kill -KILL $first
 	wait $first 2> /dev/null || true
+	first=
 	echo "$image: $stale of $objects objects have the older data"
 }
 
-experiment control "$WITHOUT_FENCE"
-[ "$stale" -gt 0 ] || fail "the control: without the fence nothing stale was written"
-experiment fenced
-[ "$stale" = 0 ] || fail "$stale of $objects objects have the older data"
+for gateways in one several; do
+	experiment $gateways "$WITHOUT_FENCE"
+	[ "$stale" -gt 0 ] || fail "the control: without the fence nothing stale was written"
+	experiment $gateways
+	[ "$stale" = 0 ] || fail "$stale of $objects objects have the older data"
+done

@@ -29,10 +29,7 @@ static int start(void **state)
 	e2e_disk_start(&server, &file, "nvme+tcp://127.0.0.1:0");
 	e2e_daemon_second_host(&server, address);
 	nvme_host_discover(address, nqn);
-	assert_int_equal(nvme_host_connect(&admin, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
-	nvme_host_enable(&admin);
-	io.controller = admin.controller;
-	assert_int_equal(nvme_host_connect(&io, address, nqn, NVME_HOST_NQN, 1, 128), NVME_OK);
+	nvme_host_attach(&admin, &io, address, nqn, NVME_HOST_NQN, 128);
 	return 0;
 }
 
@@ -53,23 +50,12 @@ static void pattern(uint8_t seed)
 
 static void admin_command(uint8_t opcode, uint32_t namespace, uint32_t word10, uint32_t word11, uint16_t status)
 {
-	struct nvme_host_command command = {.way = NVME_HOST_NONE};
-
-	command.command.opcode = opcode;
-	command.command.namespace = rblk_to_le32(namespace);
-	command.command.word[0] = rblk_to_le32(word10);
-	command.command.word[1] = rblk_to_le32(word11);
-	assert_int_equal(nvme_host_run(&admin, &command), status);
+	assert_int_equal(nvme_host_admin(&admin, opcode, namespace, word10, word11, NULL, 0), status);
 }
 
 static uint16_t identify(uint32_t cns, uint32_t namespace, void *to)
 {
-	struct nvme_host_command command = {.way = NVME_HOST_IN, .data = to, .bytes = NVME_IDENTIFY_BYTES};
-
-	command.command.opcode = NVME_IDENTIFY;
-	command.command.namespace = rblk_to_le32(namespace);
-	command.command.word[0] = rblk_to_le32(cns);
-	return nvme_host_run(&admin, &command);
+	return nvme_host_admin(&admin, NVME_IDENTIFY, namespace, cns, 0, to, NVME_IDENTIFY_BYTES);
 }
 
 static void identifies(void **state)
@@ -343,10 +329,7 @@ static void ends_alone(void **state)
 	struct nvme_host other = {.fd = -1, .host_id = 1}, queue = {.fd = -1, .host_id = 1};
 
 	(void)state;
-	assert_int_equal(nvme_host_connect(&other, address, nqn, NVME_HOST_NQN, 0, 32), NVME_OK);
-	nvme_host_enable(&other);
-	queue.controller = other.controller;
-	assert_int_equal(nvme_host_connect(&queue, address, nqn, NVME_HOST_NQN, 1, 16), NVME_OK);
+	nvme_host_attach(&other, &queue, address, nqn, NVME_HOST_NQN, 16);
 	pattern(77);
 	assert_int_equal(nvme_host_io(&queue, NVME_WRITE, NVME_HOST_R2T, 0, 15, data, 16 * BLOCK), NVME_OK);
 	nvme_host_close(&other);
@@ -514,9 +497,9 @@ static void rules_are_for_hosts_too(void **state)
 	static const char subsystem[] = NVME_UUID_PREFIX "01010101-0101-0101-0101-010101010101";
 	struct nvme_host other = {.fd = -1}, queue = {.fd = -1};
 	struct nvme_identify_namespace namespace;
-	struct nvme_host_command command = {.way = NVME_HOST_IN, .data = &namespace, .bytes = sizeof(namespace)};
 	char folder[64], config[96], there[64];
 	struct e2e_daemon ruled;
+	__le32 effects[1024];
 
 	(void)state;
 	e2e_folder_create(folder);
@@ -527,17 +510,22 @@ static void rules_are_for_hosts_too(void **state)
 	assert_int_equal(nvme_host_connect(&other, there, subsystem, NVME_HOST_NQN, 0, 32), NVME_CONNECT_INVALID);
 	assert_int_equal(nvme_host_connect(&other, there, subsystem, READER, 0, 32), NVME_OK);
 	nvme_host_enable(&other);
-	command.command.opcode = NVME_IDENTIFY;
-	command.command.namespace = rblk_to_le32(1);
-	assert_int_equal(nvme_host_run(&other, &command), NVME_OK);
+	assert_int_equal(
+		nvme_host_admin(&other, NVME_IDENTIFY, 1, NVME_CNS_NAMESPACE, 0, &namespace, sizeof(namespace)),
+		NVME_OK);
 	assert_int_equal(namespace.attributes, 1);
 	queue.controller = other.controller;
 	assert_int_equal(nvme_host_connect(&queue, there, subsystem, READER, 1, 16), NVME_OK);
 	assert_int_equal(nvme_host_io(&queue, NVME_READ, NVME_HOST_IN, 0, 7, back, 8 * BLOCK), NVME_OK);
 	assert_int_equal(nvme_host_io(&queue, NVME_WRITE, NVME_HOST_CAPSULE, 0, 7, data, 8 * BLOCK),
 			 NVME_WRITE_PROTECTED);
-	/* Memory is not durable, and a flush does not say that it were. */
+	/* Memory is not durable: a flush does not say that it were, and its host is told that there is none. */
 	assert_int_equal(nvme_host_io(&queue, NVME_FLUSH, NVME_HOST_NONE, 0, 0, NULL, 0), NVME_BAD_OPCODE);
+	assert_int_equal(nvme_host_admin(&other, NVME_GET_LOG_PAGE, 0xffffffff, NVME_LOG_EFFECTS | 1023u << 16, 0,
+					 effects, sizeof(effects)),
+			 NVME_OK);
+	assert_int_equal(rblk_le32(effects[256 + NVME_FLUSH]), 0);
+	assert_int_equal(rblk_le32(effects[256 + NVME_READ]), 1);
 	nvme_host_close(&queue);
 	nvme_host_close(&other);
 	assert_int_equal(e2e_daemon_stop(&ruled), 0);

@@ -76,16 +76,16 @@ static void allow_descriptors(rlim_t count)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* Step until the fab of b has nothing left to do. */
-static void settle(struct fx *fx)
+/* Step until the fab of this end has nothing left to do. */
+static void settle(struct fx *fx, struct fx_end *end)
 {
-	struct pollfd fd = {.fd = fab_fd(fx->b.fab), .events = POLLIN};
+	struct pollfd fd = {.fd = fab_fd(end->fab), .events = POLLIN};
 	uint64_t deadline = fx_deadline_ns();
 
 	do {
 		fx_step(fx);
 		CHECK(!fx_past(deadline));
-	} while (fab_arm(fx->b.fab) != 0 || poll(&fd, 1, 0) != 0);
+	} while (fab_arm(end->fab) != 0 || poll(&fd, 1, 0) != 0);
 }
 
 static void idle_connections(void)
@@ -106,7 +106,7 @@ static void idle_connections(void)
 	CHECK((bytes_in_use() - before) / IDLE < IDLE_BYTES);
 
 	/* Asleep: nothing wakes it, no timer is due. Polling: one call for all of them. */
-	settle(&fx);
+	settle(&fx, &fx.b);
 	CHECK_EQ(fab_timeout_ms(fx.b.fab), -1);
 	calls_epoll = calls_socket = 0;
 	for (int i = 0; i < 100; i++)
@@ -132,6 +132,55 @@ static void idle_connections(void)
 	while (fab_poll_event(fx.b.fab, &event) == 1)
 		CHECK(event.type != FAB_EVENT_DRAINED);
 	WAIT(&fx, bytes_in_use() <= before + STAYING_BYTES);
+	fx_close(&fx);
+}
+
+/* The only connection of a fab: its socket is asked, and epoll only where it tells more. */
+static void sole_connection(void)
+{
+	struct fx fx = {0};
+	struct pollfd fd;
+	uint64_t deadline;
+	struct ibv_wc wc;
+
+	fx_open_connected(&fx);
+	settle(&fx, &fx.a);
+	calls_epoll = calls_socket = 0;
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(fab_poll(fx.a.fab, &wc, 1), 0);
+	CHECK_EQ(calls_epoll, 0);
+	CHECK_EQ(calls_socket, 100);
+
+	/* A message wakes it, and when that has been read, it can sleep again. */
+	fd = (struct pollfd){.fd = fab_fd(fx.a.fab), .events = POLLIN};
+	for (uint64_t i = 0; i < 3; i++) {
+		fx_post_recv(&fx.a, i, 0, 64);
+		CHECK_EQ(fab_arm(fx.a.fab), 0);
+		CHECK_EQ(poll(&fd, 1, 0), 0);
+		fx_post_send(&fx.b, i, 0, 64, 0);
+		CHECK_EQ(fab_arm(fx.b.fab), 0);
+		CHECK_EQ(poll(&fd, 1, FX_WAIT_MS), 1);
+		calls_epoll = calls_socket = 0;
+		CHECK_EQ(fab_poll(fx.a.fab, &wc, 1), 1);
+		CHECK_EQ(calls_epoll + calls_socket, 1);
+		fx_wc_ok(&fx, &fx.b, i);
+	}
+
+	/* It fills its socket, sleeps, and is woken when there is room. */
+	fx_post_recv(&fx.b, 10, 0, FX_MEMORY_BYTES);
+	fx_post_send(&fx.a, 11, 0, FX_MEMORY_BYTES, 0);
+	deadline = fx_deadline_ns();
+	while (fab_arm(fx.a.fab) != 0) {
+		CHECK_EQ(fab_poll(fx.a.fab, &wc, 1), 0);
+		CHECK(!fx_past(deadline));
+	}
+	CHECK(tcp_conn_of(fx.a.conn)->tx.blocked);
+	while (poll(&fd, 1, 0) == 0) {
+		CHECK_EQ(fab_poll(fx.b.fab, &wc, 1), 0);
+		CHECK(!fx_past(deadline));
+	}
+	fx_wc_ok(&fx, &fx.b, 10);
+	fx_wc_ok(&fx, &fx.a, 11);
 	fx_close(&fx);
 }
 
@@ -175,6 +224,7 @@ static void peer_takes_nothing(void)
 
 const struct fx_case fx_cases_tcp_idle[] = {
 	{"idle_connections", idle_connections, 0},
+	{"sole_connection", sole_connection, 0},
 	{"peer_takes_nothing", peer_takes_nothing, 0},
 	{0},
 };

@@ -21,7 +21,11 @@ static void check_one(const struct rblk_wire_command *command, u32 features)
 	FUZZ_ASSERT(address + length >= address);
 	FUZZ_ASSERT(length <= RBLK_IO_BYTES_MAX);
 	FUZZ_ASSERT(!(flags & RBLK_CMD_IMMEDIATE) || features & RBLK_FEATURE_IMMEDIATE);
+	FUZZ_ASSERT(!(flags & RBLK_CMD_PRIORITY) ||
+		    (features & RBLK_FEATURE_PRIORITY && command->opcode < RBLK_OP_IDENTIFY));
 	FUZZ_ASSERT(!(flags & RBLK_CMD_IMMEDIATE) || command->opcode == RBLK_OP_READ);
+	FUZZ_ASSERT(!(flags & RBLK_CMD_UNTORN) || command->opcode == RBLK_OP_WRITE_ZEROES ||
+		    (command->opcode == RBLK_OP_WRITE && features & RBLK_FEATURE_UNTORN));
 	FUZZ_ASSERT(!(flags & RBLK_CMD_INVALIDATE) || features & RBLK_FEATURE_INVALIDATE);
 	FUZZ_ASSERT(rblk_le16(command->tag) < RBLK_CREDITS_MAX + RBLK_RESERVED_TAGS);
 	if (rblk_opcode_direction(command->opcode) != RBLK_DATA_NONE)
@@ -59,7 +63,7 @@ static void check_message(const u8 *message, size_t size, u32 features,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct rblk_wire_command *commands = NULL;
-	u32 features = fuzz_take(&data, &size, 1) & RBLK_FEATURES_ALL;
+	u32 features = fuzz_take(&data, &size, 2) & RBLK_FEATURES_ALL;
 	u16 max_batch = (u16)fuzz_take(&data, &size, 1);
 	u32 command_bytes = fuzz_take(&data, &size, 3);
 	u32 capsule_bytes = 0;

@@ -4,7 +4,8 @@
  * gets of it are right messages of rblk's. Method: the input is played as a hostile host over loopback against a small
  * reactor, which checks each message and answers it, with data where there is some. The input begins with a byte that
  * says which queue it is (the admin queue of a new controller, or one of I/O), which digests there are, whether it
- * begins right and whether its host has a secret; then come records:
+ * begins right (with TLS, too, or it is an identity for that alone) and whether its host has a secret; then come
+ * records:
  *
  *   control byte, header (72 bytes), count byte, `count` bytes of payload
  *
@@ -20,17 +21,13 @@
 #include <unistd.h>
 
 #include "proto/digest/digest.h"
-#include "proto/fabric/fabric.h"
 #include "proto/secret/secret.h"
-#include "proto/wire/wire_check.h"
+#include "proto/tls/tls.h"
 #include "target/nvme/fabric.h"
 #include "target/nvme/wire.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_nvme_reactor.h"
 
 #define CREDITS 6u
-#define BUFFERS 32u
-#define BUFFER_BYTES 20480u
-#define DATA_BYTES 65536u
 #define TURNS 60
 #define WAIT_MS 30000
 
@@ -49,140 +46,9 @@ static const char subsystem[] = NVME_UUID_PREFIX "01010101-0101-0101-0101-010101
 static struct fab *fab;
 static struct fab_listener *listener;
 static struct sockaddr_storage addr;
-static struct fab_mr *mr;
-static unsigned char memory[BUFFERS * BUFFER_BYTES + DATA_BYTES];
 static struct fab_conn *admin;
 static int admin_fd;
-
-/* The reactor's side of a connection. */
-struct reactor {
-	struct fab_conn *conn;
-	uint32_t sequence, credits, features;
-	bool tags[CREDITS + RBLK_RESERVED_TAGS], drained;
-};
-
-static void buffer_post(uint64_t index)
-{
-	struct ibv_sge sge = {.addr = (uintptr_t)memory + index * BUFFER_BYTES, .length = BUFFER_BYTES};
-	struct ibv_recv_wr wr = {.wr_id = index, .sg_list = &sge, .num_sge = 1}, *bad;
-
-	sge.lkey = fab_mr_lkey(mr, fab_conn_device(admin));
-	FUZZ_ASSERT(fab_post_srq_recv(fab_conn_device(admin), &wr, &bad) == 0);
-}
-
-/* -- answers ------------------------------------------------------------------------------------- */
-
-static void post(struct reactor *reactor, enum ibv_wr_opcode opcode, const struct rblk_wire_command *command,
-		 const void *data, uint32_t bytes, uint64_t wr_id)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)data, .length = bytes, .lkey = fab_mr_lkey(mr, fab_conn_device(admin))};
-	struct ibv_send_wr wr = {.wr_id = 1ull << 40 | wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad;
-
-	wr.send_flags = opcode == IBV_WR_SEND ? IBV_SEND_INLINE : IBV_SEND_SIGNALED;
-	if (opcode != IBV_WR_SEND) {
-		wr.wr.rdma.remote_addr = rblk_le64(command->segment.address);
-		wr.wr.rdma.rkey = rblk_le32(command->segment.rkey);
-	}
-	fab_post_send(reactor->conn, &wr, &bad);
-}
-
-static void complete(struct reactor *reactor, uint16_t tag, enum rblk_status status, uint64_t result)
-{
-	struct rblk_wire_completion completion = {
-		.tag = rblk_to_le16(tag), .status = rblk_to_le16((uint16_t)status), .result = rblk_to_le64(result)};
-
-	FUZZ_ASSERT(reactor->tags[tag]);
-	reactor->tags[tag] = false;
-	post(reactor, IBV_WR_SEND, NULL, &completion, sizeof(completion), 0);
-}
-
-/* Two registrants, of either kind. */
-static const void *reservations(void)
-{
-	struct rblk_wire_reservation_report *report = (void *)(memory + BUFFERS * BUFFER_BYTES);
-	struct rblk_wire_registrant *list = (void *)(report + 1);
-
-	memset(report, 0, sizeof(*report) + 2 * sizeof(*list));
-	report->registrants = report->total = rblk_to_le32(2);
-	strcpy(list[0].initiator, "hostid:01234567-89ab-cdef-0123-456789abcdef:0123456789abcdef");
-	strcpy(list[1].initiator, "b");
-	return report;
-}
-
-/* A right one, but for what depends on the volume. */
-static void reserve(struct reactor *reactor, const struct rblk_wire_command *command, const void *capsule, uint16_t tag)
-{
-	static const enum rblk_status statuses[] = {RBLK_OK, RBLK_E_BUSY, RBLK_E_INVALID, RBLK_E_RESERVED};
-
-	FUZZ_ASSERT(rblk_check_reservation(capsule, rblk_le32(command->segment.length)) == RBLK_WIRE_OK);
-	complete(reactor, tag, statuses[rblk_le32(command->sequence) % 4], 0);
-}
-
-static void answer(struct reactor *reactor, const struct rblk_wire_command *command, const void *capsule)
-{
-	struct rblk_wire_volume *volume = (void *)(memory + BUFFERS * BUFFER_BYTES);
-	uint32_t length = rblk_le32(command->segment.length);
-	uint16_t tag = rblk_le16(command->tag);
-
-	FUZZ_ASSERT(tag < reactor->credits + RBLK_RESERVED_TAGS && !reactor->tags[tag]);
-	FUZZ_ASSERT(tag < reactor->credits || rblk_opcode_reserved_tag(command->opcode));
-	FUZZ_ASSERT(rblk_le32(command->sequence) == reactor->sequence++);
-	reactor->tags[tag] = true;
-	switch (command->opcode) {
-	case RBLK_OP_LIST:
-	case RBLK_OP_OPEN:
-		memset(volume, 0, sizeof(*volume));
-		strcpy(volume->name, "disk");
-		memset(volume->uuid, 1, sizeof(volume->uuid));
-		volume->blocks = rblk_to_le64(2048);
-		volume->block_bytes = rblk_to_le32(512);
-		volume->flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL & ~RBLK_VOLUME_READ_ONLY);
-		volume->max_io_bytes = rblk_to_le32(DATA_BYTES);
-		volume->max_discard_blocks = rblk_to_le32(100);
-		post(reactor, IBV_WR_RDMA_WRITE, command, volume, sizeof(*volume), 0);
-		complete(reactor, tag, RBLK_OK, 1ull << 32 | 1);
-		break;
-	case RBLK_OP_READ:
-		FUZZ_ASSERT(length <= DATA_BYTES);
-		post(reactor, IBV_WR_RDMA_WRITE, command, volume, length, 0);
-		complete(reactor, tag, RBLK_OK, 0);
-		break;
-	case RBLK_OP_WRITE:
-		FUZZ_ASSERT(length <= DATA_BYTES);
-		if (command->flags & RBLK_CMD_CAPSULE)
-			complete(reactor, tag, RBLK_OK, 0);
-		else
-			post(reactor, IBV_WR_RDMA_READ, command, volume, length, tag);
-		break;
-	case RBLK_OP_RESERVE:
-		reserve(reactor, command, capsule, tag);
-		break;
-	case RBLK_OP_RESERVATIONS:
-		FUZZ_ASSERT(length <= DATA_BYTES);
-		post(reactor, IBV_WR_RDMA_WRITE, command, reservations(), length, 0);
-		complete(reactor, tag, tag % 3 ? RBLK_OK : RBLK_E_BUSY, length);
-		break;
-	default:
-		complete(reactor, tag, tag >= reactor->credits || tag % 3 ? RBLK_OK : RBLK_E_RANGE, 0);
-	}
-}
-
-static void received(struct reactor *reactor, const struct ibv_wc *wc)
-{
-	const struct rblk_wire_command *commands;
-	u32 capsule_bytes;
-	u16 count;
-
-	if (wc->status == IBV_WC_SUCCESS) {
-		FUZZ_ASSERT(rblk_check_message(memory + wc->wr_id * BUFFER_BYTES, wc->byte_len, reactor->features,
-					       RBLK_BATCH_MAX, BUFFER_BYTES, &commands, &count,
-					       &capsule_bytes) == RBLK_WIRE_OK);
-		for (u16 i = 0; i < count; i++)
-			answer(reactor, &commands[i], memory + wc->wr_id * BUFFER_BYTES);
-	}
-	buffer_post(wc->wr_id);
-}
+static bool drained; /* the connection of the input */
 
 static void turn(struct reactor *reactor)
 {
@@ -190,14 +56,10 @@ static void turn(struct reactor *reactor)
 	struct ibv_wc wc[8];
 	int count = fab_poll(fab, wc, 8);
 
-	for (int i = 0; i < count; i++) {
-		if (wc[i].wr_id < BUFFERS)
-			received(reactor, &wc[i]);
-		else if (wc[i].status == IBV_WC_SUCCESS && wc[i].opcode == IBV_WC_RDMA_READ)
-			complete(reactor, (uint16_t)wc[i].wr_id, RBLK_OK, 0);
-	}
+	for (int i = 0; i < count; i++)
+		reactor_completed(reactor, &wc[i]);
 	while (fab_poll_event(fab, &event) == 1)
-		reactor->drained |= event.type == FAB_EVENT_DRAINED && event.conn == reactor->conn;
+		drained |= event.type == FAB_EVENT_DRAINED && event.conn == reactor->conn;
 }
 
 /* -- connections --------------------------------------------------------------------------------- */
@@ -292,8 +154,8 @@ static bool accept_one(struct reactor *reactor, int fd)
 	struct rblk_wire_login login;
 	struct fab_event event = {0};
 
-	memset(reactor, 0, sizeof(*reactor));
-	reactor->credits = CREDITS;
+	*reactor = (struct reactor){.credits = CREDITS};
+	drained = false;
 	if (!await_request(&event, fd))
 		return false;
 	FUZZ_ASSERT(event.private_bytes == sizeof(login));
@@ -328,9 +190,26 @@ static struct rblk_secrets *secrets_make(void)
 	return secrets;
 }
 
+/* What is taken for a name is one, and no key needs more than there is. */
+static void identity(const uint8_t *data, size_t bytes)
+{
+	char *text = strndup((const char *)data, bytes), name[RBLK_NAME_BYTES];
+	struct rblk_secrets *secrets = secrets_make();
+	u8 key[RBLK_TLS_KEY_BYTES];
+
+	if (!tgt_nvme_tls()->parse(text, name)) {
+		FUZZ_ASSERT(rblk_name_valid(name));
+		for (unsigned int form = 0; form < tgt_nvme_tls()->forms; form++)
+			tgt_nvme_tls()->derive(secrets, 0, form, text, key);
+	}
+	rblk_secrets_put(secrets);
+	free(text);
+}
+
 static void setup(void)
 {
-	const struct fab_options options = {.cq_depth = 256, .recv_sge = 1, .srq_depth = BUFFERS};
+	struct fab_options options = {.cq_depth = 256, .recv_sge = 1, .srq_depth = REACTOR_BUFFERS};
+	struct rblk_secrets *secrets;
 	struct {
 		struct nvme_pdu pdu;
 		struct nvme_command command;
@@ -347,17 +226,17 @@ static void setup(void)
 	if (fab)
 		return;
 	tgt_nvme_init(8);
-	tgt_nvme_secrets(find_secrets, secrets_make());
+	secrets = secrets_make();
+	tgt_nvme_secrets(find_secrets, secrets);
+	options.tls = rblk_tls_server_of(tgt_nvme_tls(), find_secrets, secrets);
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	fab = fab_open(FAB_NVME, &options, error);
 	FUZZ_ASSERT(fab && fab_listen(fab, (struct sockaddr *)&in, 8, &listener) == 0);
 	FUZZ_ASSERT(fab_listener_address(listener, &addr) == 0);
-	FUZZ_ASSERT(fab_mr_register(fab, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE, &mr) == 0);
 	admin_fd = dial();
 	send_connect(admin_fd, 0, subsystem, 0, false);
 	FUZZ_ASSERT(accept_one(&reactor, admin_fd));
-	for (uint64_t i = 0; i < BUFFERS; i++)
-		buffer_post(i);
+	reactor_begin(fab, fab_conn_device(admin));
 	/* Its setup, and then it is enabled. */
 	for (int answered = 0; answered < 2;) {
 		char response[24];
@@ -479,6 +358,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	data++;
 	bytes--;
+	if ((first & 0xc1) == 0xc1) {
+		identity(data, bytes);
+		return 0;
+	}
 	fd = dial();
 	if (first & 1) {
 		/* Nothing is right before its first byte. */
@@ -523,9 +406,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		turn(&reactor);
 	fab_conn_close(reactor.conn);
 	close(fd);
-	for (int i = 0; i < TURNS && !reactor.drained; i++)
+	for (int i = 0; i < TURNS && !drained; i++)
 		turn(&reactor);
-	FUZZ_ASSERT(reactor.drained);
+	FUZZ_ASSERT(drained);
 	fab_conn_destroy(reactor.conn);
 	return 0;
 }

@@ -7,17 +7,14 @@
  */
 #include <netinet/in.h>
 #include "proto/fabric/fabric_tcp_conn.h"
-#include "proto/wire/wire_check.h"
 #include "target/nvme/fabric.h"
 #include "target/nvme/rdma.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_nvme_reactor.h"
 
 #include <fcntl.h>
 
-#define BUFFERS 64u
-#define BUFFER_BYTES 20480u
 #define DATA_BYTES 16384u
-#define ENTRIES 8u
+#define ENTRIES REACTOR_CREDITS_MAX
 #define HOST_RECEIVES 128u
 #define TURNS 400
 
@@ -37,8 +34,8 @@ enum {
 /* One end of a connection: the reactor's stand-in, or the host. */
 struct end {
 	struct fab_conn *conn;
-	uint32_t sequence;
-	bool tags[ENTRIES + RBLK_RESERVED_TAGS], drained, gone, established;
+	struct reactor reactor;
+	bool drained, gone, established;
 	unsigned int heard; /* responses */
 };
 
@@ -46,8 +43,8 @@ static const char subsystem[] = NVME_UUID_PREFIX "01010101-0101-0101-0101-010101
 static struct fab *listening, *serving, *dialing;
 static struct fab_listener *listener;
 static struct sockaddr_storage addr;
-static struct fab_mr *mr, *host_mr;
-static unsigned char memory[BUFFERS * BUFFER_BYTES + DATA_BYTES], host_memory[HOST_RECEIVES * 64 + 2 * DATA_BYTES];
+static struct fab_mr *host_mr;
+static unsigned char host_memory[HOST_RECEIVES * 64 + 2 * DATA_BYTES];
 static struct end admin, admin_host; /* the controller whose queues are fuzzed */
 static uint16_t controller;
 
@@ -74,103 +71,6 @@ static const struct nvme_rdma_below soft = {
 	.ops = &fab_tcp_ops, .wake = soft_wake, .local = soft_local, .device = soft_device};
 
 /* -- the reactor --------------------------------------------------------------------------------- */
-
-static void buffer_post(uint64_t index)
-{
-	struct ibv_sge sge = {.addr = (uintptr_t)memory + index * BUFFER_BYTES, .length = BUFFER_BYTES};
-	struct ibv_recv_wr wr = {.wr_id = 1ull << 63 | index, .sg_list = &sge, .num_sge = 1}, *bad;
-	struct fab_device *device = soft_device(serving, NULL);
-
-	sge.lkey = fab_mr_lkey(mr, device);
-	FUZZ_ASSERT(fab_post_srq_recv(device, &wr, &bad) == 0);
-}
-
-static void post(struct end *end, enum ibv_wr_opcode opcode, const struct rblk_wire_command *command, void *data,
-		 uint32_t bytes, uint64_t wr_id)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)data, .length = bytes, .lkey = fab_mr_lkey(mr, fab_conn_device(end->conn))};
-	struct ibv_send_wr wr = {.wr_id = 1ull << 40 | wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad;
-
-	wr.send_flags = IBV_SEND_SIGNALED | (opcode == IBV_WR_SEND ? IBV_SEND_INLINE : 0);
-	if (opcode != IBV_WR_SEND) {
-		wr.wr.rdma.remote_addr = rblk_le64(command->segment.address);
-		wr.wr.rdma.rkey = rblk_le32(command->segment.rkey);
-	}
-	fab_post_send(end->conn, &wr, &bad);
-}
-
-static void complete(struct end *end, uint16_t tag, enum rblk_status status, uint64_t result)
-{
-	struct rblk_wire_completion completion = {
-		.tag = rblk_to_le16(tag), .status = rblk_to_le16((uint16_t)status), .result = rblk_to_le64(result)};
-
-	FUZZ_ASSERT(end->tags[tag]);
-	end->tags[tag] = false;
-	post(end, IBV_WR_SEND, NULL, &completion, sizeof(completion), 0);
-}
-
-static void answer(struct end *end, const struct rblk_wire_command *command)
-{
-	struct rblk_wire_volume *volume = (void *)(memory + BUFFERS * BUFFER_BYTES);
-	uint32_t length = rblk_le32(command->segment.length);
-	uint16_t tag = rblk_le16(command->tag);
-
-	FUZZ_ASSERT(tag < ENTRIES + RBLK_RESERVED_TAGS && !end->tags[tag]);
-	FUZZ_ASSERT(tag < ENTRIES || rblk_opcode_reserved_tag(command->opcode));
-	FUZZ_ASSERT(rblk_le32(command->sequence) == end->sequence++);
-	end->tags[tag] = true;
-	switch (command->opcode) {
-	case RBLK_OP_LIST:
-	case RBLK_OP_OPEN:
-		memset(volume, 0, sizeof(*volume));
-		strcpy(volume->name, "disk");
-		memset(volume->uuid, 1, sizeof(volume->uuid));
-		volume->blocks = rblk_to_le64(2048);
-		volume->block_bytes = rblk_to_le32(512);
-		volume->flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL & ~RBLK_VOLUME_READ_ONLY);
-		volume->max_io_bytes = rblk_to_le32(DATA_BYTES);
-		volume->max_discard_blocks = rblk_to_le32(100);
-		post(end, IBV_WR_RDMA_WRITE, command, volume, sizeof(*volume), 0);
-		complete(end, tag, RBLK_OK, 1ull << 32 | 1);
-		break;
-	case RBLK_OP_READ:
-	case RBLK_OP_RESERVATIONS:
-		FUZZ_ASSERT(length <= DATA_BYTES);
-		if (command->opcode == RBLK_OP_RESERVATIONS)
-			memset(volume, 0, sizeof(struct rblk_wire_reservation_report));
-		post(end, IBV_WR_RDMA_WRITE, command, volume, length, 0);
-		complete(end, tag, RBLK_OK, length);
-		break;
-	case RBLK_OP_WRITE:
-		FUZZ_ASSERT(length <= DATA_BYTES);
-		if (command->flags & RBLK_CMD_CAPSULE)
-			complete(end, tag, RBLK_OK, 0);
-		else
-			post(end, IBV_WR_RDMA_READ, command, volume, length, tag);
-		break;
-	default:
-		complete(end, tag, tag >= ENTRIES || tag % 3 ? RBLK_OK : RBLK_E_RANGE, 0);
-	}
-}
-
-static void received(struct end *end, const struct ibv_wc *wc)
-{
-	uint64_t index = wc->wr_id & ~(1ull << 63);
-	const struct rblk_wire_command *commands;
-	u32 capsule_bytes;
-	u16 count;
-
-	FUZZ_ASSERT(index < BUFFERS);
-	if (wc->status == IBV_WC_SUCCESS) {
-		FUZZ_ASSERT(end && rblk_check_message(memory + index * BUFFER_BYTES, wc->byte_len, RBLK_FEATURE_EVENTS,
-						      RBLK_BATCH_MAX, BUFFER_BYTES, &commands, &count,
-						      &capsule_bytes) == RBLK_WIRE_OK);
-		for (u16 i = 0; i < count; i++)
-			answer(end, &commands[i]);
-	}
-	buffer_post(index);
-}
 
 static void end_hears(const struct fab_event *event)
 {
@@ -226,10 +126,12 @@ static void login_take(struct fab_event *event, struct end *end)
 	FUZZ_ASSERT(event->private_bytes == sizeof(login));
 	memcpy(&login, event->private_data, sizeof(login));
 	FUZZ_ASSERT(rblk_check_login(&login, sizeof(login)) == RBLK_WIRE_OK);
-	if (!end || end->conn || fab_accept(serving, event->request, &options, &end->conn))
+	if (!end || end->conn || fab_accept(serving, event->request, &options, &end->conn)) {
 		fab_reject(event->request, NULL, 0);
-	else
-		FUZZ_ASSERT(fab_conn_establish(end->conn, &accept, sizeof(accept)) == 0);
+		return;
+	}
+	end->reactor = (struct reactor){.conn = end->conn, .credits = ENTRIES, .features = RBLK_FEATURE_EVENTS};
+	FUZZ_ASSERT(fab_conn_establish(end->conn, &accept, sizeof(accept)) == 0);
 }
 
 static void turn(struct end *end)
@@ -248,10 +150,7 @@ static void turn(struct end *end)
 		struct fab_conn *conn = fab_conn_find(serving, wc[i].qp_num);
 		struct end *to = conn ? fab_conn_user(conn) : NULL;
 
-		if (wc[i].wr_id >> 63)
-			received(to, &wc[i]);
-		else if (to && wc[i].status == IBV_WC_SUCCESS && wc[i].opcode == IBV_WC_RDMA_READ)
-			complete(to, (uint16_t)wc[i].wr_id, RBLK_OK, 0);
+		reactor_completed(to ? &to->reactor : NULL, &wc[i]);
 	}
 	while (fab_poll_event(serving, &event) == 1)
 		end_hears(&event);
@@ -339,7 +238,7 @@ static struct nvme_rdma_ask ask_of(uint16_t queue)
 static void setup(void)
 {
 	const struct fab_options options = {.cq_depth = 1024, .recv_sge = 1};
-	const struct fab_options with_srq = {.cq_depth = 1024, .recv_sge = 1, .srq_depth = BUFFERS};
+	const struct fab_options with_srq = {.cq_depth = 1024, .recv_sge = 1, .srq_depth = REACTOR_BUFFERS};
 	const struct nvme_command enable = {.opcode = NVME_FABRICS,
 					    .flags = NVME_FLAGS_SGL,
 					    .word = {0, rblk_to_le32(NVME_CC), rblk_to_le32(1)}};
@@ -358,12 +257,10 @@ static void setup(void)
 	FUZZ_ASSERT(listening && serving && dialing);
 	FUZZ_ASSERT(fab_listen(listening, (struct sockaddr *)&in, 8, &listener) == 0);
 	FUZZ_ASSERT(fab_listener_address(listener, &addr) == 0);
-	FUZZ_ASSERT(fab_mr_register(serving, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE, &mr) == 0);
 	FUZZ_ASSERT(fab_mr_register(dialing, host_memory, sizeof(host_memory),
 				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 				    &host_mr) == 0);
-	for (uint64_t i = 0; i < BUFFERS; i++)
-		buffer_post(i);
+	reactor_begin(serving, soft_device(serving, NULL));
 	dial(&admin_host, &ask, sizeof(ask));
 	while (!admin_host.established)
 		turn(&admin);

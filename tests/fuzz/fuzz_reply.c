@@ -28,7 +28,7 @@ static unsigned int check_one(const struct rblk_wire_completion *completion, u32
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct rblk_wire_completion *completions = NULL;
-	u32 features = fuzz_take(&data, &size, 1) & RBLK_FEATURES_ALL;
+	u32 features = fuzz_take(&data, &size, 2) & RBLK_FEATURES_ALL;
 	u32 tags = fuzz_take(&data, &size, 2) % (RBLK_CREDITS_MAX + RBLK_RESERVED_TAGS + 1);
 	unsigned int invalidated = 0;
 	u16 count = 0, i;

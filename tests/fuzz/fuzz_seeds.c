@@ -18,6 +18,9 @@
 
 static const char *root;
 
+/* As fuzz_take() takes them. */
+#define FEATURES RBLK_FEATURES_ALL >> 8, RBLK_FEATURES_ALL & 0xff
+
 /* One seed: `head` is what the fuzz target reads before the input of the decoder. */
 static void write_seed(const char *target, const char *name, const void *head, size_t head_bytes,
 		       const void *data, size_t bytes)
@@ -117,7 +120,7 @@ static struct rblk_wire_command command_of(u8 opcode, u8 index)
 /* Each opcode alone, payloads in the capsule, all other data in memory. */
 static void write_messages(void)
 {
-	static const u8 contract[] = { RBLK_FEATURES_ALL, RBLK_BATCH_MAX, 0x01, 0x10, 0x00 };
+	static const u8 contract[] = { FEATURES, RBLK_BATCH_MAX, 0x01, 0x10, 0x00 };
 	struct {
 		u8 capsule[RBLK_CAPSULE_ALIGN];
 		struct rblk_wire_command command;
@@ -153,7 +156,7 @@ static void write_messages(void)
 /* Two writes in the capsule around a read. */
 static void write_batch(void)
 {
-	static const u8 contract[] = { RBLK_FEATURES_ALL, 8, 0x01, 0x10, 0x00 };
+	static const u8 contract[] = { FEATURES, 8, 0x01, 0x10, 0x00 };
 	struct {
 		u8 capsule[2 * RBLK_CAPSULE_ALIGN];
 		struct rblk_wire_command commands[3];
@@ -166,6 +169,8 @@ static void write_batch(void)
 		message.commands[i] = command_of(i == 1 ? RBLK_OP_READ : RBLK_OP_WRITE, (u8)i);
 		message.commands[i].segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
 		message.commands[i].flags = i == 1 ? RBLK_CMD_IMMEDIATE : RBLK_CMD_CAPSULE;
+		if (i == 2)
+			message.commands[i].flags |= RBLK_CMD_UNTORN;
 	}
 	message.commands[2].segment.address = rblk_to_le64(RBLK_CAPSULE_ALIGN);
 	must_pass(rblk_check_message(&message, sizeof(message), RBLK_FEATURES_ALL, 8,
@@ -176,7 +181,7 @@ static void write_batch(void)
 
 static void write_replies(void)
 {
-	static const u8 contract[] = { RBLK_FEATURES_ALL, 0x00, 0x44 }; /* 68 tags */
+	static const u8 contract[] = { FEATURES, 0x00, 0x44 }; /* 68 tags */
 	const struct rblk_wire_completion replies[] = {
 		{ .flags = RBLK_CPL_INVALIDATED, .stored_us = rblk_to_le32(90) },
 		{ .tag = rblk_to_le16(1), .status = rblk_to_le16(RBLK_E_BUSY) },
@@ -208,6 +213,8 @@ static void write_payloads(void)
 		.physical_bytes = rblk_to_le32(4096),
 		.max_io_bytes = rblk_to_le32(1 << 20),
 		.max_capsule_bytes = rblk_to_le32(4096),
+		.untorn_min_bytes = rblk_to_le32(512),
+		.untorn_max_bytes = rblk_to_le32(16384),
 	};
 	const struct rblk_wire_reservation reservation = { .action = RBLK_RESERVE_REGISTER };
 	const struct {

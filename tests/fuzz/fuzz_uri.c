@@ -70,7 +70,8 @@ static void check_again(const struct ini_uri *uri)
 	for (u16 i = 0; i < uri->host_count; i++)
 		used += (size_t)snprintf(
 			text + used, sizeof(text) - used,
-			strchr(uri->hosts[i].name, ':') ? "%s%s[%s]:%s" : "%s%s%s:%s", i ? "," : "",
+			strchr(uri->hosts[i].name, ':') ? "%s%s[%s]:%s" : "%s%s%s:%s",
+			!i ? "" : uri->hosts[i].group != uri->hosts[i - 1].group ? ";" : ",",
 			scheme_of(uri->hosts[i].kind), encoded(uri->hosts[i].name, name), uri->hosts[i].port);
 	snprintf(text + used, sizeof(text) - used, "/%s", encoded(uri->volume, name));
 	/* Schemes and ports that were left out may make it too long. A bracket within a name is

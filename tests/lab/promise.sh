@@ -96,23 +96,14 @@ fault_pause() {
 	kill -CONT "$LAB_RBLKD"
 }
 
-# netem WORD...: how packets fare on both ends of all wires; without words, as ever.
+# netem WORD...: how packets fare on all wires; without words, as ever.
 netem() {
-	local wire end
-	modprobe sch_netem || lab_fail "netem: does not load"
-	for wire in "${wires[@]}"; do
-		for end in i t; do
-			if [ $# = 0 ]; then
-				tc qdisc del dev "wire$wire$end" root
-			else
-				tc qdisc add dev "wire$wire$end" root netem "$@" limit 10000
-			fi || lab_fail "$fault: tc: wire$wire$end"
-		done
-	done
+	local wire
+	[ $# = 0 ] || drops_before=$(drops)
+	for wire in "${wires[@]}"; do lab_wire_net "$wire" "$@"; done
 }
-dropped() {
-	[ "$(tc -s qdisc show | awk '/^qdisc/ { ours = $2 == "netem" } ours && sub(/.*dropped /, "") { n += $1 } END { print n + 0 }')" -ge 10 ]
-}
+drops() { tc -s qdisc show | awk '/^qdisc/ { ours = $2 == "netem" } ours && sub(/.*dropped /, "") { n += $1 } END { print n + 0 }'; }
+dropped() { [ "$(drops)" -ge $((drops_before + 10)) ]; }
 # No packet arrives, on any wire, until all have lost their connections over them.
 fault_silence() {
 	mark "${wired[@]}"
@@ -122,6 +113,7 @@ fault_silence() {
 }
 # None arrives on the second wire, and who has two goes on with the first.
 fault_path() {
+	drops_before=$(drops)
 	lab_wire_lose 2
 	lab_wait 60 dropped || lab_fail "$fault: nothing takes the second wire"
 	progress 50

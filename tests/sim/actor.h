@@ -22,6 +22,8 @@ struct sim_actor {
 struct sim_actor *sim_actor_self(void);
 /* The one that runs from now on; returns the one before. */
 struct sim_actor *sim_actor_become(struct sim_actor *actor);
+/* Called with it; NULL: nobody wants to know. */
+extern void (*sim_actor_changes)(const struct sim_actor *actor);
 
 static inline void sim_actor_wake(struct sim_actor *actor)
 {

@@ -88,6 +88,15 @@ static bool app_leaves(const struct sim_app *app)
 	return app->gone || sim_chance(app->abandon);
 }
 
+/* How long it waits for its commands: where gateways share what it reserves it does that beside those that do not end.
+ */
+static uint64_t patience_ns(const struct sim_app *app)
+{
+	if (app->host->gateway && app->reserved)
+		return 20 * SIM_MS;
+	return app->under_way ? UINT64_MAX : SIM_MS;
+}
+
 /* False: the session is lost, or given up. */
 static bool app_work(struct sim_app *app)
 {
@@ -110,7 +119,7 @@ static bool app_work(struct sim_app *app)
 		if (more)
 			sim_fiber_sleep(sim_below(app->think_ns));
 		else
-			sim_app_wait(app, app->under_way ? UINT64_MAX : SIM_MS);
+			sim_app_wait(app, patience_ns(app));
 	}
 	app_check_failures(app);
 	sim_history_end();

@@ -84,7 +84,9 @@ struct sim_app {
 	struct rblk_options options;
 	unsigned int portals; /* of the host that it names; the first may be one that never answers */
 	bool silent_portal;
-	const struct sim_host *other; /* a second target that it names behind the first; NULL: none */
+	/* A second target that it names behind the first, and a third one; NULL: none. */
+	const struct sim_host *other, *third;
+	unsigned int begins; /* at which of them */
 	bool named;	   /* the URI has one name, which has the addresses of all these portals */
 
 	/* How it works. */

@@ -57,7 +57,7 @@ void sim_mount_compare(const struct sim_app *app, const struct sim_mount *mount,
 	if ((command->kind != SIM_COMMAND_READ && command->kind != SIM_COMMAND_WRITE) ||
 	    !info->can_compare_and_write || !app->compare || !sim_chance(app->compare) ||
 	    command->sectors > SIM_COMPARE_SECTORS ||
-	    command->sectors * SIM_SECTOR > info->max_io_bytes / 2)
+	    command->sectors * SIM_SECTOR > info->max_compare_bytes)
 		return;
 	for (uint64_t i = 0; i < command->sectors; i++) {
 		expected[i] = mount->known[command->sector + i];

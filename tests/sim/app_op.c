@@ -92,6 +92,9 @@ static void result_check(const struct sim_op *op, const struct rblk_result *resu
 	if (result->error == -ECANCELED && !op->aborted && !app->closing && !app->reserved)
 		sim_fail("%s: #%u is cancelled, and nobody has asked for that", app->actor.name,
 			 op->number);
+	/* No disk of a gateway fails, and what its cluster refuses it does not answer. */
+	if (app->host->gateway && result->status == RBLK_E_IO && op->command->kind != SIM_COMMAND_COMPARE)
+		sim_fail("%s: #%u: a gateway answers that it has failed", app->actor.name, op->number);
 	if (op->aborted)
 		sim_reached("application: a command that it aborts",
 			    !result->error		       ? "is done"
@@ -118,7 +121,7 @@ static void reservation_check(const struct sim_op *op, const struct rblk_result 
 			    "is refused by a reservation");
 	}
 	/* An earlier attempt may have been of another time. */
-	if (!app->reserved || (result->error && !result->status))
+	if (!app->reserved || (result->error && !result->status) || sim_reserver_is_stale(app->host, op->began_at_ns))
 		return;
 	sim_reserver_judge(app->host, op->mount->volume, op->reservation, app->actor.name,
 			   op->number, op->command->kind, result->status);
@@ -211,11 +214,12 @@ static struct sim_op *op_free(struct sim_app *app)
 static int op_call(struct rblk_volume *rblk, struct sim_op *op, const struct sim_command *command)
 {
 	uint64_t offset = command->sector * SIM_SECTOR, bytes = command->sectors * SIM_SECTOR;
-	uint32_t flags = command->fua ? RBLK_IO_FUA : 0;
+	uint32_t priority = sim_sector_priority(command->sector) ? RBLK_IO_PRIORITY : 0;
+	uint32_t flags = (command->fua ? RBLK_IO_FUA : 0) | (command->untorn ? RBLK_IO_UNTORN : 0) | priority;
 
 	switch (command->kind) {
 	case SIM_COMMAND_READ:
-		return rblk_read(rblk, op->memory, bytes, offset, 0, op_done, op);
+		return rblk_read(rblk, op->memory, bytes, offset, priority, op_done, op);
 	case SIM_COMMAND_WRITE:
 		return rblk_write(rblk, op->memory, bytes, offset, flags, op_done, op);
 	case SIM_COMMAND_ZEROES:
@@ -297,6 +301,16 @@ static bool answers_wait(const struct sim_app *app)
 	return false;
 }
 
+/* Half of those that can be are; not by chance. */
+static bool op_is_untorn(const struct sim_app *app, const struct sim_mount *mount, const struct sim_command *command)
+{
+	const struct rblk_volume_info *info = rblk_volume_info(mount->rblk);
+
+	return app->host->untorn && command->kind == SIM_COMMAND_WRITE && command->id % 2 &&
+	       rblk_untorn_valid(command->sector * SIM_SECTOR, command->sectors * SIM_SECTOR, info->untorn_min_bytes,
+				 info->untorn_max_bytes);
+}
+
 /* 0, or why it was not started: -EAGAIN, -ENOTCONN. */
 int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_command command)
 {
@@ -306,11 +320,13 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 
 	if (!op || !op_memory(app, op, &command))
 		return -EAGAIN;
+	command.untorn = op_is_untorn(app, mount, &command);
 	command.volume = app->host->volumes[mount->volume];
 	command.session = app->session_number;
 	command.life = mount->life;
 	command.own_life = mount->own_life;
-	command.resent = command.unseen = !app->options.no_reconnect;
+	command.resent = !app->options.no_reconnect;
+	command.unseen = true; /* a queue beside queue 0 may come back all the same */
 	op->app = app;
 	op->mount = (struct sim_mount *)mount;
 	op->covered = op->doomed = op->aborted = false;
@@ -333,8 +349,8 @@ int sim_op_start(struct sim_app *app, const struct sim_mount *mount, struct sim_
 	/* It waits for a connection: it covers what is acknowledged until it is sent. */
 	if (app->session->parking.used > parked)
 		op->covers = UINT64_MAX;
-	sim_trace(app->actor.name, "#%u %s%s %llu+%llu id %llu: %s", op->number,
-		  sim_command_kind_name(command.kind), command.fua ? " FUA" : "",
+	sim_trace(app->actor.name, "#%u %s%s%s %llu+%llu id %llu: %s", op->number,
+		  sim_command_kind_name(command.kind), command.fua ? " FUA" : "", command.untorn ? " untorn" : "",
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
 		  (unsigned long long)command.id, err ? strerror(-err) : "begins");
 	if (!err) {

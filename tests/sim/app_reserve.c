@@ -122,6 +122,7 @@ static int reserve_start(struct sim_app *app)
 
 static int report_start(struct sim_app *app)
 {
+	app->reserver.begun_ns = sim_now_ns();
 	app->reserve_serial =
 		sim_reservation_serial(&app->host->reservations[app->reserver.volume]);
 	return rblk_reservations_start(app->mounts[0].rblk, &app->reserve_state,
@@ -175,12 +176,15 @@ void sim_app_reserve(struct sim_app *app)
 	}
 	if (!reserver->often || app->reserving || app->gone)
 		return;
+	/* Or it would not be sent, and yet be one of two at a time. */
+	if (app->host->gateway && rblk_session_state(app->session) != RBLK_SESSION_READY)
+		return;
 	reserver->name = app->actor.name;
 	reserver->machine = app->actor.machine;
 	reserver->host = app->host;
 	reserver->volume = app->mounts[0].volume;
 	reserver->calm = app->calm;
-	reserver->persists = app->host->keeps;
+	reserver->persists = app->host->keeps || app->host->gateway;
 	if (sim_reserver_wants(reserver))
 		reserve_begin(app);
 }

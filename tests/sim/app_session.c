@@ -57,13 +57,21 @@ static void session_renew(struct sim_app *app)
 static void app_uri(const struct sim_app *app, char *uri, size_t bytes)
 {
 	static const char *const schemes[] = {"rblk+sim://", "rblk+sim2://"};
+	const struct sim_host *const named[] = {app->host, app->other, app->third};
+	unsigned int targets = app->third ? 3 : app->other ? 2 : 0;
 	unsigned int first = (unsigned int)sim_below(app->portals);
 	bool mixed = app->portals > 1 && sim_chance(300000);
 	size_t used = 0;
 
-	if (app->other) {
-		snprintf(uri, bytes, "%s10.0.0.%u:4430,10.0.0.%u:4430/%s", schemes[0], app->host->machine + 1,
-			 app->other->machine + 1, app->host->config.volumes[app->mounts[0].volume].name);
+	/* Of two, groups seldom: they leave fewer ways to be wrong. By what is random already. */
+	for (unsigned int i = 0; i < targets; i++)
+		used += (size_t)snprintf(uri + used, bytes - used, "%s10.0.0.%u:4430",
+					 !i							? schemes[0]
+					 : app->third || !(app->options.connect_timeout_ms % 8) ? ";"
+												: ",",
+					 named[(app->begins + i) % targets]->machine + 1);
+	if (targets) {
+		snprintf(uri + used, bytes - used, "/%s", app->host->config.volumes[app->mounts[0].volume].name);
 		return;
 	}
 	if (app->named) {

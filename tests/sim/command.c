@@ -20,6 +20,18 @@ const char *sim_command_kind_name(enum sim_command_kind kind)
 	return names[kind];
 }
 
+static bool some_have_priority;
+
+void sim_commands_prioritise(bool some)
+{
+	some_have_priority = some;
+}
+
+bool sim_sector_priority(uint64_t sector)
+{
+	return some_have_priority && sector % 3 == 0;
+}
+
 const char *sim_outcome_name(enum sim_outcome outcome)
 {
 	static const char *const names[] = {

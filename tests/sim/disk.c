@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "proto/wire/payload.h"
 #include "tests/sim/actor.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/history.h"
@@ -61,7 +62,12 @@ static void versions_free(struct sim_version *version)
 	}
 }
 
-static void sector_write(struct sim_disk *disk, uint64_t sector, const uint8_t *data)
+const uint8_t *sim_disk_sector(const struct sim_disk *disk, uint64_t sector)
+{
+	return sector_now(disk, sector);
+}
+
+static void sector_write(struct sim_disk *disk, uint64_t sector, const uint8_t *data, uint64_t untorn)
 {
 	struct sim_version *version = spares;
 
@@ -72,6 +78,7 @@ static void sector_write(struct sim_disk *disk, uint64_t sector, const uint8_t *
 	version->older = disk->cached[sector];
 	version->order = ++disk->order;
 	version->unsaved = false;
+	version->untorn = untorn;
 	if (data)
 		memcpy(version->data, data, SIM_SECTOR);
 	else
@@ -136,10 +143,11 @@ static void io_write(struct sim_io *io, uint64_t first, uint64_t count)
 {
 	struct sim_disk *disk = io->file->disk;
 	const uint8_t *data = io->copy ? io->copy : io->buffer;
+	uint64_t untorn = io->untorn ? disk->order + 1 : 0;
 
 	for (uint64_t i = first; i < first + count; i++)
 		sector_write(disk, io->offset / SIM_SECTOR + i,
-			     io->kind == SIM_IO_ZERO ? NULL : data + i * SIM_SECTOR);
+			     io->kind == SIM_IO_ZERO ? NULL : data + i * SIM_SECTOR, untorn);
 }
 
 static void io_read(struct sim_io *io, uint64_t count)
@@ -191,7 +199,7 @@ static void io_carry_out(struct sim_io *io)
 	else if (io->result < 0 && io->result != -EIO)
 		count = 0;
 	else if (io->result < 0)
-		count = sim_below(count + 1); /* a failure may have done a part */
+		count = io->untorn ? count * sim_below(2) : sim_below(count + 1); /* a failure may have done a part */
 	switch (io->kind) {
 	case SIM_IO_READ:
 		io_read(io, count);
@@ -302,9 +310,35 @@ static int io_fate(const struct sim_io *io)
 		return 0;
 	if (!disk->calm && sim_chance(disk->fault_rates.again))
 		return sim_chance(500000) ? -EAGAIN : -EINTR;
-	if (!disk->calm && io->bytes > disk->block_bytes && sim_chance(disk->fault_rates.shorten))
+	if (!disk->calm && io->bytes > disk->block_bytes && !io->untorn && sim_chance(disk->fault_rates.shorten))
 		return (int)(sim_between(1, io->bytes / disk->block_bytes - 1) * disk->block_bytes);
 	return (int)io->bytes;
+}
+
+/* F2: all of it has arrived. */
+static void io_check_whole(const struct sim_io *io)
+{
+	const struct sim_disk *disk = io->file->disk;
+
+	for (uint64_t i = 0; i < io->bytes / SIM_SECTOR && io->kind == SIM_IO_WRITE; i++)
+		if (!sim_sector_is_whole(io->buffer + i * SIM_SECTOR, io->offset / SIM_SECTOR + i))
+			sim_fail("%s: sector %llu is to be written with what is no data of it (F2)",
+				 disk->path, (unsigned long long)(io->offset / SIM_SECTOR + i));
+}
+
+void sim_disk_at_once(struct sim_disk *disk, const void *where, unsigned int machine, enum sim_io_kind kind,
+		      uint64_t offset, uint64_t bytes, uint8_t *data)
+{
+	struct sim_file file = {.disk = disk, .machine = machine};
+	struct sim_io io = {
+		.file = &file, .kind = kind, .offset = offset, .bytes = bytes, .buffer = data, .result = (int)bytes};
+
+	io_check_whole(&io);
+	if (kind == SIM_IO_WRITE) {
+		sim_compare_stores(data, offset / SIM_SECTOR);
+		sim_lost_stores(disk, where, &io);
+	}
+	io_carry_out(&io);
 }
 
 void sim_disk_start(struct sim_io *io)
@@ -318,18 +352,17 @@ void sim_disk_start(struct sim_io *io)
 	    (io->offset | io->bytes) % disk->block_bytes)
 		sim_fail("%s: I/O at %llu+%llu is not on the disk", disk->path,
 			 (unsigned long long)io->offset, (unsigned long long)io->bytes);
+	if (io->untorn && !rblk_untorn_valid(io->offset, io->bytes, disk->block_bytes, disk->untorn_bytes))
+		sim_fail("%s: an untorn WRITE of %llu bytes at %llu, which it cannot keep", disk->path,
+			 (unsigned long long)io->bytes, (unsigned long long)io->offset);
 	if (io->kind <= SIM_IO_WRITE && (uintptr_t)io->buffer % disk->alignment)
 		sim_fail("%s: I/O from memory that is not aligned to %u", disk->path,
 			 disk->alignment);
-	/* F2: all of it has arrived. */
-	for (uint64_t i = 0; i < io->bytes / SIM_SECTOR && io->kind == SIM_IO_WRITE; i++)
-		if (!sim_sector_is_whole(io->buffer + i * SIM_SECTOR, io->offset / SIM_SECTOR + i))
-			sim_fail("%s: sector %llu is to be written with what is no data of it (F2)",
-				 disk->path, (unsigned long long)(io->offset / SIM_SECTOR + i));
+	io_check_whole(io);
 	sim_whitebox_stores(disk, io);
 	if (io->kind == SIM_IO_WRITE) {
 		sim_compare_stores(io->buffer, io->offset / SIM_SECTOR);
-		sim_lost_stores(disk, io);
+		sim_lost_stores(disk, disk, io);
 	}
 	io->event.run = io_end;
 	io->event.arg = io;
@@ -341,7 +374,7 @@ void sim_disk_start(struct sim_io *io)
 		delay_ns += sim_below(disk->fault_rates.stall_ns);
 	delay_ns += sim_hung_ns(disk);
 	/* Nobody has promised that a WRITE is carried out at one moment. */
-	if (io->kind == SIM_IO_WRITE && io->result > 0 && sim_chance(disk->fault_rates.early))
+	if (io->kind == SIM_IO_WRITE && io->result > 0 && !io->untorn && sim_chance(disk->fault_rates.early))
 		io_write(io, 0, sim_below((uint64_t)io->result / SIM_SECTOR + 1));
 	sim_event_in(&io->event, delay_ns);
 }
@@ -395,17 +428,34 @@ bool sim_disk_uses(const void *memory, size_t bytes)
 	return false;
 }
 
-static void sector_crash(struct sim_disk *disk, uint64_t sector)
+/* Half of the untorn WRITEs in the cache are left: in all of their sectors, but where others have written since. */
+static bool untorn_is_left(const struct sim_version *version, uint64_t crash)
+{
+	return ((version->untorn ^ crash) * 0x9e3779b97f4a7c15u) >> 63;
+}
+
+static bool version_may_stay(const struct sim_disk *disk, const struct sim_version *version, uint64_t crash)
+{
+	return !version->unsaved && (!version->untorn || !disk->volatile_cache || untorn_is_left(version, crash));
+}
+
+static void sector_crash(struct sim_disk *disk, uint64_t sector, uint64_t crash)
 {
 	struct sim_version **place;
-	unsigned int count = 1;
+	unsigned int count = 1, least = 0;
 
-	for (place = &disk->cached[sector]; *place; place = &(*place)->older)
-		count += !(*place)->unsaved;
+	for (place = &disk->cached[sector]; *place; place = &(*place)->older) {
+		count += version_may_stay(disk, *place, crash);
+		/* It is not what was there before, nor what is durable. */
+		if ((*place)->untorn && version_may_stay(disk, *place, crash)) {
+			least = 1;
+			break;
+		}
+	}
 	/* The how-manyth of these is left; 0: what is durable. */
-	count = disk->volatile_cache ? (unsigned int)sim_below(count) : count > 1;
+	count = disk->volatile_cache ? (unsigned int)sim_below(count - least) + least : count > 1;
 	for (place = &disk->cached[sector]; count; place = &(*place)->older) {
-		if ((*place)->unsaved || --count)
+		if (!version_may_stay(disk, *place, crash) || --count)
 			continue;
 		sector_keep(disk, sector, place);
 		break;
@@ -416,18 +466,21 @@ static void sector_crash(struct sim_disk *disk, uint64_t sector)
 
 void sim_disk_crash(struct sim_disk *disk)
 {
+	uint64_t crash = disk->untorn_bytes ? sim_random() : 0;
 	struct sim_io *io;
 
 	while ((io = TAILQ_FIRST(&disk->inflight))) {
 		/* Any of its sectors may have been written, in any order. */
-		for (uint64_t i = 0; i < io->bytes / SIM_SECTOR; i++)
+		if (io->untorn && sim_chance(500000))
+			io_write(io, 0, io->bytes / SIM_SECTOR);
+		for (uint64_t i = 0; i < io->bytes / SIM_SECTOR && !io->untorn; i++)
 			if ((io->kind == SIM_IO_WRITE || io->kind == SIM_IO_ZERO) &&
 			    sim_chance(500000))
 				io_write(io, i, 1);
 		io_free(io);
 	}
 	for (uint64_t i = 0; i < disk->bytes / SIM_SECTOR; i++)
-		sector_crash(disk, i);
+		sector_crash(disk, i, crash);
 }
 
 /* -- files and their lock ------------------------------------------------------------------ */
@@ -495,7 +548,7 @@ struct sim_disk *sim_disk_create(const char *path, uint64_t bytes, uint32_t bloc
 
 void sim_disk_destroy(struct sim_disk *disk)
 {
-	if (!TAILQ_EMPTY(&disk->inflight) || disk->holder[0] || disk->holder[1])
+	if (!TAILQ_EMPTY(&disk->inflight) || disk->holder[0] || disk->holder[1] || disk->holder[2])
 		sim_fail("%s: still in use at the end", disk->path);
 	for (uint64_t i = 0; i < disk->full_bytes / SIM_SECTOR; i++) {
 		versions_free(disk->cached[i]);

@@ -2,7 +2,8 @@
 /*
  * A disk with a volatile cache: what it holds now, what of it would survive a loss of power, and
  * what is in flight. It takes its time, stalls, fails, transfers less than it was asked to, and
- * tears at sector boundaries what is in flight when its machine goes down. The lock that a process
+ * tears at sector boundaries what is in flight when its machine goes down, but what came as untorn, within its unit,
+ * is whole or absent then, also in the cache. The lock that a process
  * takes on it lasts until the last of its I/O has ended, as the kernel's flock does (F6).
  */
 #ifndef RBLK_TESTS_SIM_DISK_H
@@ -23,7 +24,7 @@ struct sim_failed_sync_file;
 struct sim_reservation;
 
 /* Machines that can reach one disk. */
-#define SIM_DISK_MACHINES 2u
+#define SIM_DISK_MACHINES 10u
 
 /* An open file description: lives until it is closed and the last I/O through it has ended. */
 struct sim_file {
@@ -43,6 +44,7 @@ struct sim_io {
 	struct sim_file *file;
 	enum sim_io_kind kind;
 	bool durable; /* RWF_DSYNC */
+	bool untorn;  /* RWF_ATOMIC */
 	bool fua;     /* what it is part of is to be durable: its failure may be that of a flush */
 	uint64_t offset, bytes;
 	uint8_t *buffer;       /* the submitter's; read and written when the disk comes to it */
@@ -59,6 +61,7 @@ struct sim_io {
 struct sim_version {
 	struct sim_version *older;
 	uint64_t order;
+	uint64_t untorn; /* the same number for all sectors of an untorn WRITE, and no other; 0: of another */
 	bool unsaved; /* a SYNC could not write it: none tries again, none keeps it */
 	uint8_t data[SIM_SECTOR];
 };
@@ -74,6 +77,7 @@ struct sim_disk {
 	char path[32];
 	uint64_t bytes, full_bytes; /* now, and when it has grown */
 	uint32_t block_bytes, alignment;
+	uint32_t untorn_bytes; /* the longest untorn WRITE; 0: there is none */
 	bool can_discard, can_extents;
 	bool volatile_cache; /* else what has ended is durable */
 	bool cache_turns;    /* with each loss of power it gets one, or has none any more */
@@ -105,12 +109,17 @@ struct sim_disk *sim_disk_find(const char *path);
 
 /* Takes over `io`, all of whose fields but link, event and result are set. */
 void sim_disk_start(struct sim_io *io);
+/* By a machine's client of a cluster that has the disk, at its OSD where: done when this comes back. */
+void sim_disk_at_once(struct sim_disk *disk, const void *where, unsigned int machine, enum sim_io_kind kind,
+		      uint64_t offset, uint64_t bytes, uint8_t *data);
 /* Its submitter's memory goes away: go on without it. */
 void sim_disk_orphan(struct sim_io *io);
 /* A WRITE of data that begins with this word is in flight. */
 bool sim_disk_is_writing(const struct sim_disk *disk, uint64_t word);
 /* It would be read as zeroes now. */
 bool sim_disk_is_zero(const struct sim_disk *disk, uint64_t offset, uint64_t bytes);
+/* What it would be read as now. */
+const uint8_t *sim_disk_sector(const struct sim_disk *disk, uint64_t sector);
 /* Something in flight reads or writes this memory of a living process. */
 bool sim_disk_uses(const void *memory, size_t bytes);
 /* Through this file, by a thread that waits for it. 0 or -EIO. */

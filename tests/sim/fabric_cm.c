@@ -256,8 +256,7 @@ bool sim_resolved(struct sim_conn *conn, struct fab_event *event)
 		return false;
 	conn_equip(conn);
 	conn->state = SIM_CONN_REQUESTED;
-	fab_format_address((struct sockaddr *)&conn->address, conn->head.peer,
-			   sizeof(conn->head.peer));
+	fab_conn_set_peer(&conn->head, (struct sockaddr *)&conn->address);
 	err = conn->prepare ? conn->prepare(&conn->head, conn->head.user) : 0;
 	if (err) {
 		sim_conn_die(conn, IBV_WC_WR_FLUSH_ERR);
@@ -319,8 +318,7 @@ int sim_accept(struct fab *head, struct fab_request *request_head,
 	conn_equip(conn);
 	conn->server = true;
 	conn->state = SIM_CONN_ACCEPTED;
-	fab_format_address((struct sockaddr *)&request->head.peer, conn->head.peer,
-			   sizeof(conn->head.peer));
+	fab_conn_set_peer(&conn->head, (struct sockaddr *)&request->head.peer);
 	if (client) {
 		client->request = NULL;
 		client->peer = conn;

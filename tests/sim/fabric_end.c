@@ -122,6 +122,16 @@ static void hang_up(struct sim_conn *conn)
 	sim_event_by(&peer->hangup, due_ns);
 }
 
+void sim_conn_break(struct fab_conn *head)
+{
+	struct sim_conn *conn = sim_conn_of(head);
+
+	if (conn->state != SIM_CONN_UP)
+		return;
+	sim_trace(conn->fab->actor->name, "qp %u breaks", conn->head.qp_num);
+	sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
+}
+
 void sim_conn_silence(struct fab_conn *head)
 {
 	sim_conn_of(head)->silent = true;

@@ -15,6 +15,7 @@
 #include "tests/sim/model.h"
 #include "tests/sim/random.h"
 #include "tests/sim/rules.h"
+#include "tests/sim/socket_sim.h"
 #include "tests/sim/thread.h"
 #include "tests/sim/trace.h"
 
@@ -240,6 +241,8 @@ bool sim_fd_ready(int fd)
 
 	if (sim_eventfd_is(fd))
 		return sim_eventfd_ready(fd);
+	if (sim_epoll_is(fd))
+		return sim_epoll_ready(fd);
 	for (unsigned int i = 0; joint && i < joint->count; i++)
 		ready = ready || fab_ready(joint->fabs[i]);
 	if (joint)
@@ -483,6 +486,12 @@ bool sim_link_back(const struct sim_conn *conn)
 	       !(conn->peer && fabric.cut[conn->peer->fab->actor->machine] & SIM_LINK_OUT);
 }
 
+bool sim_way_up(unsigned int from, unsigned int to, unsigned int target, unsigned int portal, bool in)
+{
+	return !(fabric.portal_cut[target][portal] & (in ? SIM_LINK_IN : SIM_LINK_OUT)) &&
+	       !(fabric.cut[from] & SIM_LINK_OUT) && !(fabric.cut[to] & SIM_LINK_IN);
+}
+
 uint64_t sim_latency_ns(void)
 {
 	return sim_between(sim_net.latency_min_ns, sim_net.latency_max_ns);
@@ -554,16 +563,6 @@ bool sim_fabric_break(uint64_t n)
 				return true;
 			}
 	return false;
-}
-
-void sim_conn_break(struct fab_conn *head)
-{
-	struct sim_conn *conn = sim_conn_of(head);
-
-	if (conn->state != SIM_CONN_UP)
-		return;
-	sim_trace(conn->fab->actor->name, "qp %u breaks", conn->head.qp_num);
-	sim_conn_lose(conn, IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT);
 }
 
 const struct fab_ops sim_fabric_ops = {

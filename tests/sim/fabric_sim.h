@@ -20,7 +20,7 @@
 #define SIM_SGE_MAX 16
 #define SIM_LISTENERS_MAX 16
 /* What the rules about credits (rules.c) count: shared receives of a target, tags of a queue. */
-#define SIM_SHARED_RECEIVES 1024u
+#define SIM_SHARED_RECEIVES 4096u
 #define SIM_TAGS 256u
 
 struct sim_conn;
@@ -210,8 +210,6 @@ void sim_fabric_kill(struct sim_actor *actor, bool power_lost);
 void sim_fabric_unplug(const struct sim_actor *actor);
 /* Bring the random connection number `n` of all that are up to an end; false: there is none. */
 bool sim_fabric_break(uint64_t n);
-/* This one, if it is up. */
-void sim_conn_break(struct fab_conn *conn);
 
 /* Of a fabric, or of a eventfd (thread.c): readable? If not, and nobody has armed it although there
  * is something already: its waiter would sleep over that. */
@@ -243,6 +241,8 @@ unsigned int sim_portal_of(const struct sockaddr_storage *address);
 /* From its end to its peer, and back. */
 bool sim_link_up(const struct sim_conn *conn);
 bool sim_link_back(const struct sim_conn *conn);
+/* From a machine to another, by a target's address; in: to the target. */
+bool sim_way_up(unsigned int from, unsigned int to, unsigned int target, unsigned int portal, bool in);
 uint64_t sim_latency_ns(void);
 
 /* -- fabric_cm.c --------------------------------------------------------------------------- */
@@ -278,6 +278,8 @@ void sim_end_init(struct sim_conn *conn);
 void sim_conn_die(struct sim_conn *conn, enum ibv_wc_status status);
 /* The connection is lost on this side: into ERR, DISCONNECTED is told. */
 void sim_conn_lose(struct sim_conn *conn, enum ibv_wc_status status, int error);
+/* It breaks, if it is up. */
+void sim_conn_break(struct fab_conn *conn);
 /* Its peer will have to find out by itself that it has ended. */
 void sim_conn_silence(struct fab_conn *conn);
 /* It has ended, for whoever asks its process from now on: once. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "proto/core/env.h"
 #include "proto/secret/secret.h"
+#include "target/base/unserved.h"
 #include "target/control/address.h"
 #include "target/control/config.h"
 #include "target/control/initiators.h"
@@ -25,8 +26,10 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/history.h"
 #include "tests/sim/host_impl.h"
+#include "tests/sim/rados.h"
 #include "tests/sim/random.h"
 #include "tests/sim/secret.h"
+#include "tests/sim/socket_sim.h"
 #include "tests/sim/trace.h"
 
 /* -- threads ------------------------------------------------------------------------------- */
@@ -74,11 +77,33 @@ static void kick_now(struct sim_host *host)
 	tgt_reactor_kick(reactor, chosen->number);
 }
 
+static void control_wait(const struct sim_host *host, const int *fds, unsigned int count)
+{
+	int timeout_ms = count > 1 ? tgt_listener_timeout_ms(host->listener) : -1;
+
+	for (unsigned int i = 0; i < count; i++)
+		if (sim_fd_ready(fds[i]))
+			return;
+	sim_fiber_wait(timeout_ms < 0 ? UINT64_MAX : (uint64_t)timeout_ms * SIM_MS);
+}
+
 /* As main.c's. */
+static void send_away_now(struct sim_host *host)
+{
+	struct tgt_volume *volume = tgt_volume_get(host->registry, host->config.volumes[0].name);
+
+	sim_trace(host->name, "sends its sessions away");
+	for (unsigned int i = 0; volume && i < host->config.reactors; i++)
+		tgt_reactor_call(host->reactors[i].reactor, tgt_reactor_send_away, tgt_volume_ref(volume));
+	if (volume)
+		tgt_volume_put(volume);
+}
+
 static void *control_run(void *argument)
 {
 	struct sim_host *host = argument;
 	int fds[TGT_LISTEN_FDS];
+	unsigned int count;
 
 	while (!host->quit) {
 		enum sim_reload reload = host->reload;
@@ -88,16 +113,18 @@ static void *control_run(void *argument)
 			sim_host_reload_now(host, reload == SIM_RELOAD_ALL);
 		if (host->kick && !host->stopping)
 			kick_now(host);
-		host->kick = false;
+		if (host->send_away && !host->stopping)
+			send_away_now(host);
+		host->kick = host->send_away = false;
 		for (unsigned int i = 0; host->drain && i < host->config.reactors; i++)
 			tgt_reactor_call(host->reactors[i].reactor, tgt_reactor_drain, NULL);
 		host->drain = false;
 		tgt_listener_step(host->listener);
-		tgt_listener_fds(host->listener, fds);
+		count = tgt_listener_fds(host->listener, fds);
 		if (host->control.thread.fiber.hurried)
 			sim_fiber_wait(0);
-		else if (!host->reload && !host->drain && !host->kick)
-			sim_fiber_wait_fd(fds[0], UINT64_MAX);
+		else if (!host->reload && !host->drain && !host->kick && !host->send_away)
+			control_wait(host, fds, count);
 	}
 	return NULL;
 }
@@ -113,17 +140,6 @@ static void thread_prepare(struct sim_host_thread *thread)
 {
 	thread->thread.fiber.preempt = thread->host->preempt;
 	thread->thread.fiber.preempt_ns = 20 * SIM_US;
-}
-
-void sim_host_late(struct sim_host *host, uint64_t ns)
-{
-	struct sim_thread *thread = &host->reactors[sim_below(SIM_HOST_REACTORS)].thread;
-
-	if (!host->running || host->config.reactors < 2)
-		return;
-	sim_trace(thread->actor.name, "does not run for %llu us", (unsigned long long)ns / SIM_US);
-	sim_reached("thread", "of a reactor does not run for long", NULL);
-	sim_fiber_hold(&thread->fiber, ns);
 }
 
 /* -- start --------------------------------------------------------------------------------- */
@@ -171,6 +187,8 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 	host->mend = (struct sim_event){.run = on_mend, .arg = host};
 	host->end = (struct sim_event){.run = on_end, .arg = host};
 	thread_init(&host->control, host, machine);
+	thread_init(&host->opener, host, machine);
+	sim_gateway_init(host);
 	snprintf(host->control.thread.actor.name, sizeof(host->control.thread.actor.name),
 		 "target%u", machine);
 	for (unsigned int i = 0; i < SIM_HOST_REACTORS; i++) {
@@ -183,79 +201,6 @@ void sim_host_init(struct sim_host *host, unsigned int machine)
 			 i);
 	}
 	host->wanted = true;
-}
-
-static void on_lost(void *volume)
-{
-	sim_model_lost(volume);
-}
-
-static void on_told(void *volume, bool alive)
-{
-	sim_model_told(volume, alive);
-}
-
-static void on_doubted(void *volume)
-{
-	sim_model_doubted(volume);
-}
-
-void sim_host_add_volume(struct sim_host *host, uint64_t bytes, uint32_t block_bytes, bool memory)
-{
-	unsigned int i = host->volume_count++;
-	struct tgt_volume_config *config;
-	char error[TGT_ERROR_BYTES];
-	char name[16];
-
-	snprintf(name, sizeof(name), "%c%u", memory ? 'm' : 'd', i);
-	if (tgt_config_volume_add(&host->config, name, "simulation", &config, error))
-		sim_fail("%s", error);
-	config->block_bytes = block_bytes;
-	snprintf(config->path, sizeof(config->path), "%s.%s", host->name, name);
-	host->volumes[i] = sim_volume_create(config->path, bytes / SIM_SECTOR, !memory);
-	if (memory) {
-		config->path[0] = 0;
-		strcpy(config->store, "memory");
-		config->bytes = bytes;
-		return;
-	}
-	host->disks[i] = sim_disk_create(config->path, bytes, block_bytes);
-	host->disks[i]->boot_id = host->boot_id;
-	host->disks[i]->lost = on_lost;
-	host->disks[i]->told = on_told;
-	host->disks[i]->doubted = on_doubted;
-	host->disks[i]->remembers_failed_syncs = &host->remembers;
-	host->disks[i]->user = host->volumes[i];
-	host->disks[i]->reservation = &host->reservations[i];
-}
-
-void sim_host_borrow(struct sim_host *host, const struct sim_host *owner)
-{
-	struct tgt_volume_config *config;
-	char error[TGT_ERROR_BYTES];
-
-	if (tgt_config_volume_add(&host->config, owner->config.volumes[0].name, "simulation", &config, error))
-		sim_fail("%s", error);
-	config->block_bytes = owner->config.volumes[0].block_bytes;
-	strcpy(config->path, owner->config.volumes[0].path);
-	host->volumes[0] = owner->volumes[0];
-	host->disks[0] = owner->disks[0];
-	host->volume_count = 1;
-	host->borrowed = true;
-}
-
-struct tgt_config sim_host_config_with(const struct tgt_config *config, const bool *wanted)
-{
-	struct tgt_config copy = *config;
-
-	copy.volumes = calloc(config->volume_count, sizeof(*copy.volumes));
-	if (!copy.volumes)
-		sim_fail("out of memory");
-	copy.volume_count = 0;
-	for (unsigned int i = 0; i < config->volume_count; i++)
-		if (!wanted || wanted[i])
-			copy.volumes[copy.volume_count++] = config->volumes[i];
-	return copy;
 }
 
 void sim_host_rule(struct sim_host *host, const char *proven)
@@ -280,45 +225,6 @@ void sim_host_rule(struct sim_host *host, const char *proven)
 	if (!host->rules)
 		sim_fail("out of memory");
 	host->peers.rules = host->rules;
-}
-
-static void volumes_remove(struct sim_host *host)
-{
-	for (unsigned int i = 0; i < host->volume_count; i++) {
-		struct tgt_volume *volume =
-			tgt_volume_remove(host->registry, host->config.volumes[i].name);
-
-		if (volume)
-			tgt_volume_put(volume);
-	}
-	tgt_registry_destroy(host->registry);
-	host->registry = NULL;
-}
-
-/* False: a disk is locked. */
-static bool volumes_add(struct sim_host *host)
-{
-	char error[TGT_ERROR_BYTES];
-
-	if (tgt_registry_create(&host->registry))
-		sim_fail("out of memory");
-	if (host->remembers)
-		tgt_registry_remember(host->registry, "failed syncs");
-	if (host->keeps)
-		tgt_registry_keep(host->registry, "reservations");
-	for (unsigned int i = 0; i < host->volume_count; i++) {
-		int err = tgt_volume_add(host->registry, &host->config.volumes[i], error);
-
-		if (!err) {
-			if (host->disks[i] && host->machine != sim_stranger)
-				sim_model_served(host->volumes[i]);
-			continue;
-		}
-		sim_trace(host->name, "does not start: %s", error);
-		volumes_remove(host);
-		return false;
-	}
-	return true;
 }
 
 static void reactor_start(struct sim_host *host, unsigned int i)
@@ -352,6 +258,7 @@ static void disk_mount(struct sim_host *host, unsigned int i)
 	sim_trace(disk->path, "is mounted anew");
 	sim_reached("disk", "is mounted anew", clean ? "behind an end in good order" : NULL);
 	sim_disk_crash(disk);
+	sim_model_untorn(host->volumes[i], disk);
 	if (!clean)
 		sim_model_crash(host->volumes[i]);
 	disk->forgotten = true;
@@ -375,29 +282,24 @@ static void below_happens(struct sim_host *host)
 	}
 }
 
-void sim_host_start(struct sim_host *host)
+/* Its volumes are open. */
+void sim_host_serve(struct sim_host *host)
 {
 	struct tgt_listener_options listening;
 	char error[TGT_ERROR_BYTES];
-	struct sim_actor *before;
+	struct sim_actor *before = sim_actor_become(&host->control.thread.actor);
 
-	if (host->running)
-		return;
-	before = sim_actor_become(&host->control.thread.actor);
-	below_happens(host);
-	if (!volumes_add(host)) {
-		sim_actor_become(before);
-		sim_event_in(&host->restart, SIM_HOST_RETRY_NS);
-		return;
-	}
 	host->reload = SIM_RELOAD_NONE;
-	host->kick = host->drain = host->quit = host->stopping = false;
+	host->kick = host->send_away = host->drain = host->quit = host->stopping = false;
 	memset(&host->peers, 0, sizeof(host->peers));
 	host->peers.rules = host->rules;
+	if (host->gateway)
+		host->peers.unserved = host->unserved = tgt_unserved_create();
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		reactor_start(host, i);
 	sim_actor_become(&host->control.thread.actor);
-	listening = (struct tgt_listener_options){.config = &host->config, .reactors = host->reactor_array};
+	listening = (struct tgt_listener_options){
+		.config = &host->config, .reactors = host->reactor_array, .rules = host->rules};
 	if (tgt_listener_create(&listening, &host->listener, error))
 		sim_fail("%s: %s", host->name, error);
 	sim_thread_start(&host->control.thread, control_run, host);
@@ -406,9 +308,30 @@ void sim_host_start(struct sim_host *host)
 	host->running = true;
 	host->served = sim_host_config_with(&host->config, NULL);
 	for (unsigned int i = 0; i < host->config.reactors; i++)
-		((struct sim_fab *)host->reactors[i].reactor->fabrics[0].fab)->refuses = true;
+		((struct sim_fab *)sim_host_fabric(host->reactors[i].reactor, true)->fab)->refuses = true;
 	sim_trace(host->name, "serves");
 	sim_history("SERVE", host->machine, 0, 0);
+}
+
+void sim_host_start(struct sim_host *host)
+{
+	struct sim_actor *before;
+	bool added;
+
+	if (host->running || host->opening || host->closing)
+		return;
+	if (host->gateway) {
+		sim_gateway_open(host);
+		return;
+	}
+	before = sim_actor_become(&host->control.thread.actor);
+	below_happens(host);
+	added = sim_host_volumes_add(host);
+	sim_actor_become(before);
+	if (added)
+		sim_host_serve(host);
+	else
+		sim_event_in(&host->restart, SIM_HOST_RETRY_NS);
 }
 
 /* -- reload -------------------------------------------------------------------------------- */
@@ -441,7 +364,8 @@ void sim_host_kick(struct sim_host *host)
 static void memory_lost(struct sim_host *host)
 {
 	for (unsigned int i = 0; i < host->volume_count; i++) {
-		sim_reservation_ended(&host->reservations[i]);
+		if (!host->gateway)
+			sim_reservation_ended(&host->reservations[i]);
 		if (!host->disks[i])
 			sim_model_crash(host->volumes[i]);
 	}
@@ -481,39 +405,21 @@ static void process_end(struct sim_host *host, bool dead)
 	}
 	sim_actor_become(&host->control.thread.actor);
 	tgt_listener_destroy(host->listener);
-	volumes_remove(host);
 	tgt_config_fini(&host->served);
 	sim_event_cancel(&host->mend);
-	sim_actor_become(before);
+	tgt_unserved_destroy(host->unserved);
+	host->unserved = NULL;
 	host->running = false;
 	host->stopping = false;
+	host->closing = host->gateway && !dead;
+	if (host->closing)
+		sim_gateway_close(host);
+	else
+		sim_host_volumes_remove(host);
+	if (host->gateway && dead)
+		sim_gateway_end(host);
+	sim_actor_become(before);
 	memory_lost(host);
-}
-
-/* A reactor that has drained has everything back. */
-static void reactor_check_home(const struct sim_host_thread *thread)
-{
-	const struct tgt_reactor *reactor = thread->reactor;
-
-	if (tgt_pool_free_bytes(reactor->loop.pool) != thread->pool_bytes)
-		sim_fail("%s: %zu bytes of its pool were not given back", thread->thread.actor.name,
-			 thread->pool_bytes - tgt_pool_free_bytes(reactor->loop.pool));
-	if (tgt_pool_free_bytes(reactor->reserve) != thread->reserve_bytes)
-		sim_fail("%s: its reserve was not given back", thread->thread.actor.name);
-	for (unsigned int i = 0; i < FAB_DEVICES_MAX; i++) {
-		const struct tgt_device *device = reactor->fabrics[0].devices[i];
-		const struct sim_fab *fab = (const struct sim_fab *)reactor->fabrics[0].fab;
-
-		if (!device || !device->device)
-			continue;
-		if (device->receives.promised)
-			sim_fail("%s: %u receives are promised to nobody", thread->thread.actor.name,
-				 device->receives.promised);
-		if (device->receives.idle_count + fab->srq_count != device->receives.count)
-			sim_fail("%s: receive buffers are lost: %u idle, %u posted, of %u",
-				 thread->thread.actor.name, device->receives.idle_count, fab->srq_count,
-				 device->receives.count);
-	}
 }
 
 static void host_ended(struct sim_host *host)
@@ -521,16 +427,28 @@ static void host_ended(struct sim_host *host)
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		if (!host->reactors[i].thread.fiber.finished)
 			return;
+	if (!sim_gateway_mended(host, false)) {
+		sim_event_in(&host->end, SIM_MS);
+		return;
+	}
 	sim_trace(host->name, "has drained and ends");
 	for (unsigned int i = 0; i < host->config.reactors; i++)
-		reactor_check_home(&host->reactors[i]);
+		sim_host_check_home(&host->reactors[i]);
 	process_end(host, false);
-	if (host->wanted)
+	if (host->wanted && !host->closing)
 		sim_event_in(&host->restart, sim_below(50 * SIM_MS));
+}
+
+void sim_host_send_away(struct sim_host *host)
+{
+	host->send_away = host->running && !host->stopping;
+	if (host->send_away)
+		control_kick(host);
 }
 
 void sim_host_drain(struct sim_host *host)
 {
+	sim_gateway_give_up(host);
 	if (!host->running || host->stopping)
 		return;
 	sim_trace(host->name, "is told to end");
@@ -540,6 +458,8 @@ void sim_host_drain(struct sim_host *host)
 
 void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 {
+	if (host->opening || host->closing)
+		sim_gateway_kill_opener(host, back_ns);
 	if (!host->running)
 		return;
 	sim_trace(host->name, power ? "loses its power" : "is killed");
@@ -556,10 +476,17 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 				host->disks[i]->holder[host->machine]->dead = true;
 		}
 	sim_fabric_kill(&host->control.thread.actor, power);
-	for (unsigned int i = 0; i < host->config.reactors; i++)
+	sim_sockets_kill(&host->control.thread.actor, power);
+	for (unsigned int i = 0; i < host->config.reactors; i++) {
 		sim_fabric_kill(&host->reactors[i].thread.actor, power);
+		sim_sockets_kill(&host->reactors[i].thread.actor, power);
+	}
 	for (unsigned int i = 0; i < host->config.reactors; i++)
 		sim_ring_kill(host->reactors[i].reactor->ring);
+	if (host->gateway) {
+		sim_rados_process_kill(host->machine);
+		sim_gateway_mended(host, true);
+	}
 	process_end(host, true);
 	if (power)
 		sim_reservation_files_crash(host->machine);
@@ -568,6 +495,7 @@ void sim_host_kill(struct sim_host *host, bool power, uint64_t back_ns)
 		if (!host->disks[i])
 			continue;
 		sim_disk_crash(host->disks[i]);
+		sim_model_untorn(host->volumes[i], host->disks[i]);
 		sim_model_crash(host->volumes[i]);
 		host->disks[i]->volatile_cache ^= host->disks[i]->cache_turns;
 		sim_model_keeps(host->volumes[i], !host->disks[i]->volatile_cache);

@@ -2,12 +2,27 @@
 /* A reload of a simulated target: which volumes are wanted then, and what the model is told of it. Called by host.c. */
 #include "tests/sim/host_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "target/control/config.h"
 #include "target/control/reload.h"
 #include "target/store/volume.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
+
+struct tgt_config sim_host_config_with(const struct tgt_config *config, const bool *wanted)
+{
+	struct tgt_config copy = *config;
+
+	copy.volumes = calloc(config->volume_count, sizeof(*copy.volumes));
+	if (!copy.volumes)
+		sim_fail("out of memory");
+	copy.volume_count = 0;
+	for (unsigned int i = 0; i < config->volume_count; i++)
+		if (!wanted || wanted[i])
+			copy.volumes[copy.volume_count++] = config->volumes[i];
+	return copy;
+}
 
 static bool is_served(const struct sim_host *host, unsigned int volume)
 {
@@ -79,6 +94,9 @@ void sim_host_reload_now(struct sim_host *host, bool all)
 	char error[TGT_ERROR_BYTES] = "done";
 	struct tgt_config config;
 
+	/* The reloader's thread would do one after the other, and the other does as much. */
+	if (host->mending)
+		return;
 	for (unsigned int i = 0; i < host->volume_count; i++) {
 		wanted[i] = all || sim_chance(700000);
 		if (host->disks[i] && sim_chance(500000))

@@ -13,7 +13,7 @@ struct write {
 	bool fences; /* its initiator does, by itself */
 	uint32_t session;
 	uint64_t last;		     /* 0, or the last id when it was called back as lost */
-	const struct sim_disk *disk; /* that was given it last; NULL: none */
+	const void *where;	     /* it was given last; NULL: nowhere */
 };
 
 static struct write *writes;
@@ -34,7 +34,7 @@ void sim_lost_began(const struct sim_command *write)
 	}
 	while (last < write->id)
 		writes[++last] = (struct write){.fences = false};
-	writes[write->id] = (struct write){.fences = write->unseen, .session = write->session};
+	writes[write->id] = (struct write){.fences = write->unseen && write->resent, .session = write->session};
 }
 
 void sim_lost_told(const struct sim_command *write)
@@ -58,16 +58,16 @@ static bool is_lost_before(uint64_t lost, uint64_t later)
 }
 
 /* Given to the disk late: nothing that was begun after its loss may be there. */
-static void check_late(const struct sim_disk *disk, uint64_t lost)
+static void check_late(const struct sim_disk *disk, const void *where, uint64_t lost)
 {
 	sim_reached("disk", "WRITE", "was called back as lost before");
 	for (uint64_t id = writes[lost].last + 1; id <= last; id++)
-		if (writes[id].disk == disk && is_lost_before(lost, id))
+		if (writes[id].where == where && is_lost_before(lost, id))
 			sim_fail("%s: write %llu was lost, and comes behind write %llu, which was begun later (F5)",
 				 disk->path, (unsigned long long)lost, (unsigned long long)id);
 }
 
-void sim_lost_stores(const struct sim_disk *disk, const struct sim_io *io)
+void sim_lost_stores(const struct sim_disk *disk, const void *where, const struct sim_io *io)
 {
 	uint64_t id = id_of(io), other;
 	const struct sim_io *flying;
@@ -75,8 +75,8 @@ void sim_lost_stores(const struct sim_disk *disk, const struct sim_io *io)
 	if (!id || !writes[id].fences)
 		return;
 	if (writes[id].last)
-		check_late(disk, id);
-	writes[id].disk = disk;
+		check_late(disk, where, id);
+	writes[id].where = where;
 	TAILQ_FOREACH(flying, &disk->inflight, link) {
 		other = flying->kind == SIM_IO_WRITE ? id_of(flying) : 0;
 		if (other == id && flying != io && flying->offset == io->offset)

@@ -239,6 +239,17 @@ static bool sector_may_hold(const struct sim_volume *volume, uint64_t sector, ui
 	return false;
 }
 
+/* It was being written at some moment since, or by two at a time. */
+static bool sector_tears(const struct sim_volume *volume, uint64_t sector, uint64_t since)
+{
+	const struct candidate *c;
+	unsigned int count = 0;
+
+	SIM_CONTENTS_FOREACH(c, &volume->contents[sector])
+		count += c->dead >= since;
+	return volume->tears && count > 1;
+}
+
 /* It held `id` at some moment of the READ: what had ended before and is another is over. */
 static void sector_seen(struct sim_volume *volume, uint64_t sector, uint64_t id,
 			const struct sim_command *read)
@@ -264,7 +275,8 @@ static void read_check(const struct sim_command *read, const uint8_t *data)
 				sector_seen(volume, sector, id, read);
 			continue;
 		}
-		if (!whole && sector_may_hold(volume, sector, SIM_ID_ANYTHING, read->begin))
+		if (!whole && (sector_may_hold(volume, sector, SIM_ID_ANYTHING, read->begin) ||
+			       sector_tears(volume, sector, read->begin)))
 			continue;
 		sim_sector_explain(volume, sector);
 		if (!whole)
@@ -462,6 +474,11 @@ struct sim_volume *sim_volume_create(const char *name, uint64_t sectors, bool du
 	volume->next = model.volumes;
 	model.volumes = volume;
 	return volume;
+}
+
+void sim_model_tears(struct sim_volume *volume)
+{
+	volume->tears = true;
 }
 
 struct sim_volume *sim_model_volumes(void)

@@ -43,6 +43,7 @@ struct sim_command {
 	bool resent;	  /* until it is answered, even to its target's successor */
 	bool unseen;	  /* nobody says when: it may be whenever the session has a new connection */
 	bool fua;
+	bool untorn; /* WRITE: a loss of power leaves all of it or nothing */
 	uint64_t sector, sectors;
 	uint64_t id;		  /* of a WRITE or COMPARE: what its sectors say */
 	const uint64_t *expected; /* COMPARE: the id that each sector should have; copied, too */
@@ -59,6 +60,9 @@ enum sim_outcome {
 
 /* -- command.c: what is the same for all who ask ------------------------------------------- */
 
+/* In this world a third of the commands has priority; not by chance, so that others' histories stay what they are. */
+void sim_commands_prioritise(bool some);
+bool sim_sector_priority(uint64_t sector);
 const char *sim_command_kind_name(enum sim_command_kind kind);
 /* As what follows the kind's name in a sentence. */
 const char *sim_outcome_name(enum sim_outcome outcome);
@@ -83,6 +87,9 @@ struct sim_command sim_load_choose(const struct sim_load *load, const struct sim
 /* -- commands, as they are reported -------------------------------------------------------- */
 
 void sim_model_reset(void);
+/* A volume in memory takes NVMe/TCP's bytes as they come: a sector that is written while it is read, or twice at a
+ * time, may be a mixture. */
+void sim_model_tears(struct sim_volume *volume);
 /* At the end of a seed: frees everything. */
 void sim_model_fini(void);
 
@@ -139,6 +146,9 @@ void sim_model_served(struct sim_volume *volume);
 
 /* -- crashes ------------------------------------------------------------------------------- */
 
+/* What the disk has when the power is back: untorn WRITEs are whole or absent, but where others have written since. */
+struct sim_disk;
+void sim_model_untorn(const struct sim_volume *volume, const struct sim_disk *disk);
 /* The cache is lost; for a volume in memory everything. */
 void sim_model_crash(struct sim_volume *volume);
 /* From here on it has no volatile cache: what is acknowledged outlives a crash. Or it has one. */

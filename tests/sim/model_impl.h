@@ -60,6 +60,7 @@ struct sim_volume {
 	char name[32];
 	uint64_t sectors;
 	bool durable; /* a disk; else the process's memory */
+	bool tears;   /* what is done to a sector at a time may be mixed */
 	bool keeps;   /* without a volatile cache */
 	struct contents *contents; /* per sector */
 	TAILQ_HEAD(, model_command) commands;

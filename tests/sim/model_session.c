@@ -26,8 +26,7 @@ static void session_sends_again(uint32_t session)
 
 	for (volume = sim_model_volumes(); volume; volume = volume->next)
 		TAILQ_FOREACH(command, &volume->commands, link)
-			if (command->command.session == session && command->command.unseen &&
-			    command->command.resent)
+			if (command->command.session == session && command->command.unseen && !command->lost)
 				sim_model_again(&command->command, true);
 }
 

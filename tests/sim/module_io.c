@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "proto/wire/payload.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
@@ -344,6 +345,10 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	command.resent = command.unseen = true;
 	request_fua = command.fua && view.write_cache;
 	command.fua = is_durable(&command, &view);
+	/* As applications' (app_op.c). */
+	command.untorn = module->host->untorn && command.kind == SIM_COMMAND_WRITE && command.id % 2 &&
+			 rblk_untorn_valid(command.sector * SIM_SECTOR, command.sectors * SIM_SECTOR,
+					   view.untorn_min_bytes, view.untorn_max_bytes);
 	if (view.goes_on)
 		sim_model_goes_on(command.session, command.volume);
 	op->disk = disk;
@@ -356,13 +361,15 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	op->context = context_for(module, disk, &view);
 	op->polled = op->context >= view.contexts - view.polled;
 	op->command = sim_model_begin(&command);
-	sim_trace(module->actor.name, "#%u %s%s %llu+%llu id %llu on context %u", op->number,
-		  sim_command_kind_name(command.kind), command.fua ? " FUA" : "",
+	sim_trace(module->actor.name, "#%u %s%s%s %llu+%llu id %llu on context %u", op->number,
+		  sim_command_kind_name(command.kind), command.fua ? " FUA" : "", command.untorn ? " untorn" : "",
 		  (unsigned long long)command.sector, (unsigned long long)command.sectors,
 		  (unsigned long long)command.id, op->context);
 	module->under_way++;
 	request = (struct sim_disk_request){
-		.kind = command.kind, .fua = request_fua, .fail_fast = sim_chance(module->fail_fast),
+		.kind = command.kind, .fua = request_fua, .untorn = command.untorn,
+		.priority = sim_sector_priority(command.sector),
+		.fail_fast = sim_chance(module->fail_fast),
 		.last = last || op->polled || sim_chance(500000), .sector = command.sector,
 		.sectors = command.sectors, .memory = op->memory, .context = op->context,
 		.done = op_done, .arg = op,

@@ -14,6 +14,8 @@
 #include "target/store/domain.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/rados.h"
+#include "tests/sim/socket_sim.h"
 #include "tests/sim/thread.h"
 #include "tests/sim/trace.h"
 
@@ -26,7 +28,7 @@ int __wrap_close(int fd)
 {
 	struct sim_file *file = sim_file_of_fd(fd);
 
-	if (sim_eventfd_close(fd))
+	if (sim_eventfd_close(fd) || sim_socket_close(fd))
 		return 0;
 	if (!file)
 		return __real_close(fd);
@@ -91,10 +93,10 @@ int tgt_path_identify(const char *path, struct tgt_store_id *id)
 	return 0;
 }
 
-/* Nobody waits for another process. */
+/* Nobody waits for another process, or only a gateway for its cluster. */
 bool tgt_path_interrupted(void)
 {
-	return false;
+	return sim_rados_process_is_dead(sim_actor_self()->machine);
 }
 
 /* Nothing is kept of which volume it is. */
@@ -129,6 +131,8 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		.block_bytes = disk->block_bytes,
 		.physical_bytes = disk->block_bytes,
 		.alignment = disk->alignment,
+		.untorn_min_bytes = disk->untorn_bytes ? disk->block_bytes : 0,
+		.untorn_max_bytes = disk->untorn_bytes,
 		.discard_granularity = disk->block_bytes,
 		.max_discard_bytes = RANGE_BYTES_MAX,
 		.can_flush = true,
@@ -140,7 +144,7 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 		.id = id_of(disk),
 	};
 	memcpy(info->cache_epoch, disk->boot_id, sizeof(info->cache_epoch));
-	tgt_domain_local(info, config->path);
+	tgt_domain_local(info, config);
 	info->cache_kept = !disk->forgotten;
 	/* What a target says that no session may use is nobody's concern (F10). */
 	if (sim_actor_self()->machine != sim_stranger &&
@@ -153,11 +157,19 @@ int tgt_path_open(const struct tgt_volume_config *config, struct tgt_path *path,
 }
 
 /* F10: of the machine, and of the disk. */
-void tgt_domain_local(struct tgt_store_info *info, const char *name)
+void tgt_domain_local(struct tgt_store_info *info, const struct tgt_volume_config *config)
 {
+	const char *name = config->path;
+
 	memset(info->fence_domain, 0, sizeof(info->fence_domain));
 	memcpy(info->fence_domain, name, strnlen(name, sizeof(info->fence_domain) - 1));
 	info->fence_domain[sizeof(info->fence_domain) - 1] = (uint8_t)(sim_actor_self()->machine + 1);
+}
+
+void tgt_domain_warn(const struct tgt_store_info *info, const struct tgt_volume_config *config)
+{
+	(void)info;
+	(void)config;
 }
 
 bool tgt_nvme_is_generic(const char *path)

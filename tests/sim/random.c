@@ -34,3 +34,16 @@ bool sim_chance(uint32_t parts)
 {
 	return parts && sim_random() % 1000000 < parts;
 }
+
+uint64_t sim_random_aside(uint64_t seed)
+{
+	uint64_t was = state;
+
+	sim_random_seed(~seed);
+	return was;
+}
+
+void sim_random_back(uint64_t was)
+{
+	state = was;
+}

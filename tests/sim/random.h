@@ -20,5 +20,8 @@ uint64_t sim_below(uint64_t bound);
 uint64_t sim_between(uint64_t low, uint64_t high);
 /* True in `parts` of a million draws. */
 bool sim_chance(uint32_t parts);
+/* What is drawn from here on is of another sequence; returns where that one was, for sim_random_back(). */
+uint64_t sim_random_aside(uint64_t seed);
+void sim_random_back(uint64_t was);
 
 #endif

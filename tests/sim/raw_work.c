@@ -195,6 +195,8 @@ static uint8_t request_flags(const struct sim_raw_request *request, const struct
 	if (request->immediate && connection->features & RBLK_FEATURE_IMMEDIATE &&
 	    !(flags & (RBLK_CMD_DIGEST | RBLK_CMD_INVALIDATE)))
 		flags |= RBLK_CMD_IMMEDIATE;
+	if (connection->features & RBLK_FEATURE_PRIORITY && sim_sector_priority(request->sector))
+		flags |= RBLK_CMD_PRIORITY;
 	return flags;
 }
 

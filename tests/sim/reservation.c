@@ -145,6 +145,25 @@ static uint16_t do_any(struct sim_reservation_table *table, const char *name,
 	return RBLK_E_INVALID;
 }
 
+static bool table_allows(const struct sim_reservation_table *given, const char *name, enum sim_right right)
+{
+	struct sim_reservation_table table = *given;
+	const struct sim_registrant *own = registrant_of(&table, name);
+
+	switch (table.type) {
+	case RBLK_RESERVATION_NONE:
+		return true;
+	case RBLK_RESERVATION_WRITE_EXCLUSIVE:
+		return right == SIM_RIGHT_READ || (own && own->holder);
+	case RBLK_RESERVATION_EXCLUSIVE_ACCESS:
+		return own && own->holder;
+	case RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS:
+	case RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL:
+		return right == SIM_RIGHT_READ || own;
+	}
+	return own;
+}
+
 /* -- what is told -------------------------------------------------------------------------- */
 
 /* Until a report tells; and it may not be kept, until a RESERVE succeeds on what is known. */
@@ -153,11 +172,26 @@ static void not_known(struct sim_reservation *reservation)
 	reservation->unknown = reservation->at_risk = true;
 }
 
-void sim_reservation_sent(struct sim_reservation *reservation)
+/* Nor has anybody heard that all gateways have it. */
+static void not_told(struct sim_reservation *reservation)
 {
+	not_known(reservation);
+	reservation->untold = reservation->shared;
+	reservation->clean = false;
+}
+
+void sim_reservation_sent(struct sim_reservation *reservation, const char *name,
+			  const struct rblk_wire_reservation *asked)
+{
+	reservation->next = reservation->now;
+	if (do_any(&reservation->next, name, asked, false))
+		reservation->next = reservation->now;
 	if (reservation->under_way++) {
 		not_known(reservation);
 		sim_reached("reservation", "is changed by two at a time", NULL);
+	} else if (reservation->shared) {
+		sim_reservation_serial(reservation);
+		reservation->clean = !reservation->ghost_count;
 	}
 	reservation->serial++;
 }
@@ -172,9 +206,21 @@ static bool says_nothing(const struct rblk_wire_reservation *asked, uint16_t sta
 	       status == RBLK_E_NO_VOLUME;
 }
 
+/* Is there anybody who could write before, and cannot now? A change that is not to stop writes does not wait for
+ * theirs. */
+static bool excludes_more(const struct sim_reservation_table *before, const struct sim_reservation_table *after)
+{
+	if (table_allows(before, "", SIM_RIGHT_WRITE) && !table_allows(after, "", SIM_RIGHT_WRITE))
+		return true;
+	for (unsigned int i = 0; i < before->count; i++)
+		if (table_allows(before, before->registrants[i].name, SIM_RIGHT_WRITE) &&
+		    !table_allows(after, before->registrants[i].name, SIM_RIGHT_WRITE))
+			return true;
+	return false;
+}
+
 bool sim_reservation_answered(struct sim_reservation *reservation, const char *name,
-			      const struct rblk_wire_reservation *asked, bool retried,
-			      uint16_t status)
+			      const struct rblk_wire_reservation *asked, bool retried, bool stale, uint16_t status)
 {
 	struct sim_reservation_table after = reservation->now;
 
@@ -182,15 +228,19 @@ bool sim_reservation_answered(struct sim_reservation *reservation, const char *n
 	reservation->serial++;
 	/* It was done or not. */
 	if (status == RBLK_E_IO) {
-		not_known(reservation);
+		not_told(reservation);
 		return true;
 	}
-	if (says_nothing(asked, status)) {
+	if (says_nothing(asked, status) || (status && stale)) {
 		/* About an earlier attempt, whose answer was lost, either. */
 		if (retried)
-			not_known(reservation);
+			not_told(reservation);
 		return true;
 	}
+	/* Whoever is shared by gateways changes its number with each success: what began before cannot be done any
+	 * more. */
+	if (!status && reservation->clean)
+		reservation->untold = false;
 	if (reservation->unknown)
 		return status == RBLK_OK || status == RBLK_E_RESERVED || status == RBLK_E_INVALID;
 	if (do_any(&after, name, asked, false) != status) {
@@ -201,11 +251,11 @@ bool sim_reservation_answered(struct sim_reservation *reservation, const char *n
 	if (status)
 		return true;
 	reservation->unsure = reservation->at_risk = false;
-	reservation->awaited = asked->action == RBLK_RESERVE_ACQUIRE ||
-			       asked->action == RBLK_RESERVE_PREEMPT ||
-			       asked->action == RBLK_RESERVE_CLEAR;
-	if (!after.count)
-		after.persist = false;
+	reservation->awaited = asked->action == RBLK_RESERVE_ACQUIRE || asked->action == RBLK_RESERVE_PREEMPT ||
+			       asked->action == RBLK_RESERVE_CLEAR ||
+			       (reservation->awaited && !excludes_more(&reservation->now, &after));
+	after.persist = after.count && (after.persist || reservation->shared);
+	reservation->answered_ns = sim_now_ns();
 	reservation->before = reservation->now;
 	reservation->now = after;
 	return true;
@@ -215,7 +265,7 @@ void sim_reservation_lost(struct sim_reservation *reservation, uint32_t session)
 {
 	reservation->under_way--;
 	reservation->serial++;
-	not_known(reservation);
+	not_told(reservation);
 	if (!session)
 		return;
 	if (reservation->ghost_count == SIM_GHOSTS)
@@ -287,8 +337,10 @@ bool sim_reservation_reported(struct sim_reservation *reservation, uint64_t seri
 		return true;
 	if (!reservation->unknown)
 		return table_matches(now, report);
+	if (reservation->untold)
+		return true;
 	sim_reached("reservation", "is known again by a report", NULL);
-	reservation->unknown = false;
+	reservation->unknown = reservation->awaited = false; /* a change that nobody heard of may still wait for writes */
 	reservation->unsure = true;
 	*now = (struct sim_reservation_table){.type = report->type, .persist = report->persists};
 	for (; now->count < rblk_le32(report->registrants) && now->count < SIM_REGISTRANTS;
@@ -359,21 +411,14 @@ void sim_reservation_crashed(struct sim_reservation *reservation)
 bool sim_reservation_allows(const struct sim_reservation *reservation, const char *name,
 			    enum sim_right right)
 {
-	struct sim_reservation_table table = reservation->now;
-	const struct sim_registrant *own = registrant_of(&table, name);
+	return table_allows(&reservation->now, name, right);
+}
 
-	switch (table.type) {
-	case RBLK_RESERVATION_NONE:
-		return true;
-	case RBLK_RESERVATION_WRITE_EXCLUSIVE:
-		return right == SIM_RIGHT_READ || (own && own->holder);
-	case RBLK_RESERVATION_EXCLUSIVE_ACCESS:
-		return own && own->holder;
-	case RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS:
-	case RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL:
-		return right == SIM_RIGHT_READ || own;
-	}
-	return own;
+bool sim_reservation_excludes(const struct sim_reservation *reservation, const char *name)
+{
+	return !reservation->unknown && !reservation->unsure && reservation->awaited &&
+	       !table_allows(&reservation->now, name, SIM_RIGHT_WRITE) &&
+	       (!reservation->under_way || !table_allows(&reservation->next, name, SIM_RIGHT_WRITE));
 }
 
 bool sim_reservation_removed(const struct sim_reservation *reservation, const char *name)

@@ -35,21 +35,30 @@ struct sim_reservation {
 	bool unknown;		/* the table need not be the target's */
 	bool unsure;		/* it is, and need not be in force everywhere */
 	bool at_risk;		/* it need not be kept: a crash of the machine may undo it */
-	bool awaited;		/* the last change was one that waits for what it stops */
+	bool awaited;		/* whom it excludes, was by changes that wait for what they stop */
+	/*
+	 * Gateways share it: it persists, and what a gateway has noted without telling the others is in force at none
+	 * or some of them, until the next change succeeds that began after it.
+	 */
+	bool shared;
+	bool untold;		     /* there may be such a one */
+	bool clean;		     /* nothing of that was to come when those that are under way began */
+	uint64_t answered_ns;	     /* the last success */
 	uint32_t ghosts[SIM_GHOSTS]; /* sessions whose RESERVEs nobody hears of: they may still be done */
 	uint64_t ghost_ns; /* when the last of them came */
 	unsigned int ghost_count;
 	struct sim_reservation_table now, before; /* ... the last change */
+	struct sim_reservation_table next;	  /* if the one that is under way succeeds */
 };
 
 enum sim_right { SIM_RIGHT_READ, SIM_RIGHT_WRITE };
 
 /* A RESERVE goes out; again, it is the same. */
-void sim_reservation_sent(struct sim_reservation *reservation);
-/* It was answered. Returns false if the answer cannot be. */
+void sim_reservation_sent(struct sim_reservation *reservation, const char *name,
+			  const struct rblk_wire_reservation *asked);
+/* It was answered; stale: by one that may not know what is in force. Returns false if the answer cannot be. */
 bool sim_reservation_answered(struct sim_reservation *reservation, const char *name,
-			      const struct rblk_wire_reservation *asked, bool retried,
-			      uint16_t status);
+			      const struct rblk_wire_reservation *asked, bool retried, bool stale, uint16_t status);
 /* Nobody will hear what became of it; session: it may be done as long as that has connections, 0: no more. */
 void sim_reservation_lost(struct sim_reservation *reservation, uint32_t session);
 /* The session has fenced what it has lost: nothing of that is done any more (F5). */
@@ -76,6 +85,8 @@ static inline bool sim_reservation_is_sure(const struct sim_reservation *reserva
 }
 bool sim_reservation_allows(const struct sim_reservation *reservation, const char *name,
 			    enum sim_right right);
+/* Nothing that `name` has begun to write is stored any more, whatever becomes of a RESERVE that is under way. */
+bool sim_reservation_excludes(const struct sim_reservation *reservation, const char *name);
 /* Was removed by the last change. */
 bool sim_reservation_removed(const struct sim_reservation *reservation, const char *name);
 

@@ -8,6 +8,7 @@
 #include "proto/wire/wire_check.h"
 #include "proto/wire/wire_names.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/rados.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/whitebox.h"
@@ -97,6 +98,16 @@ bool sim_reserver_looks(const struct sim_reserver *reserver)
 	return !reserver->calm && sim_chance(reservation_of(reserver)->unknown ? 700000 : 100000);
 }
 
+/* Where gateways share it one may take seconds, and what is not known is to be known soon. */
+static uint32_t often_now(const struct sim_reserver *reserver)
+{
+	const struct sim_reservation *reservation = reservation_of(reserver);
+
+	if (reservation->under_way)
+		return reserver->often / (reservation->shared ? 100 : 10);
+	return reservation->shared && reservation->unknown ? 500000 : reserver->often;
+}
+
 /* Mostly when nobody else is about to: what comes of two at a time nobody can foretell. */
 bool sim_reserver_wants(const struct sim_reserver *reserver)
 {
@@ -107,14 +118,14 @@ bool sim_reserver_wants(const struct sim_reserver *reserver)
 		sim_reservation_serial(reservation_of(reserver));
 		return !reserver->released && !reservation_of(reserver)->ghost_count;
 	}
-	return sim_chance(reservation_of(reserver)->under_way ? reserver->often / 10
-							      : reserver->often);
+	return sim_chance(often_now(reserver));
 }
 
 void sim_reserver_begin(struct sim_reserver *reserver, struct rblk_wire_reservation *asked)
 {
 	choose(reserver, asked);
-	sim_reservation_sent(reservation_of(reserver));
+	reserver->begun_ns = sim_now_ns();
+	sim_reservation_sent(reservation_of(reserver), reserver->name, asked);
 	reserver_trace(reserver, asked, "begins");
 }
 
@@ -145,10 +156,11 @@ void sim_reserver_answered(struct sim_reserver *reserver, const struct rblk_wire
 	static const char *const actions[] = {"",	 "REGISTER", "ACQUIRE",
 					      "RELEASE", "PREEMPT",  "CLEAR"};
 	struct sim_reservation *reservation = reservation_of(reserver);
+	bool stale = sim_reserver_is_stale(reserver->host, reserver->begun_ns);
 
 	reserver_trace(reserver, asked, rblk_status_text(status));
 	sim_reached("RESERVE", actions[asked->action], rblk_status_text(status));
-	if (!sim_reservation_answered(reservation, reserver->name, asked, retried, status))
+	if (!sim_reservation_answered(reservation, reserver->name, asked, retried, stale, status))
 		sim_fail("%s: RESERVE is answered: %s, which it cannot be", reserver->name,
 			 rblk_status_text(status));
 	reserver_learn(reserver, asked, status);
@@ -169,12 +181,19 @@ void sim_reserver_lost(struct sim_reserver *reserver, const struct rblk_wire_res
 void sim_reserver_reported(const struct sim_reserver *reserver, uint64_t serial,
 			   const struct rblk_wire_reservation_report *report)
 {
+	if (sim_reserver_is_stale(reserver->host, reserver->begun_ns))
+		return;
 	if (!sim_reservation_reported(reservation_of(reserver), serial, report))
 		sim_fail("%s: the report of reservations is not what was changed", reserver->name);
 	sim_whitebox_kept(reserver->host, reserver->volume, false);
 }
 
 /* -- what others are told ------------------------------------------------------------------ */
+
+bool sim_reserver_is_stale(const struct sim_host *host, uint64_t begun_ns)
+{
+	return host->gateway && sim_rados_was_shut_out(begun_ns);
+}
 
 uint64_t sim_reserver_moment(const struct sim_host *host, unsigned int volume)
 {
@@ -215,7 +234,7 @@ void sim_reserver_judge(const struct sim_host *host, unsigned int volume, uint64
 	if (status == RBLK_OK && !allowed)
 		sim_fail("%s: #%u: done, and a reservation does not allow it", name, number);
 	if (!allowed)
-		sim_reached("reservation", "is in force", "and refuses");
+		sim_reached("reservation", "is in force", host->gateway ? "at a gateway, and refuses" : "and refuses");
 	if (status == RBLK_OK || status == RBLK_E_RESERVED)
 		judge_reached(reservation->now.type, kind == SIM_COMMAND_READ, allowed);
 }

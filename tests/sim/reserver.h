@@ -24,7 +24,7 @@ struct sim_reserver {
 	bool refused;  /* its last RESERVE was */
 	bool calm;     /* faults have stopped: it unregisters */
 	bool released; /* and has done so */
-	uint64_t not_before_ns;
+	uint64_t not_before_ns, begun_ns; /* the one that is under way */
 };
 
 /* Is it time for another one? */
@@ -53,5 +53,10 @@ uint64_t sim_reserver_moment(const struct sim_host *host, unsigned int volume);
 void sim_reserver_judge(const struct sim_host *host, unsigned int volume, uint64_t moment,
 			const char *name, unsigned int number, enum sim_command_kind kind,
 			uint16_t status);
+/*
+ * May what was begun then be answered by a gateway that the others have shut out, and that has not heard of it? It
+ * knows nothing of what they have made of the reservation since, and nothing that it does has an effect.
+ */
+bool sim_reserver_is_stale(const struct sim_host *host, uint64_t begun_ns);
 
 #endif

@@ -52,7 +52,6 @@ struct tgt_ring {
 	int watches[WATCHES];
 	unsigned int watch_count;
 	struct tgt_messages messages;
-	bool woken; /* by a watch: its completion is there to be reaped */
 };
 
 static unsigned int rings;
@@ -187,6 +186,7 @@ static bool sqe_decode(const struct io_uring_sqe *sqe, struct sim_io *io)
 	case IORING_OP_WRITE_FIXED:
 		io->kind = SIM_IO_WRITE;
 		io->durable = sqe->rw_flags & RWF_DSYNC;
+		io->untorn = sqe->rw_flags & TGT_RWF_ATOMIC;
 		return true;
 	case IORING_OP_FSYNC:
 		io->kind = SIM_IO_SYNC;
@@ -218,9 +218,9 @@ static void ring_start(struct tgt_ring *ring, const struct io_uring_sqe *sqe,
 	io->ring = ring;
 	io->op = op;
 	io->fua = ((const struct tgt_io *)op)->flags & TGT_IO_FUA;
-	sim_trace(ring->actor->name, "io %d to %s at %llu+%llu%s", io->kind, file->disk->path,
+	sim_trace(ring->actor->name, "io %d to %s at %llu+%llu%s%s", io->kind, file->disk->path,
 		  (unsigned long long)io->offset, (unsigned long long)io->bytes,
-		  io->durable ? " durable" : "");
+		  io->durable ? " durable" : "", io->untorn ? " untorn" : "");
 	if (io->buffer)
 		sim_rules_storing(ring->actor, io->buffer, io->bytes);
 	sim_disk_start(io);
@@ -244,7 +244,7 @@ static void ring_push(struct tgt_ring *ring)
 
 int tgt_ring_submit(struct tgt_ring *ring)
 {
-	/* It is called once a turn: a loop that does not end lets time pass, and is found out. */
+	/* It or tgt_ring_wait() is called once a turn: a loop that does not end lets time pass, and is found out. */
 	if (sim_fiber_self())
 		sim_fiber_sleep(TURN_NS + sim_below(TURN_NS));
 	ring_push(ring);
@@ -253,9 +253,8 @@ int tgt_ring_submit(struct tgt_ring *ring)
 
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget)
 {
-	unsigned int done = ring->woken;
+	unsigned int done = 0;
 
-	ring->woken = false;
 	sim_fiber_preempt();
 	while (done < budget && !TAILQ_EMPTY(&ring->done)) {
 		struct ring_slot *slot = TAILQ_FIRST(&ring->done);
@@ -298,8 +297,9 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 	uint64_t until_ns =
 		timeout_ms < 0 ? UINT64_MAX : sim_now_ns() + (uint64_t)timeout_ms * SIM_MS;
 
-	while (ring->prepared)
-		ring_push(ring);
+	do
+		tgt_ring_submit(ring);
+	while (ring->prepared);
 	if (ring->dead) {
 		sim_fiber_wait(0);
 		return 0;
@@ -309,7 +309,6 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 	((struct sim_thread *)ring->actor)->sleeps((struct sim_thread *)ring->actor);
 	while (!ring_ready(ring) && sim_now_ns() < until_ns && !ring->dead)
 		sim_fiber_wait(until_ns == UINT64_MAX ? UINT64_MAX : until_ns - sim_now_ns());
-	ring->woken = TAILQ_EMPTY(&ring->done);
 	return 0;
 }
 

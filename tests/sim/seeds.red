@@ -35,3 +35,7 @@
 7500024612	# a RESERVE of a killed raw initiator was done after a report had told all
 7500031903	# a FENCE of all volumes is one of those, too, that have no disk just then
 8520056208	# a reserver that waited for ever for a killed program, which its target could not miss
+20498		# the oracle: what a shut out writer does at an OSD to which nobody behind the fence has spoken
+236075044636	# a portal that no queue tried any more after queue 0 had been to another target
+154570671295	# the model: a session that does not reconnect took queues beside queue 0 back, with what they had
+4146		# the oracle: whom a change excludes that nobody heard of, as a report tells, may still have writes under way

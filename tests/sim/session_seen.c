@@ -15,19 +15,31 @@
 #include "tests/sim/trace.h"
 #include "tests/sim/whitebox.h"
 
-/* Its queues are spread over all portals, so that one that is back is used again. */
+/*
+ * Its queues are spread over all portals of its target, so that one that is back is used again. Queue 0 may be away, to
+ * try another target.
+ */
 static void check_homes(const struct core_session *session)
 {
-	bool home[CORE_PORTALS_MAX] = {false};
+	u16 homes[CORE_PORTALS_MAX] = {0};
+	u16 own = 0, without = 0, spare = 0;
 
-	if (session->queues < session->options.portals)
-		return;
 	for (u16 i = 0; i < session->queues; i++)
-		home[session->queue[i].home] = true;
-	for (u16 i = 0; i < session->options.portals && session->queues == session->options.queues;
-	     i++)
-		if (!home[i])
-			sim_fail("portal %u is no queue's home any more", i);
+		homes[session->queue[i].home]++;
+	for (u16 i = 0; i < session->options.portals; i++) {
+		if (core_session_is_foreign(session, i)) {
+			spare += homes[i] - (session->queue[0].home == i);
+			continue;
+		}
+		own++;
+		without += !homes[i];
+		spare += homes[i] > 1 ? homes[i] - 1 : 0;
+	}
+	if (without && spare)
+		sim_fail("%u portals are no queue's home, and %u queues could go there", without, spare);
+	for (u16 i = 1; i < session->queues && own; i++)
+		if (core_session_is_foreign(session, session->queue[i].home))
+			sim_fail("queue %u goes to another target than queue 0's", i);
 }
 
 /*

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include "tests/sim/coverage.h"
+#include "tests/sim/rados.h"
+#include "tests/sim/socket_sim.h"
 #include "tests/sim/trace.h"
 
 /* So often a thread that is to end may say that it would wait. */
@@ -50,6 +52,9 @@ void sim_threads_finish(struct sim_thread *const *threads, unsigned int count)
 			sim_fiber_run(&thread->fiber);
 			all &= thread->fiber.finished;
 		}
+		/* Those of librados, which others wait for. */
+		if (sim_rados_process_is_dead(threads[0]->actor.machine))
+			sim_rados_process_hurry(threads[0]->actor.machine);
 	}
 	for (unsigned int i = 0; i < count; i++) {
 		if (threads[i]->started)
@@ -146,6 +151,7 @@ int __wrap_eventfd_write(int fd, eventfd_t value)
 	sim_fiber_preempt();
 	sim_reached("eventfd", "is written to", NULL);
 	eventfds[fd - SIM_EVENTFD_FIRST].count += value;
+	sim_epoll_written(fd);
 	if (eventfds[fd - SIM_EVENTFD_FIRST].reader)
 		sim_actor_wake(eventfds[fd - SIM_EVENTFD_FIRST].reader);
 	sim_fiber_preempt();

@@ -5,6 +5,7 @@
 #include "tests/sim/whitebox.h"
 
 #include <stddef.h>
+#include <string.h>
 #include "initiator/session.h"
 #include "initiator/volume.h"
 #include "target/io/request.h"
@@ -20,9 +21,10 @@
 #include "tests/sim/seen.h"
 #include "tests/sim/trace.h"
 
+/* conn: NULL: it is not of the simulated fabric. */
 static bool ended_before(const struct sim_conn *conn, uint64_t since)
 {
-	return conn->ended_number && conn->ended_number < since;
+	return conn && conn->ended_number && conn->ended_number < since;
 }
 
 /* The queue of the request that this is part of. */
@@ -36,7 +38,9 @@ static const struct tgt_io_queue *queue_of_io(const struct sim_io *io)
 
 static const struct sim_conn *io_conn(const struct sim_io *io)
 {
-	return sim_conn_of(queue_of_io(io)->conn);
+	struct fab_conn *conn = queue_of_io(io)->conn;
+
+	return conn->fab->ops == &sim_fabric_ops ? sim_conn_of(conn) : NULL;
 }
 
 static void check_disk(const struct sim_disk *disk, uint64_t since)
@@ -125,6 +129,18 @@ uint64_t sim_whitebox_bytes(const struct sim_host *host, unsigned int volume)
 	return bytes;
 }
 
+void sim_whitebox_uuid(const struct sim_host *host, unsigned int volume, uint8_t uuid[16])
+{
+	struct tgt_volume *found =
+		host->running ? tgt_volume_get(host->registry, host->config.volumes[volume].name) : NULL;
+
+	memset(uuid, 0, 16);
+	if (!found)
+		return;
+	memcpy(uuid, found->config.uuid, 16);
+	tgt_volume_put(found);
+}
+
 bool sim_whitebox_read_only(const struct sim_host *host, unsigned int volume)
 {
 	struct tgt_volume *found =
@@ -203,7 +219,9 @@ void sim_whitebox_fenced(uint32_t session, uint64_t epoch, unsigned int index, u
 			if (fab->dead || !conn->server || conn->session != session || !queue ||
 			    queue->session->epoch != epoch)
 				continue;
-			if (queue->io_queue.index == index && queue->incarnation <= incarnation)
+			/* One that another gateway has let in, whose answer was lost, has no name and so no command. */
+			if (queue->io_queue.index == index && queue->incarnation <= incarnation &&
+			    queue->session->named)
 				sim_fail("%s: queue %u, incarnation %u: a fence counts, and its "
 					 "connection is there (F5)",
 					 fab->actor->name, index, incarnation);
@@ -241,6 +259,13 @@ void sim_seen_logout(const struct rblk_session *session)
 static const char *io_queue_name(const struct tgt_io_queue *io_queue)
 {
 	return tgt_queue_of((struct tgt_io_queue *)io_queue)->session->initiator;
+}
+
+const char *sim_whitebox_initiator(const struct tgt_io *io)
+{
+	const struct tgt_request *request = (const void *)((const char *)io - offsetof(struct tgt_request, io));
+
+	return io_queue_name(request->io_queue);
 }
 
 static const char *io_name(const struct sim_io *io)

@@ -36,6 +36,13 @@ void sim_whitebox_fenced(uint32_t session, uint64_t epoch, unsigned int queue, u
 /* The disk is given this: may its initiator write? */
 void sim_whitebox_stores(const struct sim_disk *disk, const struct sim_io *io);
 
+/* The name of the initiator whose operation of a store this is. */
+struct tgt_io;
+const char *sim_whitebox_initiator(const struct tgt_io *io);
+
+/* Its UUID; zeroes: it is not served. */
+void sim_whitebox_uuid(const struct sim_host *host, unsigned int volume, uint8_t uuid[16]);
+
 /* The size of the host's volume, as it serves it now; 0: it does not. */
 uint64_t sim_whitebox_bytes(const struct sim_host *host, unsigned int volume);
 

@@ -22,9 +22,11 @@ extern struct sim_totals sim_totals;
  */
 struct sim_actor;
 void sim_world_lasts(const struct sim_actor *actor);
-/* Returns if all went well; else does not (sim_fail). */
-void sim_world_run(uint64_t seed);
+/* Returns if all went well; else does not (sim_fail). False: this build has no such world. */
+bool sim_world_run(uint64_t seed);
 /* In a world of which this model speaks, with its history to stdout. False: there is no such model. */
 bool sim_world_run_history(uint64_t seed, const char *model);
+/* Initiators at gateways, of which one is killed or stops: what that meant, to stdout. False: it cannot. */
+bool sim_world_run_crowd(unsigned int gateways, unsigned int initiators, bool stops, bool together);
 
 #endif

@@ -64,6 +64,21 @@ static void build_net(enum world_kind kind)
 		sim_net.limits.max_read_in = 1;
 }
 
+void sim_world_plain_net(bool loses)
+{
+	sim_net = (struct sim_net){
+		.limits = {SIM_WORLD_PLAIN_LIMITS, .immediate = sim_chance(700000), .invalidate = sim_chance(700000)},
+		.latency_min_ns = SIM_US,
+		.latency_max_ns = sim_chance(700000) ? 10 * SIM_US : 2 * SIM_MS,
+		.lose = loses ? sim_world_rate(10000, 100000) : 0,
+		.lose_ack = sim_world_rate(1000, 100000),
+		.lose_response = loses ? sim_world_rate(2000, 100000) : 0,
+		.resend_ns = sim_chance(500000) ? 200 * SIM_US : 20 * SIM_MS,
+		.resends = 7,
+		.again = loses && sim_chance(300000),
+	};
+}
+
 void sim_world_plain_config(struct tgt_config *config)
 {
 	config->reactors = (unsigned int)sim_between(1, SIM_HOST_REACTORS);
@@ -130,6 +145,14 @@ static void build_cache(struct sim_host *host, unsigned int volume, enum world_k
 	sim_model_keeps(host->volumes[volume], !disk->volatile_cache);
 }
 
+/* In a quarter of the seeds disks have untorn writes, and applications ask for them. Not by chance. */
+static void build_untorn(struct sim_host *host, unsigned int volume)
+{
+	host->untorn = sim_world.seed % 4 == 1;
+	if (host->untorn)
+		host->disks[volume]->untorn_bytes = 4096u << sim_world.seed / 4 % 3;
+}
+
 /* So that commands wait now and then, and none for long. */
 static void limit_volumes(struct sim_host *host)
 {
@@ -142,6 +165,14 @@ static void limit_volumes(struct sim_host *host)
 		if (sim_chance(500000))
 			limit->rate_bytes = sim_between(20, 200) << 20;
 	}
+	sim_host_rule(host, NULL);
+}
+
+/* In a seventh of the seeds, and not by chance: all others' histories stay what they are. */
+static void pace_volumes(struct sim_host *host)
+{
+	for (unsigned int v = 0; v < host->volume_count; v++)
+		host->config.volumes[v].depth = TGT_DEPTH_AUTO;
 	sim_host_rule(host, NULL);
 }
 
@@ -189,10 +220,13 @@ static void build_host(unsigned int i, enum world_kind kind)
 		if (host->disks[host->volume_count - 1]) {
 			build_disk(host->disks[host->volume_count - 1], kind);
 			build_cache(host, host->volume_count - 1, kind);
+			build_untorn(host, host->volume_count - 1);
 		}
 	}
 	if (sim_world.seed % 5 == 2 && kind != WORLD_HUNG)
 		limit_volumes(host);
+	if (sim_world.seed / 2 % 7 == 3)
+		pace_volumes(host);
 	if (kind == WORLD_CROWDED) {
 		config->reactors = 1;
 		config->receive_buffers = 32;
@@ -476,6 +510,8 @@ void sim_world_build(void)
 	}
 	for (unsigned int i = 0; i < sim_world.host_count; i++)
 		build_host(i, kind);
+	if (sim_world_has_nvme() && !sim_world_reserves(kind))
+		sim_world_nvme_hosts();
 	for (unsigned int i = 0; i < sim_world.host_count; i++)
 		sim_host_start(&sim_world.hosts[i]);
 	for (unsigned int i = 0; i < sim_world.app_count; i++)
@@ -501,6 +537,8 @@ void sim_world_build(void)
 	sim_world_theme(kind);
 	if (has_module)
 		let_volumes_turn(&sim_world.module);
+	if (sim_world_has_nvme() && !sim_world_reserves(kind))
+		sim_world_nvme();
 	sim_world.fault_ns = power || kind == WORLD_LATE ? 5 * SIM_MS
 			     : kind == WORLD_DRAINED ? 50 * SIM_MS
 			     : sim_world_reserves(kind)	     ? 30 * SIM_MS

@@ -10,13 +10,16 @@
 #include "tests/sim/fabric_sim.h"
 #include "tests/sim/host.h"
 #include "tests/sim/module.h"
+#include "tests/sim/nvme_host.h"
 #include "tests/sim/raw_initiator.h"
 #include "tests/sim/world.h"
 
 #define HOSTS_MAX 2u
+#define GATEWAYS_MAX 10u /* hosts of world_crowd.c; world_gateways.c has three at most */
 #define APPS_MAX 3u
 #define RAW_INITIATORS_MAX 2u
-#define MACHINES_MAX (HOSTS_MAX + APPS_MAX + RAW_INITIATORS_MAX + 1u)
+#define NVMES_MAX 2u
+#define MACHINES_MAX (HOSTS_MAX + APPS_MAX + RAW_INITIATORS_MAX + 1u) /* and NVMES_MAX */
 
 enum fault {
 	FAULT_BREAK,
@@ -33,15 +36,16 @@ enum fault {
 
 /* Of the seed that runs. */
 extern struct sim_world {
-	struct sim_host hosts[HOSTS_MAX];
+	struct sim_host hosts[GATEWAYS_MAX];
 	struct sim_app apps[APPS_MAX];
 	struct sim_raw_initiator raw_initiators[RAW_INITIATORS_MAX];
 	struct sim_module module;
-	unsigned int host_count, app_count, raw_initiator_count, module_count;
-	struct sim_event manager; /* of two targets on one disk: world_two.c */
+	struct sim_nvme *nvmes[NVMES_MAX]; /* NVMe hosts; owned */
+	unsigned int host_count, app_count, raw_initiator_count, module_count, nvme_count;
+	struct sim_event manager; /* of several targets on one disk: world_two.c, world_gateways.c */
 	struct sim_event power; /* of `lasting` */
 	struct sim_host *lasting;
-	struct sim_event fault, calm, heal[MACHINES_MAX], portal_heal[HOSTS_MAX][SIM_PORTALS_MAX];
+	struct sim_event fault, calm, heal[MACHINES_MAX + NVMES_MAX], portal_heal[GATEWAYS_MAX][SIM_PORTALS_MAX];
 	unsigned int ops_max;
 	uint64_t seed;
 	bool late; /* reactors do not run for long, now and then */
@@ -73,6 +77,8 @@ enum world_kind {
 
 /* All of it but what its events do, which are set before this and begin here. */
 void sim_world_build(void);
+/* Of worlds of several targets; loses: packets, too. */
+void sim_world_plain_net(bool loses);
 /* A target that has enough of everything, for worlds that are about something else. */
 void sim_world_plain_config(struct tgt_config *config);
 /* Devices likewise: members of struct fab_limits. */
@@ -96,6 +102,26 @@ void sim_world_theme(enum world_kind kind);
 void sim_world_build_two(void);
 /* The same for a history: librblk, which writes one block again and again. */
 void sim_world_build_domain(void);
+
+/* -- world_nvme.c ---------------------------------------------------------------------------- */
+
+/* Has this seed NVMe hosts beside what it has anyway? Not by chance: the histories of all others stay what they are. */
+bool sim_world_has_nvme(void);
+/* Targets serve them, from their start on; and behind everything else, they begin. */
+void sim_world_nvme_hosts(void);
+void sim_world_nvme(void);
+/* A target with two portals, and NVMe hosts. */
+void sim_world_build_nvme(void);
+
+/* -- world_gateways.c ------------------------------------------------------------------------ */
+
+/* Gateways of one image of a cluster, and one initiator that names them. */
+void sim_world_build_gateways(void);
+
+/* -- world.c --------------------------------------------------------------------------------- */
+
+/* One world: made by build(), and over when finished(), or, if that is NULL, all its initiators have. */
+void sim_world_run_as(uint64_t seed, void (*build)(void), bool (*finished)(void));
 
 /* -- world_history.c ------------------------------------------------------------------------ */
 

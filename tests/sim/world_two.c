@@ -17,26 +17,6 @@
 /* How often the manager looks whether it can go on. */
 #define MANAGER_NS SIM_MS
 
-static void build_net(void)
-{
-	sim_net = (struct sim_net){
-		.limits =
-			{
-				SIM_WORLD_PLAIN_LIMITS,
-				.immediate = sim_chance(700000),
-				.invalidate = sim_chance(700000),
-			},
-		.latency_min_ns = SIM_US,
-		.latency_max_ns = sim_chance(700000) ? 10 * SIM_US : 2 * SIM_MS,
-		.lose = sim_world_rate(10000, 100000),
-		.lose_ack = sim_world_rate(1000, 100000),
-		.lose_response = sim_world_rate(2000, 100000),
-		.resend_ns = sim_chance(500000) ? 200 * SIM_US : 20 * SIM_MS,
-		.resends = 7,
-		.again = sim_chance(300000),
-	};
-}
-
 static void build_host(unsigned int i)
 {
 	struct sim_host *host = &sim_world.hosts[i];
@@ -188,7 +168,7 @@ static void build_domain(void)
 
 static void build_world(bool history)
 {
-	build_net();
+	sim_world_plain_net(true);
 	sim_world.host_count = 2;
 	for (unsigned int i = 0; i < sim_world.host_count; i++)
 		build_host(i);

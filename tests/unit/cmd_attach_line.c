@@ -50,6 +50,7 @@ static void everything_can_be_said(void **state)
 		.read_only = true,
 		.accept_volatile = true,
 		.own_session = true,
+		.priority = true,
 		.digest = true,
 	};
 
@@ -57,7 +58,7 @@ static void everything_can_be_said(void **state)
 	assert_string_equal(line, "attach address=::1,::3 port=4430,4430 volume=v queues=4 poll_queues=2 credits=32 "
 				  "initiator=me key=/etc/rblk/key connect_ms=100 command_ms=2000 reconnect_ms=300 "
 				  "fail_fast_ms=0 give_up_ms=0 source=fe80::1%eth0,::2 tos=104 ack_timeout=18 "
-				  "read_only volatile own_session digest name=data uri=rblk://h,i/v");
+				  "read_only volatile own_session priority digest name=data uri=rblk://h,i/v");
 }
 
 static void each_host_has_its_port(void **state)

@@ -69,7 +69,7 @@ static void test_pause_is_the_targets(void **state)
 			 * not grow. */
 			live(1, 1);
 			session.queue[0].backoff.random = random * 2654435761u;
-			core_session_leaves(&session);
+			core_session_leaves(&session, 0);
 			attempts = 0;
 			pause = pause_ms(20000, away[i], 0, &attempts);
 			if (away[i] <= 10000)

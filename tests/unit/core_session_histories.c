@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: whatever happens to its connections, a session releases commands only behind their drain and
- * their fence (F4, F5), and once faults stop, nothing waits. Method: hundreds of random histories
- * against a small target that judges logins with core_login_judge() and is restarted, cut off and
- * slow.
+ * their fence (F4, F5), its queues are spread over its target's portals, and once faults stop, nothing waits. Method:
+ * hundreds of random histories against a small target that judges logins with core_login_judge() and is restarted, cut
+ * off and slow.
  */
 #include "tests/unit/core_session_rig.h"
 #include "proto/core/login.h"
@@ -251,6 +251,7 @@ static void do_actions(void)
 
 	while (core_session_action(&session, &action))
 		act(&action);
+	assert_spread();
 }
 
 /* Nothing is connected or busy. Only then may a target forget a session. */

@@ -74,6 +74,28 @@ static inline void live(u16 queues, u16 portals)
 	assert_int_equal(core_session_live(&session), queues);
 }
 
+/*
+ * Each portal of the session's target is some queue's home, as far as there are queues, and none but queue 0 goes to
+ * another target's.
+ */
+static inline void assert_spread(void)
+{
+	u16 homes[CORE_PORTALS_MAX] = {0}, own = 0, without = 0, shared = 0;
+
+	for (u16 i = 0; i < session.queues; i++)
+		homes[session.queue[i].home]++;
+	for (u16 i = 0; i < session.options.portals; i++) {
+		if (core_session_is_foreign(&session, i))
+			continue;
+		own++;
+		without += !homes[i];
+		shared += homes[i] > 1;
+	}
+	assert_true(!without || !shared);
+	for (u16 i = 1; i < session.queues && own; i++)
+		assert_false(core_session_is_foreign(&session, session.queue[i].home));
+}
+
 /* All of them are, and drained. */
 static inline void lost_all(u16 queues, u64 now_ns)
 {

@@ -361,7 +361,9 @@ static void never_and_always(void **state)
 	core_spin_init(&spin, 0);
 	assert_true(core_spin_turn(&spin, now, 0));
 	assert_false(core_spin_turn(&spin, now, 1));
+	assert_true(core_spin_sleeps(&spin, now));
 	core_spin_init(&spin, (u64)-1);
+	assert_false(core_spin_sleeps(&spin, now));
 	for (unsigned int i = 0; i < 100; i++)
 		assert_false(core_spin_turn(&spin, now += 1000000000, 0));
 }

@@ -85,7 +85,7 @@ static void done(void *arg, const struct rblk_result *result)
 	(void)result;
 }
 
-static struct ini_slot *submit(u32 capsule_bytes)
+static struct ini_slot *start(u32 capsule_bytes, u8 flags)
 {
 	int tag = core_tags_take(&queue->tags, false);
 	struct ini_slot *slot;
@@ -97,13 +97,22 @@ static struct ini_slot *submit(u32 capsule_bytes)
 	slot->volume = &volume;
 	slot->done = done;
 	slot->arg = slot;
+	slot->command.flags = flags;
 	ini_slot_start(slot);
+	return slot;
+}
+
+static struct ini_slot *submit(u32 capsule_bytes)
+{
+	struct ini_slot *slot = start(capsule_bytes, 0);
+
 	assert_int_equal(ini_queue_doorbell(queue), 0);
 	return slot;
 }
 
 static void complete(void)
 {
+	core_clock_completed(&queue->clock);
 	ini_queue_sent(queue, queue->messages_signalled - 1);
 	assert_int_equal(ini_queue_doorbell(queue), 0);
 }
@@ -119,6 +128,29 @@ static void what_is_submitted_meanwhile_shares_the_next(void **state)
 	assert_int_equal(queue->pending_count, BATCH - 1);
 	complete();
 	assert_int_equal(posted.messages, 2);
+	assert_int_equal(queue->pending_count, 0);
+}
+
+/* Commands with priority share a message with each other alone, do not wait while others do, and keep none waiting. */
+static void priority_waits_for_nothing(void **state)
+{
+	struct ini_slot *first, *second;
+
+	(void)state;
+	submit(512);
+	start(512, 0);
+	first = start(0, RBLK_CMD_PRIORITY);
+	second = start(512, RBLK_CMD_PRIORITY);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	assert_int_equal(posted.messages, 2);
+	assert_int_equal(queue->pending_count, 1);
+	assert_int_equal(first->message, 1);
+	assert_int_equal(second->message, 1);
+	/* The device has that one still. */
+	core_clock_completed(&queue->clock);
+	ini_queue_sent(queue, 0);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	assert_int_equal(posted.messages, 3);
 	assert_int_equal(queue->pending_count, 0);
 }
 
@@ -225,6 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(what_is_submitted_meanwhile_shares_the_next, fresh),
+		cmocka_unit_test_setup(priority_waits_for_nothing, fresh),
 		cmocka_unit_test_setup(a_full_message_does_not_wait, fresh),
 		cmocka_unit_test_setup(a_lone_command_is_not_signalled, fresh),
 		cmocka_unit_test_setup(one_that_is_aborted_is_not_waited_for, fresh),

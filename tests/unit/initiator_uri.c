@@ -42,6 +42,34 @@ static void good_ones(void **state)
 	}
 }
 
+/* Behind a semicolon are hosts of another target. */
+static void groups(void **state)
+{
+	static const struct {
+		const char *text;
+		u16 count;
+		u16 groups[4];
+		enum fab_kind kind; /* of the last */
+	} table[] = {
+		{"rblk://a,b/v", 2, {0, 0}, FAB_VERBS},
+		{"rblk://a;b/v", 2, {0, 1}, FAB_VERBS},
+		{"rblk+tcp://a1,a2:1;[::1],b2/v", 4, {0, 0, 1, 1}, FAB_TCP},
+		{"rblk://a;rblk+tcp://b,c;d", 4, {0, 1, 1, 2}, FAB_TCP},
+	};
+	char error[RBLK_ERROR_BYTES];
+	struct ini_uri uri;
+
+	(void)state;
+	for (size_t i = 0; i < UNIT_LENGTH(table); i++) {
+		if (ini_uri_parse(table[i].text, &uri, error))
+			fail_msg("%s", error);
+		assert_int_equal(uri.host_count, table[i].count);
+		for (u16 n = 0; n < uri.host_count; n++)
+			assert_int_equal(uri.hosts[n].group, table[i].groups[n]);
+		assert_int_equal(uri.hosts[uri.host_count - 1].kind, table[i].kind);
+	}
+}
+
 /* Each host has the last scheme before it. */
 static void mixed_ones(void **state)
 {
@@ -103,6 +131,9 @@ static void bad_ones(void **state)
 		{"rblk:/host/v", "begins with rblk://"},
 		{"rblk://", "the host is missing"},
 		{"rblk:///v", "the host is missing"},
+		{"rblk://a;/v", "the host is missing"},
+		{"rblk://;a/v", "the host is missing"},
+		{"rblk://a%3bb/v", "stands for one of ,;/:[]"},
 		{"rblk://:4430/v", "the host is missing"},
 		{"rblk://[]/v", "the host is missing"},
 		{"rblk://host:/v", "the port must be"},
@@ -170,6 +201,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_ones),
+		cmocka_unit_test(groups),
 		cmocka_unit_test(mixed_ones),
 		cmocka_unit_test(bad_ones),
 		cmocka_unit_test(long_ones),

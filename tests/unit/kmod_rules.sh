@@ -63,7 +63,7 @@ rule long_lines '\tvoid f(unsigned int one, unsigned int two, unsigned int three
 
 # Each file of sysfs is described in sysfs-block-rblk, and no other.
 shown() {
-	sed -nE 's/^(RBLK_SHOW|static DEVICE_ATTR_[A-Z_]+)\(([a-z_]+)[,)].*/rblk\/\2/p; s/^\tRBLK_COUNTER\(([a-z_]+)\),$/rblk_counters\/\1/p' "$1" | sort
+	sed -nE 's/^(\tfact|static DEVICE_ATTR_[A-Z_]+)\(([a-z_]+)[,)].*/rblk\/\2/p; s/^\tRBLK_COUNTER\(([a-z_]+)\),$/rblk_counters\/\1/p' "$1" | sort
 }
 described() { sed -nE 's,^What:\s+/sys/block/rblk<N>/,,p' sysfs-block-rblk | sort; }
 [ "$(shown sysfs.c | wc -l)" -gt 30 ] || { echo "sysfs.c: its files are not found"; failed=1; }

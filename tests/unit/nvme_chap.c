@@ -87,7 +87,7 @@ static void groups_agree(void **state)
 	(void)state;
 	for (uint8_t group = NVME_DH_2048; group < NVME_DH_GROUPS; group++) {
 		uint32_t bytes = nvme_dh_bytes(group);
-		struct nvme_dh *dh[2];
+		EVP_PKEY *dh[2];
 
 		assert_true(bytes && bytes <= NVME_DH_MAX);
 		for (int i = 0; i < 2; i++)
@@ -96,8 +96,8 @@ static void groups_agree(void **state)
 		for (int i = 0; i < 2; i++)
 			assert_true(nvme_dh_agree(dh[i], public[!i], shared[i]));
 		assert_memory_equal(shared[0], shared[1], bytes);
-		nvme_dh_free(dh[0]);
-		nvme_dh_free(dh[1]);
+		EVP_PKEY_free(dh[0]);
+		EVP_PKEY_free(dh[1]);
 	}
 	assert_int_equal(nvme_dh_bytes(NVME_DH_NULL), 0);
 	assert_int_equal(nvme_dh_bytes(NVME_DH_GROUPS), 0);
@@ -122,7 +122,7 @@ static BIGNUM *prime_of(const char *name)
 static void public_values_are_checked(void **state)
 {
 	uint8_t public[NVME_DH_MAX], peer[256] = {0}, shared[256], right[256];
-	struct nvme_dh *dh = nvme_dh_create(NVME_DH_2048, public);
+	EVP_PKEY *dh = nvme_dh_create(NVME_DH_2048, public);
 	BIGNUM *prime = prime_of("ffdhe2048"), *own = BN_bin2bn(public, 256, NULL), *square = BN_new();
 	BN_CTX *context = BN_CTX_new();
 
@@ -147,7 +147,7 @@ static void public_values_are_checked(void **state)
 	BN_free(prime);
 	BN_free(own);
 	BN_free(square);
-	nvme_dh_free(dh);
+	EVP_PKEY_free(dh);
 }
 
 int main(void)

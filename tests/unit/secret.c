@@ -161,7 +161,7 @@ static void files_are_read_strictly(void **state)
 	} wrong[] = {
 		{"", "has no secret; \"rblk key new\" makes one"},
 		{"# only a comment\n\n", "has no secret; \"rblk key new\" makes one"},
-		{"0001\n", "line 1 is not a secret: it does not begin with rblk1: or DHHC-1:"},
+		{"0001\n", "line 1 is not a secret: it begins with none of rblk1: DHHC-1: NVMeTLSkey-1:"},
 		{"\n" VECTOR "0\n", "line 2 is not a whole secret: rblk1: and 64 digits"},
 		{"rblk1:0001\n", "line 1 is not a whole secret: rblk1: and 64 digits"},
 		{VECTOR "\nrblk1:00010203040506070809XX0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
@@ -317,15 +317,22 @@ static void secrets_are_nvmes_too(void **state)
 	static const struct {
 		const char *text, *error;
 	} wrong[] = {
-		{"DHHC-1:", "line 1 is not a whole secret: DHHC-1:01:, its base64 and a colon"},
-		{"DHHC-1:01", "line 1 is not a whole secret: DHHC-1:01:, its base64 and a colon"},
-		{"DHHC-1:01:" NVME_KEY, "line 1 is not a whole secret: DHHC-1:01:, its base64 and a colon"},
+		{"DHHC-1:", "line 1 is not a whole secret: DHHC-1:01: or NVMeTLSkey-1:01:, its base64 and a colon"},
+		{"DHHC-1:01", "line 1 is not a whole secret: DHHC-1:01: or NVMeTLSkey-1:01:, its base64 and a colon"},
+		{"DHHC-1:01:" NVME_KEY,
+		 "line 1 is not a whole secret: DHHC-1:01: or NVMeTLSkey-1:01:, its base64 and a colon"},
 		{"DHHC-1:01:" NVME_KEY "::", "line 1 has not the length of a secret of 32 bytes"},
 		{"DHHC-1:01::", "line 1 has not the length of a secret of 32 bytes"},
 		{"DHHC-1:00:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 		 "AAAAAAAAAAAAAAAAlbOI8g==:", "line 1 has not the length of a secret of 32 bytes"},
-		{"DHHC-1:02:" NVME_KEY ":", "line 1 is of another hash: DHHC-1:00: and 01: are known"},
-		{"DHHC-1:11:" NVME_KEY ":", "line 1 is of another hash: DHHC-1:00: and 01: are known"},
+		{"DHHC-1:02:" NVME_KEY ":", "line 1 is of another hash: 00: and 01: are known"},
+		{"NVMeTLSkey-1:02:" NVME_KEY ":", "line 1 is of another hash: 00: and 01: are known"},
+		{"NVMeTLSkey-1:01",
+		 "line 1 is not a whole secret: DHHC-1:01: or NVMeTLSkey-1:01:, its base64 and a colon"},
+		{"NVMeTLSkey-1:01:" NVME_KEY "A:", "line 1 has not the length of a secret of 32 bytes"},
+		{"NVMeTLSkey-2:01:" NVME_KEY ":",
+		 "line 1 is not a secret: it begins with none of rblk1: DHHC-1: NVMeTLSkey-1:"},
+		{"DHHC-1:11:" NVME_KEY ":", "line 1 is of another hash: 00: and 01: are known"},
 		{"DHHC-1:01:BAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
 		 "line 1 has another checksum: it was changed or cut"},
 		{"DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaS:",
@@ -335,17 +342,20 @@ static void secrets_are_nvmes_too(void **state)
 		{"DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+Kfia=:",
 		 "line 1 is no base64 of a secret of 32 bytes"},
 	};
-	struct rblk_secrets *secrets = must_read("DHHC-1:00:" NVME_KEY ":\n" OTHER "\nDHHC-1:01:" NVME_KEY ":\n");
+	struct rblk_secrets *secrets = must_read("DHHC-1:00:" NVME_KEY ":\n" OTHER "\nDHHC-1:01:" NVME_KEY
+						 ":\nNVMeTLSkey-1:00:" NVME_KEY ":\nNVMeTLSkey-1:01:" NVME_KEY ":\n");
 	struct rblk_secrets *vector = must_read(VECTOR "\n");
 	char error[RBLK_SECRET_ERROR_BYTES], text[RBLK_NVME_TEXT_BYTES];
 
 	(void)state;
-	assert_int_equal(rblk_secrets_count(secrets), 3);
-	for (unsigned int i = 0; i < 3; i += 2)
+	assert_int_equal(rblk_secrets_count(secrets), 5);
+	for (unsigned int i = 0; i < 5; i += i ? 1 : 2)
 		assert_memory_equal(rblk_secrets_bytes(secrets, i), rblk_secrets_bytes(vector, 0), RBLK_SECRET_BYTES);
-	rblk_nvme_text(vector, false, text);
+	rblk_nvme_text(vector, RBLK_NVME_TLS, text);
+	assert_string_equal(text, "NVMeTLSkey-1:01:" NVME_KEY ":");
+	rblk_nvme_text(vector, RBLK_NVME_HOST, text);
 	assert_string_equal(text, "DHHC-1:01:" NVME_KEY ":");
-	rblk_nvme_text(vector, true, text);
+	rblk_nvme_text(vector, RBLK_NVME_TARGET, text);
 	assert_string_equal(text, "DHHC-1:01:t8vQW6TkIvfxDj2ChdioIPbozmaDI0QogZ3A+3dTmT0rF4WT:");
 	for (size_t i = 0; i < UNIT_LENGTH(wrong); i++) {
 		assert_null(read_text(wrong[i].text, 0600, error));

@@ -216,6 +216,9 @@ void *__wrap_tgt_request_report_alloc(struct tgt_request *request, uint32_t byte
 struct tgt_volume *__wrap_tgt_volume_get(struct tgt_registry *registry, const char *name);
 struct tgt_volume *__wrap_tgt_volume_get(struct tgt_registry *registry, const char *name)
 {
+	static struct tgt_store store;
+
+	open_.volume.store = &store;
 	(void)registry;
 	(void)name;
 	open_.references++;

@@ -111,7 +111,7 @@ static const struct mistake mistakes_in_volumes[] = {
 	{"[volume a]\npath = /x\nuuid = 17\n", "rblkd.conf:3: uuid: \"17\" is not a UUID"},
 	{"[volume a]\npath = /x\nfault = slow\n",
 	 "rblkd.conf:3: fault: \"slow\" is not one of "
-	 "delay=, fail=, tear=, lose=, power=, after=, count=, seed="},
+	 "delay=, fail=, tear=, lose=, power=, untorn=, after=, count=, seed="},
 };
 
 static const struct mistake mistakes_in_initiators[] = {

@@ -224,30 +224,65 @@ static void partitions(void **state)
 	assert_string_equal(disk, first);
 }
 
+static unsigned int warnings;
+
+void __wrap_tgt_log(enum tgt_log_level level, const char *format, ...);
+void __wrap_tgt_log(enum tgt_log_level level, const char *format, ...)
+{
+	warnings += level == TGT_LOG_WARNING;
+}
+
+static void local(struct tgt_store_info *info, const char *name)
+{
+	struct tgt_volume_config config = {0};
+
+	strcpy(config.name, name);
+	tgt_domain_local(info, &config);
+}
+
 static void stores(void **state)
 {
 	struct tgt_store_info one = {.id = {.device = 0x810, .inode = 77}, .born_s = 5, .born_ns = 6};
 	struct tgt_store_info again = one, other = one, memory = {0}, same = {0};
 
-	tgt_domain_local(&one, "a");
+	local(&one, "a");
 	/* The same file, of a file system that is mounted elsewhere, under another name. */
 	again.id.device = 0x820;
-	tgt_domain_local(&again, "b");
+	local(&again, "b");
 	assert_memory_equal(one.fence_domain, again.fence_domain, 16);
 	other.id.inode = 78;
-	tgt_domain_local(&other, "a");
+	local(&other, "a");
 	assert_memory_not_equal(one.fence_domain, other.fence_domain, 16);
-	tgt_domain_local(&memory, "a");
+	local(&memory, "a");
 	assert_memory_not_equal(one.fence_domain, memory.fence_domain, 16);
-	tgt_domain_local(&same, "a");
+	local(&same, "a");
 	assert_memory_equal(memory.fence_domain, same.fence_domain, 16);
-	tgt_domain_local(&same, "b");
+	local(&same, "b");
 	assert_memory_not_equal(memory.fence_domain, same.fence_domain, 16);
+}
+
+/* Before all others: it is said once. */
+static void a_machine_without_uuid_is_told(void **state)
+{
+	struct tgt_store_info memory = {0}, file = {.id = {.device = 0x810, .inode = 77}};
+	const struct tgt_volume_config config = {.name = "a", .fence_domain = {1}}, nobody = {.name = "b"};
+	char words[TGT_MACHINE_BYTES];
+
+	unsetenv("CREDENTIALS_DIRECTORY");
+	local(&memory, "a");
+	tgt_domain_warn(&memory, &nobody);
+	tgt_domain_local(&file, &config);
+	tgt_domain_warn(&file, &config);
+	assert_int_equal(warnings, 0);
+	tgt_domain_warn(&file, &nobody);
+	tgt_domain_warn(&file, &nobody);
+	assert_int_equal(warnings, tgt_domain_machine("", NULL, words) ? 0 : 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_machine_without_uuid_is_told),
 		cmocka_unit_test_setup_teardown(clones_are_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(container_without_an_id, setup, teardown),
 		cmocka_unit_test_setup_teardown(other_places, setup, teardown),

@@ -306,6 +306,30 @@ static void delay_begins_later(void **state)
 	free(in);
 }
 
+/* A disk with a unit: what is untorn is whole or absent; the store behind it knows of none. */
+static void an_untorn_write_is_not_torn(void **state)
+{
+	unsigned char *out = rig_buffer(8192, 'x'), *in = rig_buffer(8192, 0);
+	struct rig rig;
+
+	open_plan(&rig, "untorn=16384,tear=1,count=2");
+	assert_int_equal(rig.store->info.untorn_min_bytes, rig.store->info.block_bytes);
+	assert_int_equal(rig.store->info.untorn_max_bytes, 16384);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, TGT_IO_UNTORN, 0, out, 8192), -EIO);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 8192), 0);
+	assert_int_equal(in[0], 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, 0, 0, out, 8192), -EIO);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 8192), 0);
+	assert_int_equal(in[4095], 'x');
+	assert_int_equal(in[4096], 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_WRITE, TGT_IO_UNTORN, 0, out, 8192), 0);
+	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, in, 8192), 0);
+	assert_memory_equal(in, out, 8192);
+	rig_close(&rig);
+	free(out);
+	free(in);
+}
+
 static void plans_are_judged(void **state)
 {
 	static const struct {
@@ -314,9 +338,9 @@ static void plans_are_judged(void **state)
 		{",", "it has no fault"},
 		{"seed=3", "it has no fault"},
 		{"delay",
-		 "\"delay\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, seed="},
+		 "\"delay\" is not one of delay=, fail=, tear=, lose=, power=, untorn=, after=, count=, seed="},
 		{"slow=5ms",
-		 "\"slow\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, seed="},
+		 "\"slow\" is not one of delay=, fail=, tear=, lose=, power=, untorn=, after=, count=, seed="},
 		{"delay=write", "\"delay\" needs a time, as in delay=5ms"},
 		{"delay=61s", "\"61s\" is neither kinds of operations nor a probability nor "
 			      "a time up to 60s"},
@@ -331,6 +355,8 @@ static void plans_are_judged(void **state)
 		{"lose=write+flush", "\"lose\" is for flushes only"},
 		{"after=1,fail=1", "\"after\" needs a fault before it"},
 		{"fail=1,count=many", "\"many\" is not a number"},
+		{"untorn=12288", "\"untorn\" is a power of two, at most 16777216"},
+		{"untorn=33554432", "\"untorn\" is a power of two, at most 16777216"},
 	};
 	struct tgt_fault_plan plan;
 	char why[256];
@@ -364,6 +390,7 @@ int main(void)
 		cmocka_unit_test(loses_power),
 		cmocka_unit_test(extents_are_nothing_to_lose),
 		cmocka_unit_test(delay_begins_later),
+		cmocka_unit_test(an_untorn_write_is_not_torn),
 		cmocka_unit_test(plans_are_judged),
 	};
 

@@ -123,6 +123,96 @@ static void the_bound_may_change(void **state)
 	assert_int_equal(inflight.count, 3);
 }
 
+/* An owner's operations with priority go before its others, eight at most before one of these. */
+static void priority_goes_first(void **state)
+{
+	static struct tgt_waiter plain[4], priority[20];
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(99, 0)};
+	unsigned int p = 0;
+
+	(void)state;
+	tgt_inflight_init(&inflight, 1);
+	assert_true(tgt_inflight_enter(&inflight, &filler));
+	for (unsigned int i = 0; i < 4; i++) {
+		plain[i] = (struct tgt_waiter){.owner = tgt_inflight_owner(1, 1)};
+		assert_false(tgt_inflight_enter(&inflight, &plain[i]));
+	}
+	for (unsigned int i = 0; i < 20; i++) {
+		priority[i] = (struct tgt_waiter){.owner = tgt_inflight_owner(1, 1), .priority = true};
+		assert_false(tgt_inflight_enter(&inflight, &priority[i]));
+	}
+	tgt_inflight_withdraw(&inflight, &priority[0]);
+	tgt_inflight_withdraw(&inflight, &plain[3]);
+	tgt_inflight_withdraw(&inflight, &priority[12]);
+	for (unsigned int i = 0; i < 21; i++) {
+		if (i % (TGT_PRIORITY_MOST + 1) == TGT_PRIORITY_MOST || p == 19) {
+			assert_ptr_equal(next(), &plain[i / (TGT_PRIORITY_MOST + 1)]);
+			continue;
+		}
+		p += p == 11 ? 2 : 1;
+		assert_ptr_equal(next(), &priority[p]);
+	}
+	assert_null(next());
+}
+
+/* Its turn comes at once for the first with priority, and not again before all turns were taken. */
+static void priority_does_not_wait_for_a_turn(void **state)
+{
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(99, 0)};
+	struct tgt_waiter late = {.owner = tgt_inflight_owner(9, 1), .priority = true};
+	static struct tgt_waiter many[OWNERS][EACH];
+
+	(void)state;
+	tgt_inflight_init(&inflight, 1);
+	assert_true(tgt_inflight_enter(&inflight, &filler));
+	for (unsigned int i = 0; i < OWNERS; i++)
+		for (unsigned int j = 0; j < EACH; j++) {
+			many[i][j] = (struct tgt_waiter){.owner = tgt_inflight_owner(i + 1, 1)};
+			assert_false(tgt_inflight_enter(&inflight, &many[i][j]));
+		}
+	for (unsigned int round = 0; round < 4; round++) {
+		assert_false(tgt_inflight_enter(&inflight, &late));
+		if (round)
+			for (unsigned int i = 0; i < OWNERS; i++)
+				assert_ptr_not_equal(next(), &late);
+		assert_ptr_equal(next(), &late);
+	}
+	/* After a round without it, at once again. */
+	for (unsigned int i = 0; i < OWNERS; i++)
+		assert_non_null(next());
+	assert_non_null(next());
+	assert_false(tgt_inflight_enter(&inflight, &late));
+	assert_ptr_equal(next(), &late);
+}
+
+/* Who marks all of its operations has no larger part, however many it has. */
+static void priority_is_no_larger_part(void **state)
+{
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(99, 0)};
+
+	(void)state;
+	for (unsigned int depth = 1; depth <= EACH; depth++) {
+		tgt_inflight_init(&inflight, 1);
+		assert_true(tgt_inflight_enter(&inflight, &filler));
+		for (unsigned int i = 0; i < OWNERS; i++) {
+			begun[i] = 0;
+			for (unsigned int j = 0; j < (i ? EACH : depth); j++) {
+				waiters[i][j] = (struct tgt_waiter){.owner = tgt_inflight_owner(i + 1, 1),
+								   .priority = !i};
+				assert_false(tgt_inflight_enter(&inflight, &waiters[i][j]));
+			}
+		}
+		for (unsigned int n = 0; n < ROUNDS; n++) {
+			struct tgt_waiter *waiter = next();
+
+			begun[(waiter->owner & 0xffffffff) - 1]++;
+			assert_false(tgt_inflight_enter(&inflight, waiter));
+		}
+		for (unsigned int i = 0; i < OWNERS; i++)
+			assert_in_range(begun[i], ROUNDS / OWNERS - 1, ROUNDS / OWNERS + 1);
+	}
+}
+
 #define CROWD 3000u /* owners, each with one operation that waits, or two */
 
 /* Each is found again among very many, and nobody's place is lost. */
@@ -159,6 +249,9 @@ int main(void)
 		cmocka_unit_test(the_only_one_gets_all),
 		cmocka_unit_test(a_withdrawal_keeps_the_turn),
 		cmocka_unit_test(the_bound_may_change),
+		cmocka_unit_test(priority_goes_first),
+		cmocka_unit_test(priority_does_not_wait_for_a_turn),
+		cmocka_unit_test(priority_is_no_larger_part),
 		cmocka_unit_test(a_crowd_is_served_in_turn),
 	};
 

@@ -17,6 +17,7 @@
 #include "target/serve/login.h"
 #include "target/serve/queue.h"
 #include "target/serve/sessions.h"
+#include "target/store/volume.h"
 
 #define GREEDY "10.0.0.1"
 #define OTHER "10.0.0.2"
@@ -413,6 +414,26 @@ static void the_last_connections_are_for_other_hosts(void **state)
 	host_of(GREEDY)->queues = reactor->queue_count = 0;
 }
 
+/* Long after a move that it did not follow it has closed the volume, and that was removed: it has other volumes here. */
+static void one_that_has_closed_what_was_moved_comes_back(void **state)
+{
+	struct tgt_reactor *reactor = &rig->reactor;
+	struct tgt_session *session;
+
+	(void)state;
+	reactor->session_quota = tgt_quota_places(16);
+	reactor->queue_quota = tgt_quota_places(16);
+	assert_int_equal(tgt_registry_create(&reactor->registry), 0);
+	session_is_ending(1, OTHER);
+	session = TAILQ_FIRST(&reactor->sessions);
+	session->ending = false;
+	strcpy(session->sent_away, "disk");
+	assert_int_equal(reason_of(log_in(login_of(1, 0, 1, 1), OTHER)), RBLK_REJECT_NO_CREDITS);
+	assert_int_equal(session->sent_away[0], 0);
+	tgt_registry_destroy(reactor->registry);
+	reactor->registry = NULL;
+}
+
 /* Ports do not count: each connection has another one. An IPv4 address equals its IPv6-mapped
  * form. */
 static void a_host_is_an_address_without_a_port(void **state)
@@ -484,6 +505,7 @@ int main(void)
 		TEST(storage_outlives_a_session),
 		TEST(the_last_places_are_for_other_hosts),
 		TEST(the_last_connections_are_for_other_hosts),
+		TEST(one_that_has_closed_what_was_moved_comes_back),
 		TEST(a_host_is_an_address_without_a_port),
 		TEST(what_lingers_goes_to_the_proven_name),
 	};

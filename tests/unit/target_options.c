@@ -74,7 +74,7 @@ static const struct {
 	 "--listen: \"rblk+tcp://h:65536\" is not an address: "
 	 "the port must be a number from 0 to 65535"},
 	{{"x.img", "--fault", "slow"},
-	 "--fault: \"slow\" is not one of delay=, fail=, tear=, lose=, power=, after=, count=, "
+	 "--fault: \"slow\" is not one of delay=, fail=, tear=, lose=, power=, untorn=, after=, count=, "
 	 "seed="},
 	{{"x.img", "y/x.raw"}, "volume x: defined twice on the command line"},
 	{{"a=x.img", "b=x.img"},

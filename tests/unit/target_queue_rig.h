@@ -74,6 +74,7 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 	}
 	TAILQ_INIT(&io_queue->fetching);
 	TAILQ_INIT(&io_queue->done);
+	TAILQ_INIT(&io_queue->done_priority);
 	TAILQ_INIT(&io_queue->chained);
 	tgt_io_queue_open(io_queue);
 	return rig;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a gateway shuts out the one client that held the image's lock, never a whole machine, and when it leaves it
- * watches no more. Method: the gateway with fakes of librados and of the module's other files; each form in which Ceph
- * writes an address is the lock holder's; the watch is lost while it is ended, and the keeper is at once.
+ * Goal: a gateway shuts out the one client that held the image's lock, never a whole machine; of several, those that
+ * are silent, and not those that are busy for a while; and when it leaves it watches no more, and gives its lock back.
+ * Method: the gateway with fakes of librados and of the module's other files; each form in which Ceph writes an address
+ * is the lock holder's;
+ * the watch is lost while it is ended, and the keeper is at once.
  */
 #include "tests/unit/unit.h"
 
@@ -15,9 +17,18 @@
 #include "target/rbd/rbd.h"
 
 #define HOLDER "holder"
+#define FORMER "former"
 
+static bool several;	   /* serve it: this one, one that is silent, and one that is busy, */
+static int busy_asks;	   /* so often when it is asked, and then quiet */
+static bool busy_holds;	   /* then it says that the first host that it is asked for is its own */
+static int silent_lists;   /* so often the silent one is registered */
+static unsigned int notifies; /* since one was shut out */
 static const char *holder; /* address of who has the lock; NULL: it is free */
+static bool formerly;	   /* this process, as another client */
 static char shot[256];	   /* what was added to the blocklist */
+static int unlocks_fail;   /* so often */
+static unsigned int unlocks, warnings;
 static struct rbd_gateway gateway;
 static bool watched;
 static rados_watcherrcb_t watch_lost;
@@ -45,6 +56,7 @@ int __wrap_nanosleep(const struct timespec *pause, struct timespec *left)
 
 static void fake_log(enum tgt_log_level level, const char *format, ...)
 {
+	warnings += level == TGT_LOG_WARNING;
 }
 
 static const struct tgt_module_host host = {.error = tgt_error, .log = fake_log};
@@ -60,9 +72,37 @@ const char *tgt_rbd_client_name(const struct rbd_client *client)
 	return "this";
 }
 
-void tgt_rbd_client_fenced(struct rbd_client *client)
+void tgt_rbd_client_fenced(struct rbd_client *client, const char *why)
 {
 	abort();
+}
+
+void tgt_rbd_client_unlocked(struct rbd_client *client)
+{
+	abort();
+}
+
+bool tgt_rbd_client_was(const struct rbd_client *client, const char *name)
+{
+	return !strcmp(name, FORMER);
+}
+
+int tgt_rbd_client_map(struct rbd_client *client, char *error)
+{
+	return 0;
+}
+
+/* Whoever has entered has a watch, and looks at it until it leaves. */
+void tgt_rbd_cut_off_begin(struct rbd_gateway *begun)
+{
+	uint64_t ago_ms;
+
+	assert_true(tgt_rbd_gateway_heard(begun, &ago_ms));
+	assert_int_equal(ago_ms, 7);
+}
+
+void tgt_rbd_cut_off_end(struct rbd_gateway *begun)
+{
 }
 
 /* At once, as if its thread were beside this one. */
@@ -119,9 +159,10 @@ int rados_watch_flush(rados_t cluster)
 	return 0;
 }
 
-int rados_wait_for_latest_osdmap(rados_t cluster)
+int rados_watch_check(rados_ioctx_t io, uint64_t watch)
 {
-	return 0;
+	assert_true(watched);
+	return 7;
 }
 
 int rados_notify_ack(rados_ioctx_t io, const char *object, uint64_t id, uint64_t watch, const char *data, int bytes)
@@ -131,10 +172,11 @@ int rados_notify_ack(rados_ioctx_t io, const char *object, uint64_t id, uint64_t
 
 static char reply[1];
 
-/* Nobody answers. */
+/* Nobody answers, but of several the busy one. */
 int rados_notify2(rados_ioctx_t io, const char *object, const char *data, int bytes, uint64_t timeout_ms, char **out,
 		  size_t *out_bytes)
 {
+	notifies++;
 	*out = reply;
 	*out_bytes = sizeof(reply);
 	return -ETIMEDOUT;
@@ -143,9 +185,17 @@ int rados_notify2(rados_ioctx_t io, const char *object, const char *data, int by
 int rados_decode_notify_response(char *answer, size_t bytes, struct notify_ack_t **acks, size_t *ack_count,
 				 struct notify_timeout_t **timeouts, size_t *timeout_count)
 {
-	*acks = NULL;
+	static char is_busy[] = "busy", is_quiet[13 + 8] = "busy is quiet";
+	static struct notify_ack_t ack;
+	bool busy = busy_asks-- > 0;
+
+	is_quiet[13] = busy_holds;
+	ack.payload = busy ? is_busy : is_quiet;
+	ack.payload_len = busy ? strlen(is_busy) : sizeof(is_quiet);
+	*acks = &ack;
 	*timeouts = NULL;
-	*ack_count = *timeout_count = 0;
+	*timeout_count = 0;
+	*ack_count = several;
 	return 0;
 }
 
@@ -163,14 +213,27 @@ int rados_lock_exclusive(rados_ioctx_t io, const char *object, const char *name,
 	return holder ? -EBUSY : 0;
 }
 
+int rados_lock_shared(rados_ioctx_t io, const char *object, const char *name, const char *cookie, const char *tag,
+		      const char *words, struct timeval *duration, uint8_t flags)
+{
+	return holder ? -EBUSY : 0;
+}
+
+uint64_t rados_get_instance_id(rados_t cluster)
+{
+	return 1;
+}
+
 int rados_unlock(rados_ioctx_t io, const char *object, const char *name, const char *cookie)
 {
-	return 0;
+	unlocks++;
+	return unlocks_fail && unlocks_fail-- ? -EIO : 0;
 }
 
 int rados_break_lock(rados_ioctx_t io, const char *object, const char *name, const char *client, const char *cookie)
 {
 	holder = NULL;
+	silent_lists = 0;
 	return 0;
 }
 
@@ -178,16 +241,40 @@ ssize_t rados_list_lockers(rados_ioctx_t io, const char *object, const char *nam
 			   size_t *tag_bytes, char *clients, size_t *client_bytes, char *cookies, size_t *cookie_bytes,
 			   char *addresses, size_t *address_bytes)
 {
-	*exclusive = 1;
+	static const char cookies_of_several[] = "this\0silent\0busy";
+	static const char addresses_of_several[] = "1:0/1\0002:0/2\0003:0/3";
+	static const char cookies_of_two[] = "this\0busy", addresses_of_two[] = "1:0/1\0003:0/3";
+
+	*exclusive = !several;
+	if (several && silent_lists-- <= 0) {
+		*client_bytes = *cookie_bytes = sizeof(cookies_of_two);
+		memcpy(clients, cookies_of_two, *client_bytes);
+		memcpy(cookies, cookies_of_two, *cookie_bytes);
+		*address_bytes = sizeof(addresses_of_two);
+		memcpy(addresses, addresses_of_two, *address_bytes);
+		return 2;
+	}
+	if (several) {
+		*client_bytes = sizeof(cookies_of_several);
+		memcpy(clients, cookies_of_several, *client_bytes);
+		*cookie_bytes = sizeof(cookies_of_several);
+		memcpy(cookies, cookies_of_several, *cookie_bytes);
+		*address_bytes = sizeof(addresses_of_several);
+		memcpy(addresses, addresses_of_several, *address_bytes);
+		return 3;
+	}
+	if (!holder)
+		return 0;
 	*client_bytes = (size_t)snprintf(clients, *client_bytes, "client.1") + 1;
-	*cookie_bytes = (size_t)snprintf(cookies, *cookie_bytes, HOLDER) + 1;
+	*cookie_bytes = (size_t)snprintf(cookies, *cookie_bytes, "%s", formerly ? FORMER : HOLDER) + 1;
 	*address_bytes = (size_t)snprintf(addresses, *address_bytes, "%s", holder) + 1;
 	return 1;
 }
 
 int rados_blocklist_add(rados_t cluster, char *address, uint32_t expire_s)
 {
-	snprintf(shot, sizeof(shot), "%s", address);
+	notifies = 0;
+	snprintf(shot + strlen(shot), sizeof(shot) - strlen(shot), "%s%s", shot[0] ? " " : "", address);
 	return 0;
 }
 
@@ -202,7 +289,7 @@ static int enter(const char *address)
 	gateway = (struct rbd_gateway){0};
 	holder = address;
 	shot[0] = 0;
-	err = tgt_rbd_gateway_enter(&gateway, NULL, NULL, "id", error);
+	err = tgt_rbd_gateway_enter(&gateway, true, NULL, NULL, "id", error);
 	if (err)
 		assert_non_null(strstr(error, "it is not shut out"));
 	else
@@ -266,6 +353,35 @@ static void a_watch_lost_late_is_not_begun_again(void **state)
 	assert_false(loses);
 }
 
+/* Nobody asks it, and it has been shut out already. */
+static void a_former_client_loses_its_lock(void **state)
+{
+	time_t then_s = now_s;
+
+	(void)state;
+	formerly = true;
+	assert_int_equal(enter("1.2.3.4:0/5678"), 0);
+	formerly = false;
+	assert_string_equal(shot, "");
+	assert_int_equal(now_s, then_s);
+}
+
+static void a_lock_that_stays_is_tried_again_for_a_while(void **state)
+{
+	(void)state;
+	warnings = unlocks = 0;
+	unlocks_fail = 3;
+	assert_int_equal(enter(NULL), 0);
+	assert_int_equal(unlocks, 4);
+	assert_int_equal(warnings, 1);
+	unlocks = 0;
+	unlocks_fail = 1000;
+	assert_int_equal(enter(NULL), 0);
+	assert_in_range(unlocks, 2, 100);
+	assert_int_equal(warnings, 3);
+	unlocks_fail = 0;
+}
+
 /* Else it is. */
 static void a_lost_watch_is_begun_again(void **state)
 {
@@ -274,11 +390,91 @@ static void a_lost_watch_is_begun_again(void **state)
 	(void)state;
 	gateway = (struct rbd_gateway){0};
 	holder = NULL;
-	assert_int_equal(tgt_rbd_gateway_enter(&gateway, NULL, NULL, "id", error), 0);
+	assert_int_equal(tgt_rbd_gateway_enter(&gateway, true, NULL, NULL, "id", error), 0);
 	watch_lost(&gateway, gateway.watch, -ENOTCONN);
 	assert_true(watched);
 	tgt_rbd_gateway_leave(&gateway);
 	assert_false(watched);
+}
+
+static void enter_several(int asks, int lists)
+{
+	char error[TGT_ERROR_BYTES];
+
+	gateway = (struct rbd_gateway){0};
+	holder = NULL;
+	shot[0] = 0;
+	assert_int_equal(tgt_rbd_gateway_enter(&gateway, false, NULL, NULL, "id", error), 0);
+	several = true;
+	busy_asks = asks;
+	silent_lists = lists;
+}
+
+static void leave_several(void)
+{
+	several = busy_holds = false;
+	tgt_rbd_gateway_leave(&gateway);
+}
+
+/*
+ * Of several, all that serve it are to have ended what they have of a session, or of a host. `shot` is set, or empty.
+ */
+static uint64_t fence_several(int asks, int lists, bool is_host)
+{
+	const struct tgt_past past = {.epoch = 2, .host = is_host};
+	char error[TGT_ERROR_BYTES];
+	uint64_t held;
+
+	enter_several(asks, lists);
+	busy_holds = is_host;
+	assert_int_equal(tgt_rbd_gateway_fence(&gateway, &past, 1, &held, error), 0);
+	leave_several();
+	return held;
+}
+
+/* A machine is lost, and with it some of the cluster: a living gateway writes for longer than a dead one is asked. */
+static void a_busy_one_has_its_time_beside_a_silent_one(void **state)
+{
+	(void)state;
+	fence_several(10, 1000, false);
+	assert_string_equal(shot, "2:0/2");
+}
+
+static void one_that_stays_busy_is_shut_out(void **state)
+{
+	(void)state;
+	fence_several(1000, 10000, false);
+	assert_string_equal(shot, "2:0/2 3:0/3");
+}
+
+/* It has ended in good order, and answers no more. */
+static void one_that_has_left_is_not_shut_out(void **state)
+{
+	(void)state;
+	fence_several(3, 1, false);
+	assert_string_equal(shot, "");
+}
+
+/* It goes on at another one, so nobody has to be quiet for it. */
+static void a_host_of_another_one_is_held(void **state)
+{
+	(void)state;
+	assert_int_equal(fence_several(0, 1000, true), 1);
+	assert_string_equal(shot, "");
+}
+
+/* Who had answered before one was shut out need not have seen that. */
+static void a_change_is_told_again_when_one_was_shut_out(void **state)
+{
+	static const struct tgt_reservation_note note;
+	char error[TGT_ERROR_BYTES];
+
+	(void)state;
+	enter_several(0, 1000);
+	assert_int_equal(tgt_rbd_gateway_tell(&gateway, &note, error), 0);
+	leave_several();
+	assert_string_equal(shot, "2:0/2");
+	assert_int_equal(notifies, 1);
 }
 
 int main(void)
@@ -288,6 +484,13 @@ int main(void)
 		cmocka_unit_test(no_machine_is_shut_out),
 		cmocka_unit_test(a_watch_lost_late_is_not_begun_again),
 		cmocka_unit_test(a_lost_watch_is_begun_again),
+		cmocka_unit_test(a_former_client_loses_its_lock),
+		cmocka_unit_test(a_lock_that_stays_is_tried_again_for_a_while),
+		cmocka_unit_test(a_busy_one_has_its_time_beside_a_silent_one),
+		cmocka_unit_test(one_that_stays_busy_is_shut_out),
+		cmocka_unit_test(one_that_has_left_is_not_shut_out),
+		cmocka_unit_test(a_host_of_another_one_is_held),
+		cmocka_unit_test(a_change_is_told_again_when_one_was_shut_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,13 +2,14 @@
 /*
  * Goal: in a reload each volume that must be closed before it is opened again is served as soon as
  * its own file is free, whatever happens to the others; the reload waits only for conditions that
- * end. Method: reload.c over a registry without reactors; locks that another file description
- * holds, and a wait() that checks what is served so far.
+ * end; and a volume that is lost is opened again. Method: reload.c over a registry without
+ * reactors; locks that another file description holds, and a wait() that checks what is served so far.
  */
 #include "target/control/reload.h"
 #include "tests/unit/target_rig.h"
 
 #include <sys/file.h>
+#include "target/base/unserved.h"
 #include "target/control/config.h"
 #include "target/serve/calls.h"
 
@@ -250,6 +251,51 @@ static void a_former_life_is_waited_for(void **state)
 	assert_int_equal(served(0), 512);
 }
 
+static unsigned int losses;
+
+static void on_lost(void *context)
+{
+	losses++;
+}
+
+/* Whoever has it open keeps a store of which nothing can be had; others get a new one, when it can be opened. */
+static void a_lost_volume_is_opened_again(void **state)
+{
+	struct tgt_unserved *unserved = tgt_unserved_create();
+	const struct tgt_reload reload = {.registry = registry, .unserved = unserved};
+	struct tgt_volume *lost = tgt_volume_get(registry, name[0]), *again;
+	struct tgt_unserved_one *missing;
+	unsigned int count;
+
+	losses = 0;
+	tgt_registry_on_lost(registry, on_lost, NULL);
+	assert_null(tgt_volume_why_lost(lost));
+	assert_int_equal(tgt_reload_mend(&reload, &current), 0);
+	tgt_volume_lost(lost->store, "gone for a test");
+	assert_int_equal(losses, 1);
+	assert_string_equal(tgt_volume_why_lost(lost), "gone for a test");
+	assert_int_equal(served(0), 512); /* until it is looked at */
+	assert_int_equal(tgt_reload_mend(&reload, &current), 1);
+	assert_int_equal(served(0), 0);
+	assert_int_equal(served(1), 512);
+	missing = tgt_unserved_list(unserved, TGT_UNSERVED_VOLUME, &count);
+	assert_int_equal(count, 1);
+	assert_non_null(strstr(missing->reason, "in use by this process"));
+	free(missing);
+	tgt_volume_put(lost);
+	assert_int_equal(tgt_reload_mend(&reload, &current), 0);
+	again = tgt_volume_get(registry, name[0]);
+	assert_non_null(again);
+	assert_null(tgt_volume_why_lost(again));
+	tgt_volume_put(again);
+	assert_int_equal(tgt_unserved_count(unserved, TGT_UNSERVED_VOLUME), 0);
+	/* Whoever asks later is told of it, too. */
+	tgt_registry_on_lost(registry, on_lost, NULL);
+	assert_int_equal(losses, 2);
+	tgt_registry_on_lost(registry, NULL, NULL);
+	tgt_unserved_destroy(unserved);
+}
+
 #define RELOAD_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -261,6 +307,7 @@ int main(void)
 		RELOAD_TEST(a_lock_wait_is_not_spent_on_one),
 		RELOAD_TEST(what_does_not_pass_is_not_waited_for),
 		RELOAD_TEST(a_former_life_is_waited_for),
+		RELOAD_TEST(a_lost_volume_is_opened_again),
 	};
 
 	return cmocka_run_group_tests_name("target reload", tests, NULL, NULL);

@@ -97,6 +97,22 @@ static inline int rig_open(struct rig *rig, const struct tgt_store_ops *ops,
 	return 0;
 }
 
+/* The uring store of a file, or no test: not each file system of a build folder has O_DIRECT. */
+static inline void rig_open_file(struct rig *rig, const char *path, enum tgt_cache_mode cache)
+{
+	struct tgt_volume_config config = rig_volume("uring", path, 0);
+	char error[TGT_ERROR_BYTES];
+	int status;
+
+	config.cache = cache;
+	status = rig_open(rig, &tgt_store_uring, &config, error);
+	if (cache == TGT_CACHE_DIRECT && status == -EOPNOTSUPP) {
+		print_message("SKIP: no O_DIRECT here: %s\n", error);
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
 static inline void rig_close(struct rig *rig)
 {
 	rig->store->ops->detach(rig->channel);

@@ -58,7 +58,8 @@ static void change(const char *name, struct tgt_reserve reserve)
 	reserve.host = host;
 	assert_int_equal(tgt_reservations_begin(&rig->volume.reservations, &reserve, &next, &changed), RBLK_OK);
 	assert_true(changed);
-	tgt_reservations_commit(&rig->volume.reservations, &next, reserve.flags & RBLK_RESERVE_ABORT);
+	tgt_reservations_commit(&rig->volume.reservations, &next,
+				&(struct tgt_reservation_by){.aborts = reserve.flags & RBLK_RESERVE_ABORT});
 	tgt_reservations_end(&rig->volume.reservations);
 }
 
@@ -80,7 +81,7 @@ static int begin(void **state)
 	TAILQ_INSERT_TAIL(&rig->reactor.sessions, &rig->session, link);
 	rig->reactor.channels[0] = &rig->channel;
 	rig->channel.volume = &rig->volume;
-	assert_int_equal(tgt_reservations_init(&rig->volume.reservations, NULL, uuid, error), 0);
+	assert_int_equal(tgt_reservations_init(&rig->volume.reservations, NULL, uuid, NULL, error), 0);
 	tgt_reservations_join(&rig->volume.reservations, &rig->channel.subscriber, &rig->reactor);
 	rig->session.reactor = &rig->reactor;
 	rig->session.handles = rig->handles;

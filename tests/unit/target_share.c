@@ -42,6 +42,7 @@ static void io_queue_begin(struct world *world, unsigned int i, struct tgt_host_
 	io_queue->open = true;
 	TAILQ_INIT(&io_queue->fetching);
 	TAILQ_INIT(&io_queue->done);
+	TAILQ_INIT(&io_queue->done_priority);
 	tgt_portion_init(&world->portions[i], &world->shares[i]);
 	world->accesses[i].portion = &world->portions[i];
 	world->accesses[i].channel = &world->channel;
@@ -212,7 +213,7 @@ struct writes {
 	unsigned int count;
 };
 
-static struct tgt_request *write_page(struct writes *writes, struct tgt_access *access)
+static struct tgt_request *write_flagged(struct writes *writes, struct tgt_access *access, uint8_t flags)
 {
 	struct tgt_request *request = &writes->requests[writes->count++];
 
@@ -221,9 +222,15 @@ static struct tgt_request *write_page(struct writes *writes, struct tgt_access *
 	request->io_queue = &writes->world->io_queues[0];
 	request->access = access;
 	request->opcode = RBLK_OP_WRITE;
+	request->flags = flags;
 	request->state = TGT_REQUEST_RECEIVED;
 	tgt_request_get_memory(request, TGT_POOL_PAGE);
 	return request;
+}
+
+static struct tgt_request *write_page(struct writes *writes, struct tgt_access *access)
+{
+	return write_flagged(writes, access, 0);
 }
 
 /* Writes to the first volume until one waits, which is returned. */
@@ -284,6 +291,42 @@ static void a_volume_leaves_memory_to_others_of_its_session(void **state)
 	writes_end(&writes);
 }
 
+/* Commands with priority get memory first, also that which others wait for; but eight at most before one of these. */
+static void priority_gets_memory_first(void **state)
+{
+	struct writes writes;
+	struct tgt_request *first = writes_begin(&writes), *late, *priority[TGT_PRIORITY_MOST];
+	struct tgt_access *access = &writes.world->accesses[0];
+	struct tgt_loop *loop = &writes.world->loop;
+
+	(void)state;
+	for (unsigned int i = 0; i < TGT_PRIORITY_MOST; i++) {
+		priority[i] = write_flagged(&writes, access, RBLK_CMD_PRIORITY);
+		assert_int_equal(priority[i]->state, TGT_REQUEST_WAITING);
+	}
+	for (unsigned int i = 0; i < TGT_PRIORITY_MOST - 1; i++) {
+		done(&writes.requests[i]);
+		tgt_work_feed(loop);
+		assert_int_equal(priority[i]->state, TGT_REQUEST_DATA_IN);
+		assert_int_equal(first->state, TGT_REQUEST_WAITING);
+	}
+	assert_true(priority[TGT_PRIORITY_MOST - 1]->leave(priority[TGT_PRIORITY_MOST - 1]));
+	tgt_request_drop(priority[TGT_PRIORITY_MOST - 1]);
+	/* What is free is taken at once, by one more. */
+	done(&writes.requests[TGT_PRIORITY_MOST]);
+	assert_int_equal(write_flagged(&writes, access, RBLK_CMD_PRIORITY)->state, TGT_REQUEST_DATA_IN);
+	late = write_flagged(&writes, access, RBLK_CMD_PRIORITY);
+	assert_int_equal(late->state, TGT_REQUEST_WAITING);
+	done(&writes.requests[TGT_PRIORITY_MOST + 1]);
+	tgt_work_feed(loop);
+	assert_int_equal(first->state, TGT_REQUEST_DATA_IN);
+	assert_int_equal(late->state, TGT_REQUEST_WAITING);
+	done(&writes.requests[TGT_PRIORITY_MOST + 2]);
+	tgt_work_feed(loop);
+	assert_int_equal(late->state, TGT_REQUEST_DATA_IN);
+	writes_end(&writes);
+}
+
 /* For a session that has no memory at all they wait in their order; its turn then finds which of them may go on. */
 static void who_waits_for_its_volume_keeps_no_queue_waiting(void **state)
 {
@@ -318,10 +361,11 @@ static void who_waits_for_its_volume_keeps_no_queue_waiting(void **state)
 static void who_waits_for_its_volume_is_busy_in_time(void **state)
 {
 	struct writes writes;
-	struct tgt_request *slow = writes_begin(&writes);
+	struct tgt_request *slow = writes_begin(&writes), *priority;
 	struct tgt_counts counts = {0};
 
 	(void)state;
+	priority = write_flagged(&writes, &writes.world->accesses[0], RBLK_CMD_PRIORITY);
 	writes.world->accesses[0].counts = &counts;
 	slow->received_ns = writes.world->loop.now_ns - TGT_MEMORY_WAIT_NS;
 	writes.world->loop.now_ns += TGT_MEMORY_WAIT_NS - 1;
@@ -331,6 +375,7 @@ static void who_waits_for_its_volume_is_busy_in_time(void **state)
 	tgt_work_expire(&writes.world->loop);
 	assert_int_equal(slow->state, TGT_REQUEST_REPLYING);
 	assert_int_equal(slow->status, RBLK_E_BUSY);
+	assert_int_equal(priority->status, RBLK_E_BUSY);
 	writes_end(&writes);
 }
 
@@ -345,6 +390,7 @@ int main(void)
 		cmocka_unit_test(a_share_that_is_used_up_gathers_nothing),
 		cmocka_unit_test(a_volume_leaves_memory_to_others_of_its_session),
 		cmocka_unit_test(who_waits_for_its_volume_keeps_no_queue_waiting),
+		cmocka_unit_test(priority_gets_memory_first),
 		cmocka_unit_test(who_waits_for_its_volume_is_busy_in_time),
 	};
 

@@ -100,28 +100,13 @@ static int remove_file(void **state)
 	return 0;
 }
 
-static void open_or_skip(struct rig *rig, enum tgt_cache_mode cache)
-{
-	struct tgt_volume_config config = rig_volume("uring", path, 0);
-	char error[TGT_ERROR_BYTES];
-	int status;
-
-	config.cache = cache;
-	status = rig_open(rig, &tgt_store_uring, &config, error);
-	if (cache == TGT_CACHE_DIRECT && status == -EOPNOTSUPP) {
-		print_message("SKIP: no O_DIRECT here: %s\n", error);
-		skip();
-	}
-	assert_int_equal(status, 0);
-}
-
 static void write_read(enum tgt_cache_mode cache)
 {
 	unsigned char *out = rig_buffer(65536, 0), *in = rig_buffer(65536, 0);
 	struct rig rig;
 	unsigned int i;
 
-	open_or_skip(&rig, cache);
+	rig_open_file(&rig, path, cache);
 	assert_int_equal(rig.store->info.bytes, BYTES);
 	assert_true(rig.store->info.can_flush && rig.store->info.can_fua);
 	assert_true(rig.store->info.volatile_cache);
@@ -213,7 +198,7 @@ static void uses_fixed_buffers(void **state)
 	struct rig_io one;
 	struct rig rig;
 
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	assert_int_equal(tgt_ring_register_buffers(rig.ring, &iov, 1), 0);
 	memset(pool + 4096, 0x3c, 4096);
 	one.io = (struct tgt_io){.kind = TGT_IO_WRITE,
@@ -254,7 +239,7 @@ static void zeroes_ranges(void **state)
 	struct rig rig;
 	size_t i;
 
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	for (i = 0; i < UNIT_LENGTH(ways); i++) {
 		bool discard = ways[i].kind == TGT_IO_DISCARD;
 		const struct tgt_store_info *info = &rig.store->info;
@@ -284,7 +269,7 @@ static void shrunk_file_is_an_error(void **state)
 	void *buffer = rig_buffer(8192, 0);
 	struct rig rig;
 
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	assert_int_equal(truncate(path, 4096), 0);
 	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 0, buffer, 8192), -EIO);
 	assert_int_equal(rig_io(&rig, TGT_IO_READ, 0, 8192, buffer, 4096), -EIO);
@@ -296,7 +281,7 @@ static void grown_file_is_noticed(void **state)
 {
 	struct rig rig;
 
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	assert_int_equal(truncate(path, 2 * BYTES), 0);
 	assert_int_equal(rig.store->info.bytes, BYTES);
 	assert_int_equal(rig.store->ops->refresh(rig.store), 0);
@@ -316,7 +301,7 @@ static void file_system_errors_come_back(void **state)
 	assert_int_equal(rig_open(&rig, &tgt_store_uring, &config, error), -EINVAL);
 	assert_string_equal(error, "/dev/full: neither a file nor a block device");
 	/* ... and the error of a write is passed on unchanged. */
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	limit.rlim_cur = 4096;
@@ -448,7 +433,7 @@ static void trials_leave_a_file_that_grows(void **state)
 
 	assert_int_equal(stat(path, &before), 0);
 	grown_bytes = before.st_size + (1 << 20);
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	grown_bytes = 0;
 	rig_close(&rig);
 	assert_false(nameless_made);
@@ -464,13 +449,13 @@ static void alignment_that_nobody_knows(void **state)
 
 	no_dioalign = true;
 	dma_alignment = "4095\n";
-	open_or_skip(&rig, TGT_CACHE_DIRECT);
+	rig_open_file(&rig, path, TGT_CACHE_DIRECT);
 	if (!rig.store->info.buffered) /* there is a queue */
 		assert_int_equal(rig.store->info.alignment, 4096);
 	rig_close(&rig);
 	dma_alignment = NULL;
 	no_queue = true;
-	open_or_skip(&rig, TGT_CACHE_DIRECT);
+	rig_open_file(&rig, path, TGT_CACHE_DIRECT);
 	assert_true(rig.store->info.buffered); /* so each durable write is looked at twice (F9) */
 	assert_int_equal(rig.store->info.block_bytes, 512);
 	rig_close(&rig);
@@ -480,7 +465,7 @@ static void open_epoch(uint8_t epoch[16])
 {
 	struct rig rig;
 
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	memcpy(epoch, rig.store->info.cache_epoch, 16);
 	rig_close(&rig);
 }
@@ -552,7 +537,7 @@ static void what_was_begun_goes_on_when_there_is_room(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_or_skip(&rig, TGT_CACHE_BUFFERED);
+	rig_open_file(&rig, path, TGT_CACHE_BUFFERED);
 	if (!rig.store->info.can_write_zeroes) {
 		print_message("SKIP: no zeroes here\n");
 		skip();

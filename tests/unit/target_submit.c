@@ -128,7 +128,7 @@ static void epoch_of(struct scene *scene, uint8_t epoch[16])
 {
 	struct rblk_wire_volume described;
 
-	tgt_volume_describe(&scene->volume, 4096, 0, &described);
+	tgt_volume_describe(&scene->volume, 0, 4096, 0, &described);
 	memcpy(epoch, described.cache_epoch, 16);
 }
 

@@ -8,6 +8,7 @@
 #include "tests/unit/target_queue_rig.h"
 
 #define S 1000000000ull
+#define TAGS 16u
 
 static struct queue_rig *rig;
 static struct tgt_counts counts;
@@ -16,6 +17,7 @@ static struct tgt_channel channel = {.volume = &volume};
 static struct tgt_token_bucket bucket;
 static struct tgt_access access_limited = {.channel = &channel, .counts = &counts, .limited = true, .buckets = {&bucket}};
 static unsigned int gone_on;
+static struct tgt_request *last; /* that has */
 
 /* Linked instead of request.c's. */
 void __wrap_tgt_request_unlimited(struct tgt_request *request);
@@ -25,6 +27,7 @@ void __wrap_tgt_request_unlimited(struct tgt_request *request)
 
 	assert_true(tgt_request_set_state(request, begun ? TGT_REQUEST_STORING : TGT_REQUEST_RECEIVED));
 	gone_on++;
+	last = request;
 }
 
 static int begin(void **state)
@@ -35,7 +38,7 @@ static int begin(void **state)
 
 	(void)state;
 	assert_non_null(limit);
-	rig = queue_rig_create(&none, 2, 1);
+	rig = queue_rig_create(&none, TAGS, 1);
 	rig->loop.now_ns = 5 * S;
 	tgt_token_bucket_init(&bucket, limit);
 	TAILQ_INSERT_TAIL(&rig->loop.buckets, &bucket, link);
@@ -62,6 +65,7 @@ static struct tgt_request *arrive(uint16_t tag)
 	request->access = &access_limited;
 	request->done_bytes = 0;
 	request->limited_ns = 0;
+	request->flags = 0;
 	return request;
 }
 
@@ -85,6 +89,16 @@ static void let_go_on(void)
 	} while (!tgt_throttle_resume(&rig->loop));
 	assert_int_equal(gone_on, 1);
 	assert_int_equal(counts.limited_ns, before_ns + rig->loop.now_ns - from_ns);
+}
+
+static void let_one_go_on(void)
+{
+	gone_on = 0;
+	do {
+		rig->loop.now_ns += S / 100;
+		tgt_throttle_again(&rig->loop);
+	} while (!tgt_throttle_resume(&rig->loop));
+	assert_int_equal(gone_on, 1);
 }
 
 static void waits_are_counted(void **state)
@@ -129,6 +143,36 @@ static void a_command_that_waits_again_is_counted_once(void **state)
 	assert_true(request->leave(request));
 	check_counts(1, all_ns + S);
 	assert_true(TAILQ_EMPTY(&rig->loop.limited));
+}
+
+/* A session's commands with priority take the places of its others, eight at most before one of these. */
+static void priority_goes_first(void **state)
+{
+	(void)state;
+	assert_true(tgt_throttle_pass(arrive(0), false));
+	for (uint16_t tag = 1; tag < TAGS; tag++) {
+		struct tgt_request *request = arrive(tag);
+
+		request->flags = tag > 4 ? RBLK_CMD_PRIORITY : 0;
+		assert_false(tgt_throttle_pass(request, false));
+	}
+	/* One of them is ended. */
+	assert_true(rig->io_queue.requests[5].leave(&rig->io_queue.requests[5]));
+	for (uint16_t tag = 6; tag < 6 + TGT_PRIORITY_MOST; tag++) {
+		let_one_go_on();
+		assert_ptr_equal(last, &rig->io_queue.requests[tag]);
+	}
+	let_one_go_on();
+	assert_ptr_equal(last, &rig->io_queue.requests[1]);
+	for (uint16_t tag = 6 + TGT_PRIORITY_MOST; tag < TAGS; tag++) {
+		let_one_go_on();
+		assert_ptr_equal(last, &rig->io_queue.requests[tag]);
+	}
+	for (unsigned int i = 0; i < 3; i++) {
+		let_one_go_on();
+		assert_false(last->flags & RBLK_CMD_PRIORITY);
+	}
+	assert_true(TAILQ_EMPTY(&rig->loop.limited) && TAILQ_EMPTY(&rig->share.limited));
 }
 
 /* A drain lets all go on. */
@@ -182,6 +226,7 @@ static void zeroes_count_where_they_are_written(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(priority_goes_first, begin, end),
 		cmocka_unit_test_setup_teardown(waits_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(a_command_that_waits_again_is_counted_once, begin, end),
 		cmocka_unit_test_setup_teardown(each_that_waits_is_counted, begin, end),

@@ -19,6 +19,7 @@ static struct {
 	unsigned int refuse_call; /* 0: none */
 	enum ibv_wr_opcode opcode;
 	int segments;
+	uint16_t order[SLOTS]; /* the first tag of each SEND */
 } seen;
 
 static int fake_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -28,6 +29,10 @@ static int fake_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct 
 		return -ENOMEM;
 	}
 	for (; wr; wr = wr->next) {
+		const struct rblk_wire_completion *first = wr->num_sge ? (void *)(uintptr_t)wr->sg_list->addr : NULL;
+
+		if (seen.posted < SLOTS && first)
+			seen.order[seen.posted] = rblk_le16(first->tag);
 		seen.posted++;
 		seen.opcode = wr->opcode;
 		seen.segments = wr->num_sge;
@@ -82,6 +87,34 @@ static void chains_are_posted_one_by_one(void **state)
 	tgt_transfer_completed(&rig->io_queue, TAGS - 1);
 	assert_int_equal(rig->io_queue.sent_head - rig->io_queue.sent_tail, 0);
 	assert_int_equal(rig->io_queue.reply_head, rig->io_queue.reply_tail);
+	queue_rig_free(rig);
+}
+
+/* Replies of commands with priority go first, in messages of their own, but eight at most before one of the others. */
+static void replies_with_priority_go_first(void **state)
+{
+	struct queue_rig *rig = rig_create();
+	struct tgt_io_queue *io_queue = &rig->io_queue;
+
+	(void)state;
+	rig->io_queue.reply_batch = 4;
+	for (uint16_t tag = 0; tag < 14; tag++) {
+		struct tgt_request *request = &io_queue->requests[tag];
+
+		request->opcode = RBLK_OP_FLUSH;
+		request->flags = tag < 4 ? 0 : RBLK_CMD_PRIORITY;
+		request->state = TGT_REQUEST_REPLYING;
+		TAILQ_INSERT_TAIL(tgt_request_done_list(request), request, link);
+		io_queue->active++;
+	}
+	tgt_transfer_flush(io_queue);
+	/* 4 to 7, 8 to 11, one of the others, 12 and 13, the rest of the others. */
+	assert_int_equal(seen.posted, 5);
+	assert_int_equal(seen.order[0], 4);
+	assert_int_equal(seen.order[1], 8);
+	assert_int_equal(seen.order[2], 0);
+	assert_int_equal(seen.order[3], 12);
+	assert_int_equal(seen.order[4], 1);
 	queue_rig_free(rig);
 }
 
@@ -166,6 +199,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(chains_are_posted_one_by_one),
+		cmocka_unit_test(replies_with_priority_go_first),
 		cmocka_unit_test(a_refused_post_ends_the_queue),
 		cmocka_unit_test(a_probe_needs_room),
 		cmocka_unit_test(a_peer_that_takes_nothing_is_let_go),

@@ -211,7 +211,7 @@ static void described_as_the_wire_allows(void **state)
 			add("v", stores[i], file ? path : "", file ? 0 : 65536, 4096, error), 0);
 		volume = tgt_volume_get(registry, "v");
 		memset(&described, 0xff, sizeof(described));
-		tgt_volume_describe(volume, (1u << 20) + 512, 8192, &described);
+		tgt_volume_describe(volume, 0, (1u << 20) + 512, 8192, &described);
 		assert_int_equal(rblk_check_volume(&described, sizeof(described), 0), RBLK_WIRE_OK);
 		assert_string_equal(described.name, "v");
 		assert_int_equal(rblk_le64(described.blocks), 16);
@@ -239,11 +239,50 @@ static void read_only_is_said(void **state)
 	config.read_only = true;
 	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
 	volume = tgt_volume_get(registry, "v");
-	tgt_volume_describe(volume, 1u << 20, 4096, &described);
+	tgt_volume_describe(volume, 0, 1u << 20, 4096, &described);
 	flags = rblk_le32(described.flags);
 	assert_true(flags & RBLK_VOLUME_READ_ONLY);
 	assert_false(flags & (RBLK_VOLUME_DISCARD | RBLK_VOLUME_WRITE_ZEROES));
 	assert_int_equal(rblk_check_volume(&described, sizeof(described), 0), RBLK_WIRE_OK);
+	tgt_volume_put(volume);
+	drop("v");
+}
+
+static void check_untorn(const struct tgt_volume *volume, uint32_t features, uint32_t min_bytes, uint32_t max_bytes)
+{
+	struct rblk_wire_volume described;
+
+	tgt_volume_describe(volume, features, 3u << 18, 4096, &described);
+	assert_int_equal(rblk_le32(described.untorn_min_bytes), min_bytes);
+	assert_int_equal(rblk_le32(described.untorn_max_bytes), max_bytes);
+	assert_int_equal(rblk_check_volume(&described, sizeof(described), features), RBLK_WIRE_OK);
+}
+
+/* Untorn writes: the store's, as far as one command and the volume's blocks allow; only to who has agreed on them. */
+static void untorn_limits(void **state)
+{
+	struct tgt_volume_config config = rig_volume("memory", "", 65536);
+	char error[TGT_ERROR_BYTES];
+	struct tgt_volume *volume;
+
+	config.block_bytes = 4096;
+	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
+	volume = tgt_volume_get(registry, "v");
+	check_untorn(volume, RBLK_FEATURE_UNTORN, 4096, 1u << 19);
+	check_untorn(volume, 0, 0, 0);
+	volume->store->info.untorn_max_bytes = 2048;
+	check_untorn(volume, RBLK_FEATURE_UNTORN, 0, 0);
+	volume->store->info.untorn_max_bytes = 8192;
+	check_untorn(volume, RBLK_FEATURE_UNTORN, 4096, 8192);
+	/* Whoever may not write is told that. */
+	volume->config.read_only = true;
+	check_untorn(volume, RBLK_FEATURE_UNTORN, 4096, 8192);
+	tgt_volume_put(volume);
+	drop("v");
+	config = rig_volume("null", "", 65536);
+	assert_int_equal(tgt_volume_add(registry, &config, error), 0);
+	volume = tgt_volume_get(registry, "v");
+	check_untorn(volume, RBLK_FEATURE_UNTORN, 0, 0);
 	tgt_volume_put(volume);
 	drop("v");
 }
@@ -443,6 +482,7 @@ int main(void)
 		cmocka_unit_test(a_device_grows),
 		cmocka_unit_test(described_as_the_wire_allows),
 		cmocka_unit_test(read_only_is_said),
+		cmocka_unit_test(untorn_limits),
 		cmocka_unit_test(one_file_has_one_name),
 		cmocka_unit_test(closing_blocks_nobody),
 		cmocka_unit_test(refusing_blocks_nobody),

@@ -24,7 +24,8 @@ static const struct row {
 } rows[] = {
 	{ RBLK_OP_READ, 0, RBLK_CMD_INVALIDATE | RBLK_CMD_DIGEST | RBLK_CMD_IMMEDIATE, BLOCKS,
 	  4096, 8, 0, true, true, false, RBLK_DATA_TO_INITIATOR },
-	{ RBLK_OP_WRITE, 0, RBLK_CMD_FUA | RBLK_CMD_INVALIDATE | RBLK_CMD_DIGEST | RBLK_CMD_CAPSULE,
+	{ RBLK_OP_WRITE, 0,
+	  RBLK_CMD_FUA | RBLK_CMD_INVALIDATE | RBLK_CMD_DIGEST | RBLK_CMD_CAPSULE | RBLK_CMD_UNTORN,
 	  BLOCKS, 4096, 8, 0, true, true, false, RBLK_DATA_TO_TARGET },
 	{ RBLK_OP_FLUSH, 0, 0, NO_DATA, 0, 0, 0, true, false, false, RBLK_DATA_NONE },
 	{ RBLK_OP_DISCARD, 0, 0, NO_DATA, 0, 8, 0, true, true, false, RBLK_DATA_NONE },
@@ -132,7 +133,8 @@ static void flags_by_opcode(void **state)
 	for (i = 0; i < UNIT_LENGTH(rows); i++) {
 		for (bit = 1; bit & RBLK_CMD_FLAGS_ALL; bit <<= 1) {
 			struct rblk_wire_command command = valid(&rows[i]);
-			u8 allowed = rows[i].flags | rows[i].may_flags | RBLK_CMD_RETRY;
+			u8 allowed = rows[i].flags | rows[i].may_flags | RBLK_CMD_RETRY |
+				     (rows[i].opcode < RBLK_OP_IDENTIFY ? RBLK_CMD_PRIORITY : 0);
 
 			command.flags |= bit;
 			if (bit == RBLK_CMD_CAPSULE && rows[i].data == BLOCKS) {
@@ -142,7 +144,6 @@ static void flags_by_opcode(void **state)
 			assert_int_equal(rblk_check_command(&command, ALL),
 					 allowed & bit ? RBLK_WIRE_OK : RBLK_WIRE_FLAGS);
 		}
-		assert_int_equal(CHECK(&rows[i], flags |= 0x80, ALL), RBLK_WIRE_RESERVED);
 	}
 }
 
@@ -154,12 +155,17 @@ static void flags_need_their_feature(void **state)
 			 RBLK_WIRE_OK);
 	assert_int_equal(CHECK(read, flags = RBLK_CMD_IMMEDIATE, ALL & ~RBLK_FEATURE_IMMEDIATE),
 			 RBLK_WIRE_FLAGS);
+	assert_int_equal(CHECK(read, flags = RBLK_CMD_PRIORITY, RBLK_FEATURE_PRIORITY), RBLK_WIRE_OK);
+	assert_int_equal(CHECK(read, flags = RBLK_CMD_PRIORITY, ALL & ~RBLK_FEATURE_PRIORITY), RBLK_WIRE_FLAGS);
 	assert_int_equal(CHECK(read, flags = RBLK_CMD_INVALIDATE, RBLK_FEATURE_INVALIDATE),
 			 RBLK_WIRE_OK);
 	assert_int_equal(CHECK(read, flags = RBLK_CMD_INVALIDATE, ALL & ~RBLK_FEATURE_INVALIDATE),
 			 RBLK_WIRE_FLAGS);
 	assert_int_equal(CHECK(read, flags = RBLK_CMD_DIGEST, RBLK_FEATURE_DIGEST), RBLK_WIRE_OK);
 	assert_int_equal(CHECK(read, flags = RBLK_CMD_DIGEST, ALL & ~RBLK_FEATURE_DIGEST),
+			 RBLK_WIRE_FLAGS);
+	assert_int_equal(CHECK(row_of(RBLK_OP_WRITE), flags = RBLK_CMD_UNTORN, RBLK_FEATURE_UNTORN), RBLK_WIRE_OK);
+	assert_int_equal(CHECK(row_of(RBLK_OP_WRITE), flags = RBLK_CMD_UNTORN, ALL & ~RBLK_FEATURE_UNTORN),
 			 RBLK_WIRE_FLAGS);
 }
 
@@ -171,6 +177,18 @@ static void flags_that_exclude_each_other(void **state)
 			 RBLK_WIRE_FLAGS);
 	assert_int_equal(OPCODE(RBLK_OP_WRITE, flags = RBLK_CMD_CAPSULE | RBLK_CMD_INVALIDATE),
 			 RBLK_WIRE_FLAGS);
+}
+
+/* A power of two, aligned to itself, within the limits. */
+static void untorn_writes(void **state)
+{
+	assert_true(rblk_untorn_valid(0, 4096, 4096, 16384));
+	assert_true(rblk_untorn_valid(1ull << 40, 16384, 4096, 16384));
+	assert_false(rblk_untorn_valid(0, 0, 0, 0));
+	assert_false(rblk_untorn_valid(0, 2048, 4096, 16384));
+	assert_false(rblk_untorn_valid(0, 32768, 4096, 16384));
+	assert_false(rblk_untorn_valid(0, 12288, 4096, 16384));
+	assert_false(rblk_untorn_valid(4096, 8192, 4096, 16384));
 }
 
 /* If the payload is in the capsule, the flag must say so. */
@@ -401,6 +419,7 @@ int main(void)
 		cmocka_unit_test(opcode_of_a_feature),
 		cmocka_unit_test(flags_by_opcode),
 		cmocka_unit_test(flags_need_their_feature),
+		cmocka_unit_test(untorn_writes),
 		cmocka_unit_test(flags_that_exclude_each_other),
 		cmocka_unit_test(payloads_need_the_capsule_flag),
 		cmocka_unit_test(reserved_bytes),

@@ -15,7 +15,7 @@ static void login_bytes(void **state)
 		0x02, 0x00,                                     /* version */
 		0x02, 0x00,                                     /* queue_index */
 		0x14, 0x13, 0x12, 0x11,                         /* incarnation */
-		0xef, 0x00, 0x00, 0x00,                         /* features */
+		0xef, 0x07, 0x00, 0x00,                         /* features */
 		0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, /* session_id */
 		0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf,
 		0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, /* session_epoch */
@@ -52,7 +52,7 @@ static void command_bytes(void **state)
 		u8 bytes[64];
 	} golden = { .bytes = {
 		0x02,                                           /* opcode: WRITE */
-		0x29,                                           /* flags: FUA, DIGEST, RETRY */
+		0x69,                                           /* flags: FUA, DIGEST, RETRY, UNTORN */
 		0x03, 0x02,                                     /* tag: 515 */
 		0x00,                                           /* index */
 		0x00, 0x00, 0x00,                               /* reserved0 */
@@ -69,7 +69,7 @@ static void command_bytes(void **state)
 	} };
 	const struct rblk_wire_command command = {
 		.opcode = RBLK_OP_WRITE,
-		.flags = RBLK_CMD_FUA | RBLK_CMD_DIGEST | RBLK_CMD_RETRY,
+		.flags = RBLK_CMD_FUA | RBLK_CMD_DIGEST | RBLK_CMD_RETRY | RBLK_CMD_UNTORN,
 		.tag = rblk_to_le16(515),
 		.sequence = rblk_to_le32(0x31323334),
 		.volume = rblk_to_le32(0x41424344),
@@ -85,7 +85,8 @@ static void command_bytes(void **state)
 	u16 count;
 
 	assert_memory_equal(&command, golden.bytes, sizeof(golden.bytes));
-	assert_int_equal(rblk_check_message(golden.bytes, 64, RBLK_FEATURE_DIGEST, 1, 64, &commands,
+	assert_int_equal(rblk_check_message(golden.bytes, 64, RBLK_FEATURE_DIGEST | RBLK_FEATURE_UNTORN, 1, 64,
+					    &commands,
 					    &count, &capsule_bytes),
 			 RBLK_WIRE_OK);
 	assert_int_equal(rblk_le64(commands->segment.address), 0x7172737475767778);

@@ -156,6 +156,7 @@ static void words_match_their_codes(void **state)
 			    "the session's epoch is over");
 	assert_string_equal(rblk_event_name(RBLK_EVENT_LIST_CHANGED), "list changed");
 	assert_string_equal(rblk_feature_name(RBLK_FEATURE_EXTENTS), "extents");
+	assert_string_equal(rblk_feature_name(RBLK_FEATURE_UNTORN), "untorn");
 	assert_string_equal(rblk_volume_flag_name(RBLK_VOLUME_CHECKSUM), "checksum");
 }
 

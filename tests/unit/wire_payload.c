@@ -292,12 +292,40 @@ static void volume_fence_domain(void **state)
 			 RBLK_WIRE_RESERVED);
 	volume.fence_domain[15] = 0;
 	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), 0), RBLK_WIRE_OK);
+	volume.max_compare_blocks = rblk_to_le16(1);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), RBLK_WIRE_OK);
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume),
+					   RBLK_FEATURES_ALL & ~RBLK_FEATURE_COMPARE_LIMIT),
+			 RBLK_WIRE_RESERVED);
+	volume.handle = 0;
+	assert_int_equal(rblk_check_volume(&volume, sizeof(volume), RBLK_FEATURES_ALL), RBLK_WIRE_RESERVED);
+}
+
+/* Powers of two, and only where they were agreed on. */
+static void volume_untorn(void **state)
+{
+	struct rblk_wire_volume volume = valid_volume();
+#define UNTORN(min, max, features)                                                                 \
+	(volume.untorn_min_bytes = rblk_to_le32(min), volume.untorn_max_bytes = rblk_to_le32(max),     \
+	 rblk_check_volume(&volume, sizeof(volume), features))
+
+	assert_int_equal(UNTORN(512, 16384, RBLK_FEATURES_ALL), RBLK_WIRE_OK);
+	assert_int_equal(UNTORN(512, 16384, RBLK_FEATURES_ALL & ~RBLK_FEATURE_UNTORN), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(UNTORN(0, 0, RBLK_FEATURES_ALL & ~RBLK_FEATURE_UNTORN), RBLK_WIRE_OK);
+	assert_int_equal(UNTORN(512, 0, RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(UNTORN(0, 4096, RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(UNTORN(8192, 4096, RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(UNTORN(512, 12288, RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(UNTORN(1536, 4096, RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(UNTORN(256, 4096, RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
+	assert_int_equal(UNTORN(512, 2 * rblk_le32(volume.max_io_bytes), RBLK_FEATURES_ALL), RBLK_WIRE_PAYLOAD);
+#undef UNTORN
 }
 
 static void volume_fields(void **state)
 {
-	assert_int_equal(BROKEN_VOLUME(reserved0[3] = 1), RBLK_WIRE_RESERVED);
-	assert_int_equal(BROKEN_VOLUME(reserved1[31] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN_VOLUME(reserved0[1] = 1), RBLK_WIRE_RESERVED);
+	assert_int_equal(BROKEN_VOLUME(reserved1[23] = 1), RBLK_WIRE_RESERVED);
 	assert_int_equal(BROKEN_VOLUME(flags = rblk_to_le32(RBLK_VOLUME_FLAGS_ALL + 1)),
 			 RBLK_WIRE_RESERVED);
 	assert_int_equal(BROKEN_VOLUME(name[63] = 'x'), RBLK_WIRE_NAME);
@@ -390,6 +418,7 @@ int main(void)
 		cmocka_unit_test(volume_lengths),
 		cmocka_unit_test(volume_fields),
 		cmocka_unit_test(volume_fence_domain),
+		cmocka_unit_test(volume_untorn),
 		cmocka_unit_test(volume_limits),
 		cmocka_unit_test(extents_fields),
 	};

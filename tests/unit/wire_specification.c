@@ -164,8 +164,10 @@ static const struct field volume[] = {
 	F(rblk_wire_volume, physical_bytes), F(rblk_wire_volume, optimal_bytes),
 	F(rblk_wire_volume, flags), F(rblk_wire_volume, max_io_bytes),
 	F(rblk_wire_volume, max_capsule_bytes), F(rblk_wire_volume, discard_granularity_bytes),
-	F(rblk_wire_volume, max_discard_blocks), F(rblk_wire_volume, reserved0),
-	F(rblk_wire_volume, fence_domain), F(rblk_wire_volume, reserved1),
+	F(rblk_wire_volume, max_discard_blocks), F(rblk_wire_volume, max_compare_blocks),
+	F(rblk_wire_volume, reserved0),
+	F(rblk_wire_volume, fence_domain), F(rblk_wire_volume, untorn_min_bytes),
+	F(rblk_wire_volume, untorn_max_bytes), F(rblk_wire_volume, reserved1),
 };
 static const struct field extent[] = {
 	F(rblk_wire_extent, blocks), F(rblk_wire_extent, flags), F(rblk_wire_extent, reserved),
@@ -270,7 +272,8 @@ static const struct code features[] = {
 	C(RBLK_FEATURE_IMMEDIATE), C(RBLK_FEATURE_INVALIDATE), C(RBLK_FEATURE_DIGEST),
 	C(RBLK_FEATURE_EVENTS), C(RBLK_FEATURE_EXTENTS),
 	C(RBLK_FEATURE_FENCE_DOMAIN),
-	C(RBLK_FEATURE_VOLUME_FENCE),
+	C(RBLK_FEATURE_VOLUME_FENCE), C(RBLK_FEATURE_PRIORITY),
+	C(RBLK_FEATURE_UNTORN), C(RBLK_FEATURE_COMPARE_LIMIT),
 };
 static const struct code rejects[] = {
 	C(RBLK_REJECT_NONE), C(RBLK_REJECT_MALFORMED), C(RBLK_REJECT_VERSION),
@@ -287,6 +290,7 @@ static const struct code denied[] = {
 static const struct code command_flags[] = {
 	C(RBLK_CMD_FUA), C(RBLK_CMD_CAPSULE), C(RBLK_CMD_INVALIDATE), C(RBLK_CMD_DIGEST),
 	C(RBLK_CMD_IMMEDIATE), C(RBLK_CMD_RETRY), C(RBLK_CMD_NO_UNMAP),
+	C(RBLK_CMD_UNTORN), C(RBLK_CMD_PRIORITY),
 };
 static const struct code completion_flags[] = {
 	C(RBLK_CPL_DIGEST), C(RBLK_CPL_INVALIDATED), C(RBLK_CPL_EVENT),
@@ -406,7 +410,8 @@ static void lists_are_whole(void **state)
 	check_whole(events, UNIT_LENGTH(events), RBLK_EVENT_MAX);
 	check_whole(statuses, UNIT_LENGTH(statuses), RBLK_E_MAX);
 	check_whole_flags(features, UNIT_LENGTH(features), RBLK_FEATURES_ALL);
-	check_whole_flags(command_flags, UNIT_LENGTH(command_flags), RBLK_CMD_FLAGS_ALL);
+	/* NO_UNMAP and UNTORN are one bit, each of another opcode. */
+	check_whole_flags(command_flags, UNIT_LENGTH(command_flags), RBLK_CMD_FLAGS_ALL + RBLK_CMD_UNTORN);
 	check_whole_flags(completion_flags, UNIT_LENGTH(completion_flags), RBLK_CPL_FLAGS_ALL);
 	check_whole_flags(extent_flags, UNIT_LENGTH(extent_flags), RBLK_EXTENT_FLAGS_ALL);
 	check_whole_flags(open_flags, UNIT_LENGTH(open_flags), RBLK_OPEN_FLAGS_ALL);

@@ -5,7 +5,7 @@
 # holds, and in the end once more from the target's own disks; promise.sh has the rest.
 #   faults-kmod.sh [ROUNDS [FAULT...]]    default: 1 of all
 # With RBLK_LAB_WAY=ublk the disks are ublk's, and server and upgrade are faults, too: servers are killed, and taken over. With
-# nvme-tcp they are the kernel's NVMe host's, of one path each: path, device and link are no faults that it survives.
+# nvme-tcp or nvme-rdma they are the kernel's NVMe host's, of one path each: path, device and link are no faults that it survives.
 # cut: kill_connection, of one queue and of all; the others are promise.sh's. The raw disk has one path, the others two.
 # Wants three disks, the last of 320M (xfs).
 . "$LAB/guest.sh"

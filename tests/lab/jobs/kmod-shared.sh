@@ -174,7 +174,8 @@ flows 0 1 2
 "$RBLK" fault $FAULTS plan v3 delay=close:1us
 
 # Another initiator's write to v6 hangs in storage. A RESERVE of v6 waits for it, and so does an attach of v6 once the
-# write's connection has ended. Each is killed more often than there are queues.
+# write's connection has ended. Each is killed more often than there are queues. Only the first RESERVE is sent: the next
+# ones come after it, though its caller was killed (F5).
 lab_say "killed in an ioctl"
 lab_attach v6 $WORDS initiator=other
 OTHER=${LAB_DEV#/dev/rblk}
@@ -188,6 +189,8 @@ wait_for held "$OTHER"
 pr() { timeout 300 "$LAB_BUILD/tests/lab/pr" "$@" > /tmp/pr 2>&1 || lab_fail "pr $*: exit status $?: $(cat /tmp/pr)"; }
 in_module() { grep -q '\[rblk\]' "/proc/$1/stack"; }
 in_call() { grep -q rblk_call_run "/proc/$1/stack"; }
+in_reserve() { grep -q rblk_pr_reserve "/proc/$1/stack"; }
+in_open() { grep -q rblk_volume_open "/proc/$1/stack"; }
 killed() { # PID WHAT
 	in_module "$1" || lab_fail "$2: it did not wait"
 	kill -9 "$1"
@@ -195,10 +198,10 @@ killed() { # PID WHAT
 	wait_for all_up 0
 }
 for i in 5 6; do pr /dev/rblk$i register 0 0xa; done
-for i in 1 2 3; do
+for place in in_call in_reserve in_reserve; do
 	"$LAB_BUILD/tests/lab/pr" /dev/rblk6 reserve 0xa 1 &
 	PR=$!
-	wait_for in_call $PR
+	wait_for $place $PR
 	pr /dev/rblk5 reserve 0xa 1 # another disk's does not wait for that one
 	pr /dev/rblk5 release 0xa 1
 	killed $PR "RESERVE"
@@ -213,7 +216,7 @@ wait_for ended
 for i in 1 2 3; do
 	lab_control "attach address=$LAB_ADDR volume=v6 $WORDS" > /dev/null &
 	ATTACH=$!
-	wait_for in_call $ATTACH
+	wait_for in_open $ATTACH
 	killed $ATTACH "OPEN"
 done
 kill -STOP "$LAB_RBLKD"

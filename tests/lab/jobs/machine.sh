@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # What `machine` runs in a machine that has the packages, at each of two boots. First: rblkd serves a disk, rblktab attaches
 # it, a file system on it is mounted; what other programs see of it; an upgrade under load, which is a pause. Second, after
-# a restart: the data is there without a hand.
+# a restart: the data is there without a hand. -u: the module is not there, so the disk is one of ublk's; the program that serves it
+# is upgraded, too.
 . "$LAB/guest.sh"
-state=/var/lib/lab
+state=/var/lib/lab DISK=/dev/rblk0
+[ "${1:-}" != -u ] || DISK=/dev/ublkb0
 lab_facts() { systemctl --no-pager status rblkd rblk@data srv-data.mount 2>&1 | tail -n 60; }
 fact() { grep -qE -- "$2" <<< "$1" || lab_fail "not so: $2: $1"; }
 active() { [ "$(systemctl is-active "$@" | sort -u)" = active ] || lab_fail "$*: $(systemctl is-active "$@" | xargs)"; }
 
 setup() {
 	lab_say "as the packages leave it"
-	fact "$(dkms status)" "^rblk/.*, $(uname -r), .*: installed"
+	[ $DISK != /dev/rblk0 ] || fact "$(dkms status)" "^rblk/.*, $(uname -r), .*: installed"
 	[ "$(systemctl is-enabled rblkd)" = enabled ] || lab_fail "rblkd is not enabled"
 	[ "$(systemctl is-active rblkd)" = inactive ] || lab_fail "rblkd runs without a configuration"
 
@@ -40,20 +42,20 @@ setup() {
 
 others() {
 	lab_say "what other programs see"
-	fact "$(blkid /dev/rblk0)" 'LABEL="appliance".*TYPE="ext4"'
-	lsblk -J -o NAME,TYPE,FSTYPE,LABEL,SERIAL,MOUNTPOINT /dev/rblk0 > /out/lsblk
-	jq -e --arg serial "$(cat /sys/block/rblk0/rblk/serial)" '.blockdevices[0] | .type == "disk" and .fstype == "ext4" and
+	fact "$(blkid $DISK)" 'LABEL="appliance".*TYPE="ext4"'
+	lsblk -J -o NAME,TYPE,FSTYPE,LABEL,SERIAL,MOUNTPOINT $DISK > /out/lsblk
+	jq -e --arg serial "$(rblk list --attached --json | jq -r '.attached[0].serial')" '.blockdevices[0] | .type == "disk" and .fstype == "ext4" and
 		.label == "appliance" and .mountpoint == "/srv/data" and .serial == $serial' /out/lsblk > /dev/null ||
 		lab_fail "lsblk: $(cat /out/lsblk)"
 	systemctl start udisks2 || lab_fail "udisks2 does not start"
-	udisksctl info -b /dev/rblk0 > /out/udisks || lab_fail "udisks2 does not know it: $(cat /out/udisks)"
+	udisksctl info -b $DISK > /out/udisks || lab_fail "udisks2 does not know it: $(cat /out/udisks)"
 	fact "$(cat /out/udisks)" 'IdLabel: +appliance'
 	fact "$(cat /out/udisks)" 'MountPoints: +/srv/data'
 	fact "$(cat /out/udisks)" '/dev/rblk/by-name/data'
 	# A disk of one path, or whose paths rblk itself joins, is none of multipathd's.
 	active multipathd
 	multipathd show paths format '%d' > /out/multipath || lab_fail "multipathd does not answer"
-	! grep rblk /out/multipath || lab_fail "multipathd has taken the disk"
+	! grep ${DISK#/dev/} /out/multipath || lab_fail "multipathd has taken the disk"
 }
 
 # load: writes a file and reads it back from the disk, past the page cache, until told to end.
@@ -71,6 +73,15 @@ loaded() { [ "$(loads)" -gt "$1" ]; }
 
 two_ready() { [ "$(journalctl -q -o cat _SYSTEMD_UNIT=rblkd.service RBLK_EVENT=ready | grep -c '"event":"ready"')" -ge 2 ]; }
 
+# The packages leave it alone. Its unit is the same as before, not that of whoever has called this.
+take_over() {
+	local before
+	before=$(pgrep -x rblk-ublk)
+	rblk attach --take-over --all > /out/take-over 2>&1 || lab_broken "take over: $(cat /out/take-over)"
+	[ "$(pgrep -x rblk-ublk)" != "$before" ] || lab_fail "it was not taken over"
+	for process in $(pgrep -x rblk-ublk) $(pgrep -x rblk-ublk-keep); do fact "$(cat "/proc/$process/cgroup")" '/rblk@data.service$'; done
+}
+
 upgrade() {
 	lab_say "an upgrade under load"
 	local first before load
@@ -86,6 +97,7 @@ upgrade() {
 	active rblkd
 	# Both have told the journal, from within the unit's walls.
 	lab_wait 20 two_ready || lab_fail "events in the journal: $(journalctl -q -o cat RBLK_EVENT=ready)"
+	[ $DISK = /dev/rblk0 ] || take_over
 	before=$(loads)
 	lab_wait 60 loaded $((before + 1)) || lab_broken "the load does not go on: $(cat $state/load)"
 	touch $state/stop
@@ -98,7 +110,7 @@ upgrade() {
 data_is_there() {
 	lab_say "after the restart"
 	active rblkd rblk@data srv-data.mount
-	[ "$(findmnt -no SOURCE /srv/data)" = /dev/rblk0 ] || lab_fail "mounted: $(findmnt /srv/data)"
+	[ "$(findmnt -no SOURCE /srv/data)" = $DISK ] || lab_fail "mounted: $(findmnt /srv/data)"
 	(cd /srv/data && sha256sum --quiet -c $state/sums) || lab_broken "the data is not what was written"
 	# The shutdown had its order: file system, volume, target.
 	journalctl -b -1 -o cat -u srv-data.mount -u rblk@data -u rblkd --no-pager > /out/shutdown
@@ -106,7 +118,8 @@ data_is_there() {
 		END { exit !(unmounted && unmounted < detached && detached < stopped) }' /out/shutdown ||
 		lab_fail "not in its order: $(tail -n 30 /out/shutdown)"
 	grep -q 'rblk@data.service: Deactivated successfully' /out/shutdown || lab_fail "detached by force: $(tail -n 30 /out/shutdown)"
-	! dmesg | grep 'EXT4-fs (rblk0).*recovery' || lab_fail "the file system had not been unmounted"
+	! grep -E 'rblk@data.service: (Killing|State .* timed out)' /out/shutdown || lab_fail "its server was killed"
+	! dmesg | grep "EXT4-fs (${DISK#/dev/}).*recovery" || lab_fail "the file system had not been unmounted"
 }
 
 if [ ! -d $state ]; then

@@ -8,15 +8,18 @@
 # flap: no packet arrives for three seconds. device: of two paths, the initiator's RDMA device is deleted: it knows at
 # once. silence: of two paths, one loses every packet. Of a pair, whose host 1 is pauses-target.sh, only reboot:
 # host 1 is killed and started again; the seconds are what the pause was longer than the time without a target.
+# With the first argument -u instead, on a kernel that has ublk: upgrade, the initiator itself is replaced under I/O, as by
+# a newer package, of ublk, rblk.ko and nvme-rdma; and server, ublk's is killed. What is refused, and fio's error, are in words.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/nvmet.sh"
-times=${1:-3}
-shift $(($# > 0 ? 1 : 0))
-systems=("$@")
-[ $# -gt 0 ] || systems=(librblk kmod nvme nvme_tuned librblk_1s kmod_1s)
+systems=(librblk kmod nvme nvme_tuned librblk_1s kmod_1s)
 addresses=(10.8.1.2 10.8.2.2) # of two wires
 events=(restart kill flap device silence)
+[ "${1:-}" != -u ] || { shift; systems=(ublk kmod nvme) events=(upgrade server); }
+times=${1:-3}
+shift $(($# > 0 ? 1 : 0))
+[ $# = 0 ] || systems=("$@")
 disk=/dev/vda
 [ ! -d /pair ] || addresses=("$LAB_PEER") events=(reboot)
 
@@ -47,6 +50,15 @@ up_kmod() {
 down_kmod() {
 	[ ! -b "$LAB_DEV" ] || lab_detach
 	lab_kmod_unload
+	rblkd_end
+}
+up_ublk() {
+	rblkd_begin
+	LAB_DEV=$("$RBLK" attach --ublk --queues 2 --give-up 10min "rblk://$(hosts "$1")/disk" 2> /tmp/attach) || return
+	FIO=(--ioengine=io_uring "--filename=$LAB_DEV")
+}
+down_ublk() {
+	[ ! -b "$LAB_DEV" ] || "$RBLK" detach "$LAB_DEV" || lab_fail "$LAB_DEV stays"
 	rblkd_end
 }
 
@@ -103,6 +115,27 @@ happen_reboot() {
 	lab_wait 120 serving || lab_fail "$system: host 1 does not come back"
 	away=$(awk -v begun="$begun" -v now="$EPOCHREALTIME" 'BEGIN { print now - begun }')
 }
+# What the upgrade of a package can do: another program takes the disk over; a module is unloaded, which is refused while it
+# has a user, and so is detaching its disk; a host leaves its target and connects again.
+happen_upgrade() {
+	case $family in
+	ublk)
+		cp "$RBLK" /tmp/newer-rblk
+		/tmp/newer-rblk attach --take-over --all > /tmp/said 2>&1 || lab_fail "take over: $(cat /tmp/said)"
+		: > /tmp/said
+		;;
+	kmod)
+		! rmmod rblk > /tmp/said 2>&1 && ! "$RBLK" detach --wait 0s "$LAB_DEV" >> /tmp/said 2>&1 || lab_fail "a disk in use is detached"
+		;;
+	nvme)
+		nvme disconnect -n pauses > /tmp/out 2>&1 || lab_fail "nvme: $(cat /tmp/out)"
+		nvme_path "${addresses[0]}"
+		lab_wait 20 lab_nvme_disk || lab_fail "nvme: no disk appeared"
+		FIO=(--ioengine=io_uring "--filename=$(lab_nvme_disk)")
+		;;
+	esac
+}
+happen_server() { pkill -9 -x rblk-ublk || lab_fail "no server"; }
 paths() { case $1 in device | silence) echo two ;; *) echo one ;; esac; }
 
 # -- measuring -----------------------------------------------------------------------------------
@@ -115,15 +148,16 @@ done_on_disk() {
 		awk '{ print $1 + $5 }' /sys/block/${disk#/dev/}/stat
 	fi
 }
-got_on() { [ "$(done_on_disk)" -ge "$goal" ]; }
+# A program whose disk has gone ends, too.
+got_on() { [ "$(done_on_disk)" -ge "$goal" ] || { [ "$event" = upgrade ] && ! kill -0 $load 2> /dev/null; }; }
 flows() {
 	goal=$(($(done_on_disk) + $1))
 	lab_wait 60 got_on || lab_fail "$system, $event: no I/O"
 }
 # measure: the largest latency while $event befalls $system, in /tmp/seconds.
 measure() {
-	local load
 	away=0
+	: > /tmp/said
 	fio --name=pause --rw=randrw --bs=4k --iodepth=8 --direct=1 --time_based --runtime=3600 --size=48M --eta=never \
 		"${FIO[@]}" --output-format=json --output=/tmp/pause.fio 2> /tmp/pause.err &
 	load=$!
@@ -137,9 +171,11 @@ measure() {
 	kill -INT $load
 	wait $load
 	# What fio prints before its JSON is none.
-	sed -n '/^{/,$p' /tmp/pause.fio | jq -e --argjson away "$away" '.jobs[0] | select(.error == 0) |
-		[([.read.clat_ns.max, .write.clat_ns.max] | max / 1e9) - $away, 0] | max' > /tmp/seconds ||
-		lab_fail "$system, $event: fio: $(cat /tmp/pause.err /tmp/pause.fio)"
+	sed -n '/^{/,$p' /tmp/pause.fio > /tmp/fio.json
+	jq -e --argjson away "$away" '.jobs[0] | select(.error == 0) |
+		[([.read.clat_ns.max, .write.clat_ns.max] | max / 1e9) - $away, 0] | max' /tmp/fio.json > /tmp/seconds && return
+	[ "$event" = upgrade ] || lab_fail "$system, $event: fio: $(cat /tmp/pause.err /tmp/pause.fio)"
+	jq '"fio has ended with the error \(.jobs[0].error)"' /tmp/fio.json > /tmp/seconds
 }
 row() {
 	local i all=()
@@ -156,8 +192,9 @@ row() {
 		[ $((i + 1)) = "$times" ] || sleep 15 # until all that was lost is in use again
 	done
 	"down_$family"
-	printf '%s\n' "${all[@]}" | sort -n | awk -v name="$event $system" '{ v[NR] = $1 }
-		END { printf "%s: %.2f, %.2f\n", name, v[int((NR + 1) / 2)], v[NR] }' | tee -a /out/pauses
+	printf '%s\n' "${all[@]}" | sort -n | awk -v name="$event $system" '{ v[NR] = $1 } /error/ { words = $0 }
+		END { if (words) print name ": " words; else printf "%s: %.2f, %.2f\n", name, v[int((NR + 1) / 2)], v[NR] }' | tee -a /out/pauses
+	sed "s/^/$event $system: /" /tmp/said | tee -a /out/pauses
 }
 
 lab_link_up
@@ -169,8 +206,8 @@ fi
 for system in "${systems[@]}"; do
 	choose "$system"
 	for event in "${events[@]}"; do
-		# nvmet is no process; and the keep-alive time of host 1 is the default.
-		case $system-$event in nvme*-kill | *_1s-reboot) continue ;; esac
+		# nvmet is no process, nor is a module; the keep-alive time of host 1 is the default.
+		case $system-$event in nvme*-kill | *_1s-reboot | kmod-server | nvme-server) continue ;; esac
 		row
 	done
 done

@@ -9,7 +9,7 @@
 . "$LAB/promise.sh"
 RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
 # With small sizes each transport has a part: it is the same code above the fabric.
-RDMA=$LAB_URI/disk TCP=rblk+tcp://127.0.0.1/disk
+RDMA=$LAB_URI/disk TCP=rblk+tcp://127.0.0.1/disk GROUP=/sys/fs/cgroup/disk
 [ -n "$LAB_SLOW" ] && TREE=/usr/include/linux/netfilter SIZE=1M || TREE=/usr/include/linux SIZE=8M
 
 lab_facts() { "$RBLK" list --attached; cat /tmp/out; for task in /proc/$(pgrep -xo rblk-ublk)/task/*; do cat "$task/stack"; done; } 2> /dev/null
@@ -108,11 +108,14 @@ server_kill() {
 	kill -9 "$was"
 	lab_wait 20 followed || lab_broken "a killed server has no successor: $(attached '.[0].error')"
 }
+# The next keeper and server are where the last ones were, as in a unit of systemd's.
 take_over() {
 	local before
 	was=$(server) before=$(keeper)
+	mkdir -p $GROUP && echo "$before" > $GROUP/cgroup.procs && echo "$was" > $GROUP/cgroup.procs || lab_fail "$GROUP"
 	[ "$("$RBLK" attach --take-over "${1:-$DEV}" 2> /tmp/out)" = "$DISK" ] || lab_broken "take over: $(cat /tmp/out)"
 	followed && [ "$(keeper)" != "$before" ] || lab_fail "it was not taken over"
+	[ "$(sort $GROUP/cgroup.procs)" = "$({ keeper; server; } | sort)" ] || lab_fail "it does not belong to the unit that attached it"
 }
 # fio_end PROCESS: it has seen no error and no other bytes than it has written.
 fio_end() {
@@ -196,6 +199,7 @@ locked() {
 }
 
 lab_link_up
+[ -e /sys/fs/cgroup/cgroup.procs ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup || lab_fail "no cgroup2"
 target_start
 [ "${1:-}" != locked ] || locked
 lab_say "which way"

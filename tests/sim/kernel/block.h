@@ -29,6 +29,7 @@ enum req_op { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_FLUSH, REQ_OP_DISCARD, REQ_OP_WR
 #define REQ_FUA (1u << 8)
 #define REQ_NOUNMAP (1u << 9)
 #define REQ_FAILFAST (1u << 10)
+#define REQ_ATOMIC (1u << 11)
 #define READ 0
 #define WRITE 1
 
@@ -46,6 +47,7 @@ struct request {
 	struct blk_mq_hw_ctx *mq_hctx;
 	int tag;
 	unsigned int cmd_flags; /* enum req_op, REQ_* */
+	unsigned short ioprio;
 	u64 sector;
 	u32 bytes;
 	void *memory;
@@ -130,6 +132,9 @@ static inline struct request *blk_mq_rq_from_pdu(void *pdu)
 }
 
 #define req_op(rq) ((enum req_op)((rq)->cmd_flags & REQ_OP_MASK))
+#define IOPRIO_CLASS_RT 1
+#define IOPRIO_PRIO_CLASS(ioprio) ((ioprio) >> 13)
+#define req_get_ioprio(rq) ((rq)->ioprio)
 #define rq_data_dir(rq) (req_op(rq) == REQ_OP_READ ? READ : WRITE)
 #define blk_rq_pos(rq) ((rq)->sector)
 #define blk_rq_bytes(rq) ((rq)->bytes)
@@ -250,6 +255,7 @@ void sim_gendisk_put(struct gendisk *disk);
 #define RBLK_KMOD_COMPAT_H
 #define RBLK_COMPAT_PR_READ
 struct rblk_limits {
+	u32 untorn_min_bytes, untorn_max_bytes;
 	u32 logical_bytes, physical_bytes, optimal_bytes;
 	u32 max_sectors, max_segments;
 	u32 discard_granularity, max_discard_sectors, max_zeroes_sectors;

@@ -76,6 +76,9 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text)
 			    attach->target);
 	if (attach->other)
 		portal_fill(&o->portals[o->portal_count++], 0, attach->other);
+	/* Groups, seldom: they leave fewer ways to be wrong. By what is random already. */
+	if (attach->other)
+		o->portals[attach->portals].group = attach->connect_ms % 8 == 0;
 	strscpy(o->initiator, SIM_MODULE_NAME, sizeof(o->initiator));
 	if (attach->key)
 		strscpy(o->key, "key", sizeof(o->key));
@@ -155,6 +158,8 @@ void sim_disk_look(const struct rblk_disk *disk, struct sim_disk_view *view)
 	const struct rblk_session *session = disk->session;
 
 	*view = (struct sim_disk_view){
+		.untorn_min_bytes = disk->untorn_min_bytes,
+		.untorn_max_bytes = disk->untorn_max_bytes,
 		.block_bytes = disk->block_bytes,
 		.max_bytes = disk->disk_bytes,
 		.flags = disk->volume_flags,
@@ -490,7 +495,9 @@ int sim_disk_submit(struct rblk_disk *disk, const struct sim_disk_request *reque
 		return -EAGAIN;
 	*user = (struct user){ .done = request->done, .arg = request->arg };
 	rq->cmd_flags = ops[request->kind] | (request->fua ? REQ_FUA : 0) |
+			(request->untorn ? REQ_ATOMIC : 0) |
 			(request->fail_fast ? REQ_FAILFAST : 0);
+	rq->ioprio = request->priority ? IOPRIO_CLASS_RT << 13 : 0;
 	rq->sector = request->sector;
 	rq->bytes = (u32)(request->sectors << SECTOR_SHIFT);
 	rq->memory = request->memory;

@@ -68,7 +68,7 @@ struct rblk_disk *sim_disk_attach(const struct sim_attach *attach, char *text);
 void sim_disk_detach(struct rblk_disk *disk, bool force);
 
 struct sim_disk_view {
-	uint32_t block_bytes, max_bytes, flags;
+	uint32_t block_bytes, max_bytes, flags, untorn_min_bytes, untorn_max_bytes;
 	uint32_t handle; /* it was opened with, last */
 	uint64_t blocks, epoch; /* of the session, in which its handle is valid */
 	uint8_t cache_epoch[16];
@@ -160,7 +160,7 @@ typedef void (*sim_disk_done_fn)(void *arg, const struct sim_disk_result *result
 
 struct sim_disk_request {
 	enum sim_command_kind kind;
-	bool fua, fail_fast, last; /* last: nothing comes behind it at once */
+	bool fua, untorn, priority, fail_fast, last; /* last: nothing comes behind it at once */
 	uint64_t sector, sectors;
 	void *memory;
 	unsigned int context;

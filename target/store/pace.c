@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The control law of pace.h. */
+#include "target/store/pace.h"
+
+#include <string.h>
+
+/* So many are judged together, or as many as the window has. */
+#define JUDGED_MIN 8u
+#define JUDGED_MAX 64u
+
+static unsigned int clamp(unsigned int value, unsigned int least, unsigned int most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
+/* Those that began before `now_ns` had another window. */
+static void pace_change(struct tgt_pace *pace, unsigned int window, uint64_t now_ns)
+{
+	pace->window = window;
+	pace->changed_ns = now_ns;
+	pace->judged = pace->late = 0;
+	pace->wanted = false;
+}
+
+static void pace_probe(struct tgt_pace *pace, uint64_t now_ns)
+{
+	pace->period = now_ns / TGT_PACE_PERIOD_NS;
+	if (!pace->probes)
+		pace->before = pace->window;
+	pace->probes = TGT_PACE_PROBES;
+	pace_change(pace, pace->window < TGT_PACE_QUIET ? pace->window : TGT_PACE_QUIET, now_ns);
+}
+
+void tgt_pace_init(struct tgt_pace *pace, uint64_t now_ns)
+{
+	memset(pace, 0, sizeof(*pace));
+	pace->window = TGT_PACE_QUIET;
+	pace->steep = true;
+	pace_probe(pace, now_ns);
+}
+
+static uint64_t *pace_quiet(struct tgt_pace *pace, enum tgt_pace_kind kind, uint64_t bytes)
+{
+	unsigned int size = 0;
+
+	while (size < TGT_PACE_SIZES - 1 && bytes > 4096ull << size)
+		size++;
+	return &pace->quiet_ns[kind][size];
+}
+
+static void mean_add(uint64_t *mean, uint64_t value, unsigned int of)
+{
+	*mean = *mean ? *mean - *mean / of + value / of : value;
+}
+
+static void pace_judge(struct tgt_pace *pace, uint64_t now_ns, unsigned int most)
+{
+	if (pace->late * 2 > pace->judged) {
+		pace->steep = false;
+		pace_change(pace, pace->window > 1 ? pace->window / 2 : 1, now_ns);
+		return;
+	}
+	if (pace->wanted)
+		pace->window = clamp(pace->steep ? pace->window * 2 : pace->window + pace->window / 8 + 1, 1, most);
+	pace->judged = pace->late = 0;
+	pace->wanted = false;
+}
+
+bool tgt_pace_ended(struct tgt_pace *pace, enum tgt_pace_kind kind, uint64_t bytes, uint64_t begun_ns, uint64_t now_ns,
+		    unsigned int most)
+{
+	uint64_t took_ns = now_ns - begun_ns, *quiet_ns = pace_quiet(pace, kind, bytes);
+
+	if (now_ns / TGT_PACE_PERIOD_NS != pace->period) {
+		pace_probe(pace, now_ns);
+		return true;
+	}
+	if (begun_ns < pace->changed_ns)
+		return false;
+	/* The first one of a length that no probe has seen is taken as it comes; the next probe corrects it. */
+	if (pace->probes || !*quiet_ns)
+		mean_add(quiet_ns, took_ns, 4);
+	mean_add(&pace->mean_ns, took_ns, 16);
+	mean_add(&pace->mean_quiet_ns, *quiet_ns, 16);
+	if (pace->probes) {
+		if (--pace->probes)
+			return false;
+		pace_change(pace, pace->before < most ? pace->before : most, now_ns);
+		return true;
+	}
+	pace->late += took_ns > 2 * *quiet_ns + TGT_PACE_SLACK_NS;
+	if (++pace->judged < clamp(pace->window, JUDGED_MIN, JUDGED_MAX))
+		return false;
+	pace_judge(pace, now_ns, most);
+	return true;
+}

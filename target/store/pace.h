@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The window of `limit = auto`: how many READs and WRITEs one channel gives to its store at once, found from the time
+ * that they take there. The store is *quiet* while it has one of them; how long it takes then is measured again and
+ * again. The window grows while it is used up and most operations take no longer than twice that, and is halved when
+ * most do: so a store has what keeps it busy and no queue beyond that, and those that wait do so where turns are taken
+ * (inflight.h). A control law without a clock: submit.c tells it what has ended. The reactor's thread only.
+ */
+#ifndef RBLK_TARGET_PACE_H
+#define RBLK_TARGET_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A quiet store has so many at once; the window begins there. */
+#define TGT_PACE_QUIET 1u
+/* It is made quiet so often, at the same times in all reactors, and for so many operations. */
+#define TGT_PACE_PERIOD_NS 5000000000ull
+#define TGT_PACE_PROBES 8u
+/* Beyond twice the quiet time: what turns of the reactor and of other threads add to a quick store's. */
+#define TGT_PACE_SLACK_NS 200000ull
+
+enum tgt_pace_kind { TGT_PACE_READ, TGT_PACE_WRITE, TGT_PACE_DURABLE_WRITE, TGT_PACE_KINDS };
+/* Up to 4 KiB, 8 KiB, ..., 512 KiB, and all that are longer. */
+#define TGT_PACE_SIZES 9u
+
+struct tgt_pace {
+	unsigned int window;
+	bool wanted; /* one has had to wait since the last judgement */
+	bool steep;  /* it has never been too large: it doubles */
+	unsigned int judged, late; /* since then; of operations that began since changed_ns */
+	unsigned int probes;	   /* that are still to be made; 0: it is not probing */
+	unsigned int before;	   /* probing: the window to return to */
+	uint64_t period;	   /* of the last probe */
+	uint64_t changed_ns;
+	uint64_t quiet_ns[TGT_PACE_KINDS][TGT_PACE_SIZES]; /* 0: none was seen */
+	/* For people: moving means of the time that operations took, and of what they take when it is quiet. */
+	uint64_t mean_ns, mean_quiet_ns;
+};
+
+void tgt_pace_init(struct tgt_pace *pace, uint64_t now_ns);
+/* One of so many bytes, which began at begun_ns, has ended. `most`: what the window may become. True: there is news. */
+bool tgt_pace_ended(struct tgt_pace *pace, enum tgt_pace_kind kind, uint64_t bytes, uint64_t begun_ns, uint64_t now_ns,
+		    unsigned int most);
+
+#endif
