@@ -54,6 +54,9 @@ ceph_start() {
 		osd pool default pg num = 8
 		osd pool default pg autoscale mode = off
 		osd crush chooseleaf type = 0
+		# An OSD that was stopped for longer than its read lease may never find out that it has a new one, and then
+		# keeps what it was sent for ever ("laggy": Ceph's tracker, 80404).
+		osd pool default read lease ratio = 1000
 		mon allow pool size one = true
 		mon warn on pool no redundancy = false
 		auth allow insecure global id reclaim = false
