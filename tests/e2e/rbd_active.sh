@@ -119,7 +119,7 @@ moves() {
 	rbd create --size 4M --image-feature layering "$image"
 	ip addr add 10.93.1.1/32 dev lo
 	target_lines=('keepalive = 1s')
-	volume_is "path = rbd/$image" 'gateways = several' 'fault = delay=write:15s'
+	volume_is "path = rbd/$image" 'gateways = several' 'fault = delay=write:25s'
 	gateway_start 10.93.1.1:4431
 	volume_is "path = rbd/$image" 'gateways = several'
 	gateway_start 4432 "${@:2}"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # No write of a lost gateway lands, however late its machine delivers it. Method: gateway A is in a network namespace of its own, whose
-# link to the cluster is cut while a job writes, so that A has 16 writes under way, one to each object of an image, and the job is killed. Gateway B finds A silent, when it is started or when a
+# link to the cluster is cut before a job writes, so that A has 16 writes under way, one to each object of an image, and the job is killed. Gateway B finds A silent, when it is started or when a
 # session opens the volume there, and newer data is written through it. Then the link comes back, and A's kernel sends what it still has. The control: the same with the calls
 # that shut A out taken from B must find A's older data, or this experiment shows nothing.
 . "$(dirname "$0")/cmd.sh"
@@ -57,9 +57,15 @@ experiment() {
 	writer=$!
 	written() { [ "$(found aa)" = $objects ]; }
 	wait_for "a first write through A" written
+	# All of them begin behind the cut: the writer stands still until A has done those of before.
+	outstanding() { kill -USR1 $first; grep -o '[0-9]* commands\? outstanding' "$scratch/a.log" | tail -n 1; }
+	done_at_a() { [[ $(outstanding) == "0 "* ]]; }
+	begun() { [[ $(outstanding) == "$objects "* ]]; }
+	kill -STOP $writer
+	wait_for "the end of writes at A" done_at_a
 	ip link set to-a down
-	# All of them are with A, and so with its kernel: librbd sends at once, and nothing comes back.
-	begun() { kill -USR1 $first; [[ $(tail -n 1 "$scratch/a.log") == *" $objects commands outstanding"* ]]; }
+	kill -CONT $writer
+	# They are with A, and so with its kernel: librbd sends at once.
 	wait_for "$objects writes at A" begun
 	sent() { [ "$(at_a ss -tnH state established '( dport >= 6800 )' | awk '$2 >= 4096 {n++} END {print n + 0}')" -gt 0 ]; }
 	wait_for "the writes in A's socket" sent
