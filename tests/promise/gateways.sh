@@ -150,7 +150,7 @@ writer_start() {
 		--give-up 600000 "$scratch/journal$1" "rblk+tcp://$(IFS=';'; echo "${list[*]}")/data" 2>> "$scratch/err" &
 	writer_pids[$1]=$!
 }
-count() { grep -sc "$2" "$scratch/journal$1" || true; }
+count() { [ ! -e "$scratch/journal$1" ] && echo 0 || grep -c "$2" "$scratch/journal$1" || true; }
 got_on() {
 	kill -0 "${writer_pids[$1]}" 2> /dev/null || fail "$fault: writer $1 has ended"
 	[ "$(count "$1" "$2")" -ge "$3" ]
