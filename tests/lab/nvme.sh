@@ -43,7 +43,7 @@ lab_detach() {
 # nvme_of DISK: its subsystem.
 nvme_of() {
 	local at
-	at=$(dirname "$(find -L /sys/class/nvme-subsystem/* -maxdepth 2 -name "$(readlink "$1")" -print -quit)")
+	at=$(dirname "$(find -L /sys/class/nvme-subsystem/* -maxdepth 2 -name "$(readlink "$1")" -print -quit 2> /dev/null)")
 	[[ $(basename "$at") == nvme-subsys* ]] || at=$(dirname "$at")
 	echo "$at"
 }
