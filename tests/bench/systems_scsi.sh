@@ -57,6 +57,8 @@ iser_admin() {
 	iscsiadm "$@" > "$LAB_OUT/iscsiadm.log" 2>&1 || lab_fail "iscsiadm $*: $(cat "$LAB_OUT/iscsiadm.log")"
 }
 disconnect_iser() {
+	# iSCSI of 6.1 does not follow a rule of workqueues when a disk goes.
+	echo 'WARNING: .* at kernel/workqueue.c:[0-9]* check_flush_dependency' >> "$LAB_OUT/excuses"
 	iser_admin -m node -T $BENCH_IQN -I bench --logout
 	lab_wait 20 scsi_no_disk || lab_fail "iser: the disk stays"
 	kill "$ISCSID"
