@@ -182,6 +182,7 @@ static inline __attribute__((always_inline)) void request_submit(struct tgt_requ
 	io->ended = request_io_done;
 	io->waiter.owner = request->io_queue->owner;
 	io->waiter.priority = tgt_request_priority(request);
+	io->waiter.read = io->kind == TGT_IO_READ;
 	result = tgt_volume_submit(channel->volume, channel, io);
 	if (result)
 		request_stored(request, result > 0 ? 0 : result);

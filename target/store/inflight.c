@@ -33,6 +33,11 @@ static struct tgt_waiter *inflight_first(struct tgt_inflight *inflight, uint64_t
 	return NULL;
 }
 
+static enum tgt_waiter_kind kind_of(const struct tgt_waiter *waiter)
+{
+	return waiter->priority ? TGT_WAITER_PRIORITY : waiter->read ? TGT_WAITER_READ : TGT_WAITER_OTHER;
+}
+
 static uint32_t owner_weight(uint64_t owner)
 {
 	return owner >> 32 ? (uint32_t)(owner >> 32) : 1;
@@ -43,19 +48,29 @@ static void inflight_replace(struct tgt_inflight *inflight, struct tgt_waiter *w
 {
 	LIST_REMOVE(waiter, owner_link);
 	LIST_INSERT_HEAD(inflight_bucket(inflight, next->owner), next, owner_link);
-	for (unsigned int i = 0; i < 2; i++) {
+	for (unsigned int i = 0; i < TGT_WAITER_KINDS; i++) {
 		TAILQ_INIT(&next->followers[i]);
 		TAILQ_CONCAT(&next->followers[i], &waiter->followers[i], link);
 	}
 	next->taken = waiter->taken;
 	next->passed = waiter->passed;
+	next->read_last = waiter->read_last;
+}
+
+/* Behind an owner's first: the next without priority, or NULL. */
+static struct tgt_waiter *inflight_plain(const struct tgt_waiter *first)
+{
+	struct tgt_waiter *read = TAILQ_FIRST(&first->followers[TGT_WAITER_READ]);
+	struct tgt_waiter *other = TAILQ_FIRST(&first->followers[TGT_WAITER_OTHER]);
+
+	return read && (!other || !first->read_last) ? read : other;
 }
 
 /* Takes `waiter`, its owner's first, out of the lists; one of its followers is the first now, and belongs there next.
  * NULL: there is none. */
 static struct tgt_waiter *inflight_succeed(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
 {
-	struct tgt_waiter *plain = TAILQ_FIRST(&waiter->followers[0]), *next = TAILQ_FIRST(&waiter->followers[1]);
+	struct tgt_waiter *plain = inflight_plain(waiter), *next = TAILQ_FIRST(&waiter->followers[TGT_WAITER_PRIORITY]);
 
 	if (!next || (plain && waiter->passed >= TGT_PRIORITY_MOST))
 		next = plain;
@@ -64,7 +79,7 @@ static struct tgt_waiter *inflight_succeed(struct tgt_inflight *inflight, struct
 		inflight->weights -= owner_weight(waiter->owner);
 		return NULL;
 	}
-	TAILQ_REMOVE(&waiter->followers[next->priority], next, link);
+	TAILQ_REMOVE(&waiter->followers[kind_of(next)], next, link);
 	inflight_replace(inflight, waiter, next);
 	return next;
 }
@@ -83,19 +98,20 @@ void tgt_inflight_wait(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
 	struct tgt_waiter *first = inflight_first(inflight, waiter->owner);
 
 	if (first && (!waiter->priority || first->priority || first->passed >= TGT_PRIORITY_MOST)) {
-		TAILQ_INSERT_TAIL(&first->followers[waiter->priority], waiter, link);
+		TAILQ_INSERT_TAIL(&first->followers[kind_of(waiter)], waiter, link);
 		return;
 	}
 	if (first) {
 		inflight_replace(inflight, first, waiter);
 		TAILQ_INSERT_BEFORE(first, waiter, link);
 		TAILQ_REMOVE(&inflight->waiting, first, link);
-		TAILQ_INSERT_HEAD(&waiter->followers[0], first, link);
+		TAILQ_INSERT_HEAD(&waiter->followers[kind_of(first)], first, link);
 	} else {
 		waiter->taken = 0;
 		waiter->passed = 0;
-		TAILQ_INIT(&waiter->followers[0]);
-		TAILQ_INIT(&waiter->followers[1]);
+		waiter->read_last = false;
+		for (unsigned int i = 0; i < TGT_WAITER_KINDS; i++)
+			TAILQ_INIT(&waiter->followers[i]);
 		TAILQ_INSERT_TAIL(&inflight->waiting, waiter, link);
 		LIST_INSERT_HEAD(inflight_bucket(inflight, waiter->owner), waiter, owner_link);
 		inflight->weights += owner_weight(waiter->owner);
@@ -116,7 +132,9 @@ struct tgt_waiter *tgt_inflight_next(struct tgt_inflight *inflight)
 	waiter->waiting = false;
 	TAILQ_REMOVE(&inflight->waiting, waiter, link);
 	inflight->begun_last[waiter->owner % TGT_INFLIGHT_BUCKETS] = ++inflight->begun;
-	waiter->passed = waiter->priority && !TAILQ_EMPTY(&waiter->followers[0]) ? waiter->passed + 1 : 0;
+	waiter->passed = waiter->priority && inflight_plain(waiter) ? waiter->passed + 1 : 0;
+	if (!waiter->priority)
+		waiter->read_last = waiter->read;
 	/* The owner's next is its first now, and goes behind the other owners when its turn is over. */
 	next = inflight_succeed(inflight, waiter);
 	if (!next)
@@ -138,7 +156,7 @@ void tgt_inflight_withdraw(struct tgt_inflight *inflight, struct tgt_waiter *wai
 	assert(waiter->waiting && first);
 	waiter->waiting = false;
 	if (first != waiter) {
-		TAILQ_REMOVE(&first->followers[waiter->priority], waiter, link);
+		TAILQ_REMOVE(&first->followers[kind_of(waiter)], waiter, link);
 		return;
 	}
 	next = inflight_succeed(inflight, waiter);

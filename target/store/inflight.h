@@ -6,7 +6,8 @@
  *
  * An owner uses its turns for operations with priority first, but for TGT_PRIORITY_MOST of them at most before another
  * one of its own. When one comes, the owner's turn does, too, unless it had one in the time that all turns take: so
- * nobody gains a larger part by priority.
+ * nobody gains a larger part by priority. Its others are READs and those that are none in turn, so that who reads does
+ * not wait behind all that the same machine writes.
  */
 #ifndef RBLK_TARGET_STORE_INFLIGHT_H
 #define RBLK_TARGET_STORE_INFLIGHT_H
@@ -22,22 +23,27 @@
 /* Owners' firsts are found by so many short lists. */
 #define TGT_INFLIGHT_BUCKETS 64u
 
+/* An owner's operations that wait; each kind is in the order in which they came. */
+enum tgt_waiter_kind { TGT_WAITER_OTHER, TGT_WAITER_READ, TGT_WAITER_PRIORITY, TGT_WAITER_KINDS };
+
 TAILQ_HEAD(tgt_waiter_list, tgt_waiter);
 LIST_HEAD(tgt_first_list, tgt_waiter);
 
 /*
  * An operation's place while it waits; a member of it. The first of each owner, which begins before its others, is in
- * the list `waiting` and keeps these behind it, in the order in which they came, those with priority apart.
+ * the list `waiting` and keeps these behind it, each kind apart.
  */
 struct tgt_waiter {
 	uint64_t owner;	    /* the owner whose share it takes: tgt_inflight_owner() */
 	unsigned int taken; /* of an owner's first: operations of the owner's present turn */
 	uint8_t passed;	    /* likewise: operations with priority since the last one without */
 	bool priority;
+	bool read;
+	bool read_last; /* likewise: its last one that began without priority was a READ */
 	bool waiting;
 	TAILQ_ENTRY(tgt_waiter) link;
-	struct tgt_waiter_list followers[2]; /* of an owner's first: without priority, and with it */
-	LIST_ENTRY(tgt_waiter) owner_link; /* likewise: in `firsts` */
+	struct tgt_waiter_list followers[TGT_WAITER_KINDS]; /* of an owner's first */
+	LIST_ENTRY(tgt_waiter) owner_link;		    /* likewise: in `firsts` */
 };
 
 struct tgt_inflight {
@@ -57,10 +63,10 @@ static inline uint64_t tgt_inflight_owner(uint32_t number, uint32_t weight)
 }
 
 void tgt_inflight_init(struct tgt_inflight *inflight, unsigned int most);
-/* It waits. waiter->owner and waiter->priority are set. */
+/* It waits. waiter->owner, priority and read are set. */
 void tgt_inflight_wait(struct tgt_inflight *inflight, struct tgt_waiter *waiter);
 /*
- * True: it may begin, and is counted. False: it waits, behind those that do already. waiter->owner and waiter->priority
+ * True: it may begin, and is counted. False: it waits, behind those that do already. waiter->owner, priority and read
  * are set.
  */
 static inline bool tgt_inflight_enter(struct tgt_inflight *inflight, struct tgt_waiter *waiter)

@@ -155,6 +155,43 @@ static void priority_goes_first(void **state)
 	assert_null(next());
 }
 
+/* Who reads does not wait behind all that the same owner writes, nor the other way round; one withdrawn changes
+ * nothing. */
+static void reads_and_writes_take_turns(void **state)
+{
+	static struct tgt_waiter writes[EACH], reads[EACH];
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(99, 0)};
+	struct tgt_waiter priority = {.owner = tgt_inflight_owner(1, 1), .priority = true};
+
+	(void)state;
+	tgt_inflight_init(&inflight, 1);
+	assert_true(tgt_inflight_enter(&inflight, &filler));
+	for (unsigned int i = 0; i < EACH; i++) {
+		writes[i] = (struct tgt_waiter){.owner = tgt_inflight_owner(1, 1)};
+		assert_false(tgt_inflight_enter(&inflight, &writes[i]));
+	}
+	for (unsigned int i = 0; i < EACH; i++) {
+		reads[i] = (struct tgt_waiter){.owner = tgt_inflight_owner(1, 1), .read = true};
+		assert_false(tgt_inflight_enter(&inflight, &reads[i]));
+	}
+	assert_ptr_equal(next(), &writes[0]);
+	assert_ptr_equal(next(), &reads[0]);
+	assert_ptr_equal(next(), &writes[1]);
+	/* It takes the place of one that is the first, a READ, and leaves it what it was. */
+	assert_false(tgt_inflight_enter(&inflight, &priority));
+	assert_ptr_equal(next(), &priority);
+	assert_ptr_equal(next(), &reads[1]);
+	tgt_inflight_withdraw(&inflight, &writes[2]);
+	tgt_inflight_withdraw(&inflight, &reads[3]);
+	assert_ptr_equal(next(), &writes[3]);
+	assert_ptr_equal(next(), &reads[2]);
+	for (unsigned int i = 4; i < EACH; i++) {
+		assert_ptr_equal(next(), &writes[i]);
+		assert_ptr_equal(next(), &reads[i]);
+	}
+	assert_null(next());
+}
+
 /* Its turn comes at once for the first with priority, and not again before all turns were taken. */
 static void priority_does_not_wait_for_a_turn(void **state)
 {
@@ -244,15 +281,11 @@ static void a_crowd_is_served_in_turn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns_follow_weights),
-		cmocka_unit_test(equal_weights_are_equal),
-		cmocka_unit_test(the_only_one_gets_all),
-		cmocka_unit_test(a_withdrawal_keeps_the_turn),
-		cmocka_unit_test(the_bound_may_change),
-		cmocka_unit_test(priority_goes_first),
-		cmocka_unit_test(priority_does_not_wait_for_a_turn),
-		cmocka_unit_test(priority_is_no_larger_part),
-		cmocka_unit_test(a_crowd_is_served_in_turn),
+		cmocka_unit_test(turns_follow_weights),	       cmocka_unit_test(equal_weights_are_equal),
+		cmocka_unit_test(the_only_one_gets_all),       cmocka_unit_test(a_withdrawal_keeps_the_turn),
+		cmocka_unit_test(the_bound_may_change),	       cmocka_unit_test(priority_goes_first),
+		cmocka_unit_test(reads_and_writes_take_turns), cmocka_unit_test(priority_does_not_wait_for_a_turn),
+		cmocka_unit_test(priority_is_no_larger_part),  cmocka_unit_test(a_crowd_is_served_in_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
