@@ -36,6 +36,8 @@ done_on_disk() { awk '{ print $1 + $5 }' /sys/block/rblk0/stat; }
 flowed() { [ "$(done_on_disk)" -gt $((before + 100)) ]; }
 flows() { before=$(done_on_disk); wait_for flowed; }
 
+# Soft-RoCE of 6.12 warns where an old acknowledgement arrives late (tests/lab/rxe/old-acknowledgement.patch).
+[[ $(uname -r) = 6.1.* ]] || echo 'WARNING: .* at drivers/infiniband/sw/rxe/rxe_comp.c' > /out/excuses
 lab_link_up
 lab_wire_up 1
 lab_wire_up 2
