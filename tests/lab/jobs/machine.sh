@@ -71,7 +71,7 @@ load() {
 loads() { cat $state/loads 2> /dev/null || echo 0; }
 loaded() { [ "$(loads)" -gt "$1" ]; }
 
-two_ready() { [ "$(journalctl -q -o cat _SYSTEMD_UNIT=rblkd.service RBLK_EVENT=ready | grep -c '"event":"ready"')" -ge 2 ]; }
+two_ready() { [ "$(journalctl -q -o cat --output-fields=RBLK_JSON _SYSTEMD_UNIT=rblkd.service RBLK_EVENT=ready | grep -c '"event":"ready"')" -ge 2 ]; }
 
 # The packages leave it alone. Its unit is the same as before, not that of whoever has called this.
 take_over() {
