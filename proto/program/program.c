@@ -31,6 +31,7 @@ void rblk_program_begin(void)
 {
 	descriptors_open();
 	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
 }
 
 int rblk_program_end(const char *name, int status)

@@ -10,7 +10,8 @@
 /*
  * First of all: opens /dev/null for what of the descriptors 0 to 2 is closed. The next open() would get
  * that number, and a line for standard error would be written into a volume, a copy or a connection.
- * And a write beyond RLIMIT_FSIZE is an error (EFBIG) from then on, not the end of the process.
+ * And a write beyond RLIMIT_FSIZE is an error (EFBIG) from then on, not the end of the process. SIGCHLD is not ignored:
+ * who waits for a child's end hears of it.
  */
 void rblk_program_begin(void);
 

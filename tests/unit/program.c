@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: a program that was started with closed standard descriptors has all three, on nothing that it opens later;
- * a write beyond the limit of a file's size is an error; output that could not be written is an exit status. Method:
- * a child for each set of closed descriptors.
+ * a write beyond the limit of a file's size is an error; one whose parent ignores SIGCHLD hears of its children's end;
+ * output that could not be written is an exit status. Method: a child for each set of closed descriptors.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -82,6 +83,31 @@ static void test_file_size(void **state)
 	assert_int_equal(run(beyond, 0), 0);
 }
 
+/* As the keeper of a disk of ublk waits for its server: without SIGCHLD it would wait for ever. */
+static void parent(int argument)
+{
+	siginfo_t info;
+	int status;
+	pid_t child;
+
+	(void)argument;
+	signal(SIGCHLD, SIG_IGN);
+	rblk_program_begin();
+	child = fork();
+	if (!child)
+		_exit(3);
+	if (child < 0 || waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT))
+		_exit(10);
+	if (waitpid(child, &status, WNOHANG) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 3)
+		_exit(20);
+}
+
+static void test_children(void **state)
+{
+	(void)state;
+	assert_int_equal(run(parent, 0), 0);
+}
+
 static void ended(int status)
 {
 	int full = open("/dev/full", O_WRONLY);
@@ -107,6 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_file_size),
+		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_end),
 	};
 
