@@ -328,14 +328,15 @@ static void disk_record_begin(struct disk *disk, const struct rblk_volume_info *
 	r->attachment = disk->info.ublksrv_flags;
 	snprintf(r->volume, sizeof(r->volume), "%s", info->name);
 	memcpy(r->uuid, info->uuid, sizeof(r->uuid));
-	/* The kernel has the size that the last server has told it. */
-	if (!disk->successor)
+	/* The kernel has what the first server has told it, and the last one's size. */
+	if (!disk->successor) {
 		r->bytes = info->bytes;
+		r->read_only = disk->parameters.basic.attrs & UBLK_ATTR_READ_ONLY;
+	}
 	r->volume_bytes = r->bytes;
 	r->block_bytes = info->block_bytes;
 	r->queues = disk->queue_count;
 	r->credits = disk->shared.depth;
-	r->read_only = disk->parameters.basic.attrs & UBLK_ATTR_READ_ONLY;
 }
 
 static void disk_record_write(const struct ublk_record *r)
@@ -509,13 +510,15 @@ static void disk_end(struct disk *disk)
 /* At a shutdown, or by hand. Not under those who use it: file systems are unmounted before the last signal comes. */
 static void disk_stop_unused(struct disk *disk)
 {
+	bool live = !strcmp(disk->record.state, "live");
+	int fd = -1;
 	pid_t user;
-	int fd, use = ublk_disk_claim(disk->info.dev_id, &fd, &user);
 
-	if (use == UBLK_DISK_UNUSED && !fsync(fd))
+	/* Killed while it waits for its own disk, it would never end, and the keeper would start no other. */
+	if (live && ublk_disk_claim(disk->info.dev_id, &fd, &user) == UBLK_DISK_UNUSED && !fsync(fd))
 		ublk_control_stop(&disk->control, disk->info.dev_id);
 	else
-		syslog(LOG_WARNING, "/dev/ublkb%u: is in use, and stays", disk->info.dev_id);
+		syslog(LOG_WARNING, "/dev/ublkb%u: %s, and stays", disk->info.dev_id, live ? "is in use" : "not live");
 	if (fd >= 0)
 		close(fd);
 }
