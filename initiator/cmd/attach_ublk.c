@@ -12,9 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 #include "initiator/cmd/discover.h"
+#include "initiator/own_name.h"
 #include "initiator/ublk/control.h"
 #include "initiator/ublk/keeper.h"
 #include "initiator/ublk/record.h"
+#include "proto/secret/secret.h"
 
 /* -- attach ------------------------------------------------------------------------------------ */
 
@@ -38,8 +40,11 @@ int attach_ublk_options(const char *uri, const struct attach_options *o, struct 
 		snprintf(reason, ATTACH_REASON_BYTES, "%s: only the kernel module has it; see rblk-ublk(7)", wrong);
 		return -EINVAL;
 	}
-	if (key && key[0] != '/') {
-		snprintf(reason, ATTACH_REASON_BYTES, "key \"%.64s\": with ublk it is the whole path of a file", key);
+	/* The record has room for it. */
+	if (key && (key[0] != '/' || !attach_key_valid(key))) {
+		snprintf(reason, ATTACH_REASON_BYTES, "key \"%.64s\": with ublk it is the whole path of a file%s", key,
+			 key[0] == '/' ? ", without blanks, of less than " CMD_QUOTE(RBLK_KEY_NAME_BYTES) " characters"
+				       : "");
 		return -EINVAL;
 	}
 	*own = (struct ublk_disk_options){
@@ -97,8 +102,8 @@ static bool ublk_usable(void)
 int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached)
 {
 	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], line[ATTACH_LINE_BYTES], device[16];
+	char hint[CMD_HINT_BYTES], initiator[RBLK_NAME_BYTES];
 	struct attach_options words = *options;
-	char hint[CMD_HINT_BYTES];
 	const char *separator = name[0] ? ": " : "";
 	struct ublk_disk_started started;
 	struct ublk_disk_options own;
@@ -119,6 +124,11 @@ int attach_ublk_run(const char *name, const char *uri, const struct attach_optio
 	if (!ublk_usable())
 		return -1;
 	own.name = name;
+	/* Also the next servers': the host may have another name by then. */
+	if (!own.session.initiator_name) {
+		ini_own_name(initiator);
+		own.session.initiator_name = initiator;
+	}
 	if (discover_uri_is(uri)) {
 		if (discover_uri_resolve(uri, discover_fabric_here(), found))
 			return -1;
@@ -174,8 +184,9 @@ int attach_ublk_take_over(struct attached *attached)
 {
 	struct ublk_disk_started started;
 	struct ublk_disk_options own;
+	char device[16], error[RBLK_SECRET_ERROR_BYTES];
+	struct rblk_secrets *secrets;
 	struct ublk_record record;
-	char device[16];
 
 	if (!attached->server) {
 		cmd_error("%s: the kernel module has it, without a server", attached->device);
@@ -188,6 +199,13 @@ int attach_ublk_take_over(struct attached *attached)
 		return -1;
 	}
 	attach_ublk_again(&record, &own);
+	/* The server that runs has read it long ago; it is not ended for one that cannot. */
+	secrets = own.session.key_file ? rblk_secrets_read(own.session.key_file, error) : NULL;
+	if (own.session.key_file && !secrets) {
+		cmd_error("%s: key file %s: %s", attached->device, own.session.key_file, error);
+		return -1;
+	}
+	rblk_secrets_put(secrets);
 	if (ublk_keeper_start(&own, attached->index, &started)) {
 		cmd_error("%s: %s", attached->device, started.words);
 		return -1;
@@ -250,19 +268,29 @@ static int server_signal(const struct attached *attached, int signal)
 	return err;
 }
 
-/* Keeper and server have ended: what they have left goes, and the I/O that waits for a server fails. */
-static int ublk_clean(struct ublk_control *control, const struct attached *attached)
+/*
+ * The I/O that waits for a server fails. False: the number is another device's by now; as long as it is not, no other
+ * server has it.
+ */
+static bool ublk_stop(struct ublk_control *control, const struct ublk_record *record)
 {
 	struct ublksrv_ctrl_dev_info info;
+	bool there = !ublk_control_info(control, record->id, &info) && info.ublksrv_flags == record->attachment;
+
+	if (there)
+		ublk_control_stop(control, record->id);
+	return there;
+}
+
+/* Keeper and server have ended: what they have left goes. */
+static int ublk_clean(struct ublk_control *control, const struct attached *attached)
+{
 	struct ublk_record record;
 	bool there;
 
 	if (ublk_record_read("", attached->index, &record) || record.alive)
 		return -ENODEV; /* another command has already done it */
-	/* The number may be another device's by now; and as long as it is not, no other server has it. */
-	there = !ublk_control_info(control, attached->index, &info) && info.ublksrv_flags == record.attachment;
-	if (there)
-		ublk_control_stop(control, attached->index);
+	there = ublk_stop(control, &record);
 	ublk_record_remove("", attached->index);
 	return there ? ublk_control_delete(control, attached->index) : 0;
 }
@@ -310,10 +338,14 @@ static bool ublk_waits(const struct attached *attached, char *answer)
 
 static int ublk_end(struct ublk_control *control, const struct attached *attached, bool force, char *answer)
 {
+	struct ublk_record record;
 	int fd = -1, err;
 
 	if (force) {
 		err = ublk_keeper_kill(attached->index);
+		/* One that was killed while it waited for its own disk ends when that I/O has failed. */
+		if (err == -ETIMEDOUT && !ublk_record_read("", attached->index, &record) && ublk_stop(control, &record))
+			err = ublk_keeper_kill(attached->index);
 		return err ? err : ublk_clean(control, attached);
 	}
 	if (attached->left)

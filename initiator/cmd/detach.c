@@ -315,7 +315,11 @@ static int detach_gently(int control, const struct attached *attached, uint64_t 
 	int err;
 
 	for (;;) {
-		err = detach_send(control, attached, "", answer);
+		/* It would wait in fsync() of a disk of ublk until its target is back, or the disk fails. */
+		if (values.force && attached->server && !attached->left && !flush_worthwhile(attached))
+			err = -EBUSY;
+		else
+			err = detach_send(control, attached, "", answer);
 		if (err != -EBUSY)
 			return err;
 		used = attached_users("", device, user, sizeof(user));

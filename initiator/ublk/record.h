@@ -33,7 +33,7 @@ struct ublk_record {
 	uint64_t volume_bytes; /* the volume's size, which the disk has not if the kernel cannot change it */
 	uint8_t uuid[16];
 	/* How it was attached, besides: */
-	char initiator[64], source[256];
+	char initiator[64], source[512]; /* an address for each host */
 	uint64_t tos, ack_timeout;
 	bool accept_volatile;
 };

@@ -86,6 +86,10 @@ static void options_are_librblks(void **state)
 	setenv("RBLK_KEY", "here", 1);
 	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), -EINVAL);
 	assert_string_equal(reason, "key \"here\": with ublk it is the whole path of a file");
+	memset(reason, '/', 200);
+	reason[200] = '\0';
+	setenv("RBLK_KEY", reason, 1);
+	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), -EINVAL);
 	o.key = "none";
 	assert_int_equal(attach_ublk_options("rblk://a/v", &o, &own, reason), 0);
 	assert_null(own.session.key_file);
@@ -368,6 +372,14 @@ static void a_disk_is_taken_over_as_it_was_attached(void **state)
 	assert_int_equal(again.session.digest, own.session.digest);
 	assert_int_equal(again.session.tos, own.session.tos);
 	assert_int_equal(again.session.ack_timeout, own.session.ack_timeout);
+	/* As many addresses as there can be hosts. */
+	own.session.source = "2001:db8:1111:2222:3333:4444:5555:6661,2001:db8:1111:2222:3333:4444:5555:6662,"
+			     "2001:db8:1111:2222:3333:4444:5555:6663,2001:db8:1111:2222:3333:4444:5555:6664,"
+			     "2001:db8:1111:2222:3333:4444:5555:6665,2001:db8:1111:2222:3333:4444:5555:6666,"
+			     "2001:db8:1111:2222:3333:4444:5555:6667,2001:db8:1111:2222:3333:4444:5555:6668";
+	ublk_summary_options(&record, &own);
+	attach_ublk_again(&record, &again);
+	assert_string_equal(again.session.source, own.session.source);
 	record.give_up_ms = 0;
 	record.initiator[0] = record.key[0] = record.source[0] = '\0';
 	attach_ublk_again(&record, &again);
