@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: what a server of ublk tells of its disk is true when the next one has it, too; and at SIGTERM it does not wait for
- * I/O that waits for its target. Method: the kernel, the queues and the record are functions of this file.
+ * Goal: what a server of ublk tells of its disk is true when the next one has it, too; and at SIGTERM it does not wait
+ * for I/O that waits for its target. Method: the kernel, the queues and the record are functions of this file.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -29,8 +29,10 @@ static struct fake {
 	unsigned int claims, records;
 } fake;
 
-static const struct rblk_volume_info info = { .bytes = 1 << 20, .block_bytes = 4096, .max_io_bytes = 1 << 20, .name = "v",
-					      .can_flush = true, .can_fua = true, .volatile_cache = true };
+static const struct rblk_volume_info info = {
+	.bytes = 1 << 20, .block_bytes = 4096, .max_io_bytes = 1 << 20, .name = "v",
+	.can_flush = true, .can_fua = true, .volatile_cache = true,
+};
 
 /* -- the kernel -------------------------------------------------------------------------------- */
 
@@ -157,7 +159,7 @@ int ublk_record_read(const char *root, uint32_t id, struct ublk_record *record)
 	return 0;
 }
 
-/* The third is behind the first SIGTERM: a target that was away is back then, and the server writes again, and gets the next. */
+/* The third is behind the first SIGTERM: a target that was away is back, and with the fourth the next one comes. */
 int ublk_record_write(const char *root, const struct ublk_record *record)
 {
 	fake.record = *record;
