@@ -253,7 +253,7 @@ int ini_io_start(struct rblk_volume *volume, const struct ini_io *io)
 		return ini_io_refuse(volume, -EIO, "FLUSH",
 				     "writes that were acknowledged before may be lost");
 	}
-	if (session->parking.used && ini_parking_full(volume))
+	if (session->parking.used && !io->waits && ini_parking_full(volume))
 		return -EAGAIN;
 	slot = volume->late_ns ? NULL : ini_route_take(session);
 	return slot ? start_slot(volume, slot, io) : start_later(volume, io);

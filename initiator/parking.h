@@ -20,7 +20,7 @@ struct ini_io {
 	const void *data; /* the caller's, in a buffer of the session; NULL: none */
 	struct ini_gather *gather; /* or in-capsule data in several pieces; NULL: none */
 	bool piece;       /* of a vector: its callback is not the program's */
-	bool waits;       /* it waits for a credit, not for a connection */
+	bool waits;	  /* for a credit: it has the place of one that has just ended, however many there are */
 	void *report;     /* or within the session's control memory, report_bytes; NULL: none */
 	u32 report_bytes;
 	u64 bytes;        /* 0: FLUSH, no range at all */

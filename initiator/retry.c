@@ -46,7 +46,7 @@ int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini
 	struct ini_parking *parking = &volume->session->parking;
 	struct ini_parked *parked;
 
-	if (ini_parking_full(volume))
+	if (!io->waits && ini_parking_full(volume))
 		return -EAGAIN;
 	parked = ini_parking_take(parking);
 	assert(parked);

@@ -12,7 +12,7 @@
 /* Does the session have as many commands as it may, with those in slots? Then it accepts no new
  * one for this volume. */
 bool ini_parking_full(const struct rblk_volume *volume);
-/* Keep a new command. 0 or -EAGAIN: full. `buffer` may be NULL. */
+/* Keep a new command. 0 or -EAGAIN: full, unless it `waits`. `buffer` may be NULL. */
 int ini_park_new(struct rblk_volume *volume, const struct ini_io *io, struct ini_buffer *buffer);
 /*
  * The queue's connection is drained: its I/O moves from slots to here. LOST if the target had it,

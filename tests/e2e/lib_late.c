@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <sys/uio.h>
 #include "tests/e2e/lib_fixture.h"
 
-#define CREDITS 8 /* the fake target's */
+#define CREDITS 8	/* the fake target's */
+#define SILENT_BLOCKS 3 /* READs of so many are not answered */
 
 static atomic_bool served; /* the late volume */
 static bool forgot;
@@ -26,6 +28,8 @@ static enum fake_answer answer(struct fake_target *fake, const struct rblk_wire_
 		fake_target_forget(fake);
 		return FAKE_CLOSE;
 	}
+	if (command->opcode == RBLK_OP_READ && rblk_le32(command->blocks) == SILENT_BLOCKS)
+		return FAKE_SILENT;
 	if (command->opcode == RBLK_OP_OPEN && forgot && !served && fake_target_seen(fake, RBLK_OP_OPEN) != 4) {
 		completion->status = rblk_to_le16(RBLK_E_BUSY);
 		busy_opens++;
@@ -92,6 +96,37 @@ static void others_go_on(void **state)
 		assert_int_equal(many[i].last.error, 0);
 	}
 	assert_int_equal(rblk_pread(late, f.data, 512, 0), 0);
+	lib_close(&f);
+}
+
+/*
+ * When it is served, more commands are under way than may be begun: a call that has begun goes on all the same, with
+ * the place of what it has done.
+ */
+static void what_has_begun_goes_on(void **state)
+{
+	struct fixture f = {.volume = NULL};
+	struct outcome silent = {0}, writes = {0}, aborted = {0}, vector = {0};
+	struct rblk_volume *late = begin(&f, 0);
+	const struct iovec iov[2] = {{f.data, 512}, {f.data + 1024, 512}};
+
+	(void)state;
+	for (unsigned int i = 0; i < CREDITS - 1; i++)
+		assert_int_equal(rblk_read(f.volume, f.data, SILENT_BLOCKS * 512, 0, 0, lib_done, &silent), 0);
+	for (unsigned int i = 0; i < CREDITS - 2; i++)
+		assert_int_equal(rblk_write(late, f.data, 512, 0, 0, lib_done, &writes), 0);
+	assert_int_equal(rblk_write(late, f.data, 512, 0, 0, lib_done, &aborted), 0);
+	/* There is a place for its first piece. */
+	assert_int_equal(rblk_readv(late, iov, 2, 0, 0, lib_done, &vector), 0);
+	assert_int_equal(rblk_abort(late, lib_done, &aborted), 0);
+	while (!aborted.calls)
+		assert_true(rblk_wait(f.session, -1) >= 0);
+	assert_int_equal(rblk_write(late, f.data, 512, 0, 0, lib_done, &writes), 0);
+	served = true;
+	while (!vector.calls || writes.calls < CREDITS - 1)
+		assert_true(rblk_wait(f.session, -1) >= 0);
+	assert_int_equal(vector.last.error, 0);
+	assert_int_equal(silent.calls, 0);
 	lib_close(&f);
 }
 
@@ -248,6 +283,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(others_go_on),
+		cmocka_unit_test(what_has_begun_goes_on),
 		cmocka_unit_test(it_can_be_closed),
 		cmocka_unit_test(it_is_given_up),
 		cmocka_unit_test(the_connection_stays_alive),
