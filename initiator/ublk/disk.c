@@ -225,7 +225,7 @@ static int disk_add(struct disk *disk, const struct rblk_volume_info *info, unsi
 	int err;
 
 	disk->shared.io_bytes = ublk_parameters_io_bytes(info, page);
-	disk->shared.depth = credits < UBLK_MAX_QUEUE_DEPTH ? credits : UBLK_MAX_QUEUE_DEPTH;
+	disk->shared.depth = credits < disk->options->session.credits ? credits : disk->options->session.credits;
 	err = ublk_parameters_make(info, disk->options->read_only, disk->shared.io_bytes, page, &disk->parameters);
 	if (err) {
 		snprintf(words, UBLK_WORDS_BYTES, "%s: its blocks of %u bytes and requests of %u do not fit this machine's pages of %u",

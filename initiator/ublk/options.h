@@ -7,7 +7,7 @@
 #include "initiator/rblk.h"
 
 #define UBLK_QUEUES 4u   /* at most, unless said: one per processor up to so many */
-#define UBLK_CREDITS 64u /* unless said: commands outstanding per queue */
+#define UBLK_CREDITS 64u /* unless said: commands outstanding per queue, and on each of its connections */
 
 struct ublk_disk_options {
 	const char *uri, *name; /* name: in rblktab; NULL or "": none */

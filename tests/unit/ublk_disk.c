@@ -196,7 +196,7 @@ static void serve(const struct ublk_disk_options *options, struct ublk_kept *kep
 
 	fake.stopped = false;
 	fake.claims = fake.records = 0;
-	fake.view = (struct ublk_queue_view){ .session = session, .info = info, .credits = 8 };
+	fake.view = (struct ublk_queue_view){.session = session, .info = info, .credits = 16};
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(ublk_disk_serve(options, kept, ends[1]), UBLK_SERVER_ENDED);
 	assert_int_equal(read(ends[0], &started, sizeof(started)), sizeof(started));
@@ -208,11 +208,19 @@ static void serve(const struct ublk_disk_options *options, struct ublk_kept *kep
 
 static void a_successors_disk_is_as_it_was_attached(void **state)
 {
-	const struct ublk_disk_options options = { .uri = "rblk://a/v", .queues = 1, .read_only = true };
+	const struct ublk_disk_options options = {
+		.uri = "rblk://a,b/v",
+		.queues = 1,
+		.read_only = true,
+		.session.credits = 8,
+	};
 	struct ublk_kept kept = { .stage = UBLK_KEPT_NONE };
 
 	serve(&options, &kept, RBLK_SESSION_READY);
 	assert_true(fake.parameters.basic.attrs & UBLK_ATTR_READ_ONLY);
+	/* Not as many as on both connections: the next program asks for this number on each. */
+	assert_int_equal(fake.info.queue_depth, 8);
+	assert_int_equal(fake.record.credits, 8);
 	assert_true(fake.record.read_only);
 	assert_int_equal(kept.stage, UBLK_KEPT_STARTED);
 	serve(&options, &kept, RBLK_SESSION_READY);
@@ -223,7 +231,7 @@ static void a_successors_disk_is_as_it_was_attached(void **state)
 
 static void without_its_target_a_disk_is_not_waited_for(void **state)
 {
-	const struct ublk_disk_options options = { .uri = "rblk://a/v", .queues = 1 };
+	const struct ublk_disk_options options = {.uri = "rblk://a/v", .queues = 1, .session.credits = 8};
 	struct ublk_kept kept = { .stage = UBLK_KEPT_NONE };
 
 	serve(&options, &kept, RBLK_SESSION_RECOVERING);
