@@ -376,6 +376,9 @@ static int keeper_relieve(struct keeper *k)
 {
 	int err = k->kept->failed ? -EIO : ublk_kept_lock(k->fd);
 
+	/* Its first server is not to be ended: there is no disk yet that another one could have. */
+	if (err == -EAGAIN && k->kept->stage < UBLK_KEPT_STARTED)
+		return -EBUSY;
 	if (err == -EAGAIN) {
 		/* Without its keeper a server has nobody who would tell it. */
 		const pid_t last = keeper_lives(k->kept->keeper) ? k->kept->keeper : k->kept->server;
@@ -425,6 +428,8 @@ static int keeper_open(struct keeper *k, uint32_t id, char words[UBLK_WORDS_BYTE
 	err = id == UBLK_DISK_NEW ? 0 : keeper_relieve(k);
 	if (err == -EIO)
 		snprintf(words, UBLK_WORDS_BYTES, "it has failed: detach it and attach it again");
+	else if (err == -EBUSY)
+		snprintf(words, UBLK_WORDS_BYTES, "it is being attached");
 	else if (err)
 		keeper_fail(words, "its server does not end", err);
 	return err;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Goal: who takes a disk over leaves one alone that is only being attached. Method: a process that holds the disk's kept
+ * file as its server does; what only root may do succeeds.
+ */
+#include "tests/unit/unit.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "initiator/ublk/keeper.h"
+
+static char root[] = "/tmp/rblk-root.XXXXXX";
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	return __real_open(strcmp(path, "/proc/self/oom_score_adj") ? path : "/dev/null", flags, 0600);
+}
+
+int __real_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+	return option == PR_SET_NAME ? __real_prctl(option, a, b, c, d) : 0;
+}
+
+int __wrap_mlockall(int flags);
+int __wrap_mlockall(int flags)
+{
+	return 0;
+}
+
+int __real_ublk_kept_open(const char *folder, uint32_t id, struct ublk_kept **kept);
+int __wrap_ublk_kept_open(const char *folder, uint32_t id, struct ublk_kept **kept);
+int __wrap_ublk_kept_open(const char *folder, uint32_t id, struct ublk_kept **kept)
+{
+	return __real_ublk_kept_open(root, id, kept);
+}
+
+/* Its keeper and server; it ends when it is told to leave. */
+static pid_t serve(int ready)
+{
+	struct ublk_kept *kept;
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	__real_prctl(PR_SET_NAME, (unsigned long)"rblk-ublk", 0, 0, 0);
+	if (ublk_kept_create(root, &kept) < 0)
+		_exit(10);
+	kept->id = 5;
+	kept->stage = UBLK_KEPT_ADDED;
+	if (ublk_kept_link(root, kept) || write(ready, "", 1) != 1)
+		_exit(11);
+	for (;;)
+		pause();
+}
+
+static void a_disk_that_is_being_attached_is_left_alone(void **state)
+{
+	const struct ublk_disk_options options = { .uri = "rblk://a/v" };
+	struct ublk_disk_started started;
+	int ready[2], status;
+	char byte;
+	pid_t child;
+
+	assert_non_null(mkdtemp(root));
+	assert_int_equal(pipe(ready), 0);
+	child = serve(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(ublk_keeper_start(&options, 5, &started), -1);
+	assert_string_equal(started.words, "it is being attached");
+	assert_int_equal(waitpid(child, &status, WNOHANG), 0);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	/* Its keeper cleans up where a server was killed; here is none. */
+	assert_int_equal(ublk_keeper_start(&options, 5, &started), -1);
+	assert_non_null(strstr(started.words, "it has failed"));
+}
+
+static int teardown(void **state)
+{
+	char command[96];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	return system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_disk_that_is_being_attached_is_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, teardown);
+}
