@@ -260,9 +260,10 @@ int rblk_volume_close(struct rblk_volume *volume)
 	struct control_wait wait = { 0 };
 	int err = STARTED(session, rblk_volume_close_start(volume, volume_done, &wait));
 
-	/* There is no caller left to tell. */
+	/* There is no caller left to tell. A session that logs out may be closing it: then it goes with the session. */
 	if (err == -ENOTCONN) {
-		ini_volume_free(volume);
+		if (!session->logout_ns)
+			ini_volume_free(volume);
 		return 0;
 	}
 	return control_finish(session, &wait, err);

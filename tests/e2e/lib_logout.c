@@ -6,7 +6,11 @@
  */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "initiator/volume.h"
 #include "tests/e2e/lib_fixture.h"
 
 static u16 refusal;
@@ -87,6 +91,48 @@ static void without_an_answer_it_ends(void **state)
 	fake_target_stop(f.fake);
 }
 
+static atomic_bool asked, told;
+
+/* CLOSE is answered when the test says so. */
+static enum fake_answer answer_when_told(struct fake_target *fake, const struct rblk_wire_command *command,
+					 struct rblk_wire_completion *completion)
+{
+	if (command->opcode == RBLK_OP_CLOSE) {
+		asked = true;
+		while (!told)
+			;
+	}
+	return answer(fake, command, completion);
+}
+
+/* The session's CLOSE of it is under way: its answer finds no volume. */
+static void a_volume_that_is_closed_meanwhile(void **state)
+{
+	struct fixture f = {.script.command = answer_when_told};
+	struct rblk_volume *other;
+	int count = 0;
+
+	(void)state;
+	refusal = RBLK_E_NO_RESOURCES;
+	refuse = 1;
+	lib_open(&f);
+	rblk_session_stop(f.session);
+	while (!asked)
+		assert_true(rblk_poll(f.session, 0) >= 0);
+	assert_int_equal(rblk_volume_close(f.volume), 0);
+	/* Something else has its memory. */
+	other = malloc(sizeof(*other));
+	assert_non_null(other);
+	memset(other, 0xa5, sizeof(*other));
+	told = true;
+	while (count >= 0)
+		count = rblk_wait(f.session, -1);
+	assert_int_equal(count, -ECANCELED);
+	free(other);
+	rblk_session_close(f.session);
+	fake_target_stop(f.fake);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -94,6 +140,7 @@ int main(void)
 		cmocka_unit_test(refused_for_now_is_sent_again),
 		cmocka_unit_test(refused_for_good_is_not),
 		cmocka_unit_test(without_an_answer_it_ends),
+		cmocka_unit_test(a_volume_that_is_closed_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
