@@ -407,6 +407,8 @@ static int queue_serve(struct ublk_queue *q)
 			queue_leave(q);
 		queue_begin_waiting(q);
 		count += queue_poll(q); /* sends what was begun, too */
+		if (count && q->shared->options->queues > 1)
+			rblk_submit(q->session); /* what comes next takes the next path */
 		q->worked |= count;
 		if (count)
 			io_uring_submit(&q->ring);
