@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: who takes a disk over leaves one alone that is only being attached. Method: a process that holds the disk's kept
- * file as its server does; what only root may do succeeds.
+ * Goal: who takes a disk over leaves one alone that is only being attached. Method: a process that holds the disk's
+ * kept file as its server does; what only root may do succeeds.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>

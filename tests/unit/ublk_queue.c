@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a hardware queue's requests take the paths of its session in turn, wait where there are more than credits, and are
- * all answered before it leaves. Method: /dev/null in place of ublk's device, which completes each command at once, as if
- * there were a next request always; the session's functions are those of this file.
+ * Goal: a hardware queue's requests take the paths of its session in turn, wait where there are more than credits, and
+ * are all answered before it leaves. Method: /dev/null in place of ublk's device, which completes each command at once,
+ * as if there were a next request always; the session's functions are those of this file.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
