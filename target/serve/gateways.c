@@ -15,6 +15,7 @@
 #include "target/serve/handle.h"
 #include "target/serve/host.h"
 #include "target/serve/queue.h"
+#include "target/serve/remote_queue.h"
 #include "target/serve/rights.h"
 #include "target/serve/session_command.h"
 #include "target/serve/sessions.h"
@@ -132,13 +133,13 @@ struct asked {
 
 /*
  * The volume's store does not reach its data. Whoever has also another volume open would lose it by going: they stay.
- * (An NVMe host knows its paths itself.)
+ * Their homes know that; a remote session need not have all that is open. (An NVMe host knows its paths itself.)
  */
 static bool session_may_go(const struct tgt_session *session, const struct tgt_volume *volume)
 {
 	const struct tgt_handle *handle;
 
-	if (session->ending || session->has_host_id || !tgt_handle_session_uses(session, volume))
+	if (session->home || session->ending || session->has_host_id || !tgt_handle_session_uses(session, volume))
 		return false;
 	tgt_session_each_handle(handle, session) {
 		const struct tgt_volume *other = tgt_handle_volume(handle);
@@ -156,13 +157,12 @@ static void asked_send_away(struct tgt_reactor *reactor, const struct asked *ask
 	TAILQ_FOREACH_SAFE(session, &reactor->sessions, link, following) {
 		if (!session_may_go(session, asked->volume))
 			continue;
-		if (asked->ask->leave == TGT_ASK_LEAVE && !session->home) {
+		if (asked->ask->leave == TGT_ASK_LEAVE) {
 			session->events.draining = true;
 			tgt_event_kick(session);
 		}
 		for (unsigned int i = 0; asked->ask->leave == TGT_ASK_CUT && i < RBLK_QUEUES_MAX; i++)
-			if (session->slots[i].queue)
-				tgt_queue_close(session->slots[i].queue, "its volume's cluster does not answer");
+			tgt_queue_slot_close(&session->slots[i], "its volume's cluster does not answer");
 	}
 }
 

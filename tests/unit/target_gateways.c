@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: one host's OPENs leave no more than so many fences with a store that does not answer, whichever of its
- * sessions they are of, and other hosts' are begun beside them; and another gateway's question is answered while the
- * volume, and so its gateway, is still there, also without memory. Method: a reactor made by the test, a store that
+ * sessions they are of, and other hosts' are begun beside them; another gateway's question is answered while the
+ * volume, and so its gateway, is still there, also without memory; and of a session that stays no connection ends
+ * because its cluster does not answer, on whichever reactor. Method: a reactor made by the test, a store that
  * answers when the test likes, and memory that it refuses.
  */
 #include "tests/unit/unit.h"
@@ -12,6 +13,7 @@
 #include "target/serve/gateways.h"
 #include "target/serve/host.h"
 #include "target/serve/peers.h"
+#include "target/serve/queue.h"
 #include "target/serve/reactor_impl.h"
 #include "target/serve/session.h"
 #include "target/store/volume.h"
@@ -185,11 +187,59 @@ static void a_question_is_answered_without_memory(void **state)
 	assert_int_equal(references, 0);
 }
 
+/* -- a gateway that is cut off ------------------------------------------------------------------- */
+
+static unsigned int closed; /* connections */
+
+void __wrap_tgt_queue_close(struct tgt_queue *queue, const char *reason);
+void __wrap_tgt_queue_close(struct tgt_queue *queue, const char *reason)
+{
+	(void)queue;
+	(void)reason;
+	closed++;
+}
+
+static void cut(void)
+{
+	struct tgt_store_ask ask = {.leave = TGT_ASK_CUT, .answer = take_answer};
+
+	references = 1;
+	refuses = true;
+	asked(&peers, &volume, &ask);
+	refuses = false;
+}
+
+static void of_a_session_that_stays_no_connection_ends(void **state)
+{
+	static struct tgt_volume local = {.config.store = "memory"};
+	static struct tgt_channel channel = {.volume = &volume}, local_channel = {.volume = &local};
+	struct tgt_handle handle = {.access.channel = &channel}, other = {.access.channel = &local_channel};
+	struct tgt_handle *all[] = {&handle, &other}, *named[] = {&handle};
+	struct tgt_queue queue = {0}, remote_queue = {0};
+	struct tgt_session session = {.handles = all, .handle_slots = 2, .slots[0].queue = &queue};
+	/* Its commands have named one of the two so far. */
+	struct tgt_session remote = {
+		.home = &session, .handles = named, .handle_slots = 1, .slots[1].queue = &remote_queue};
+
+	(void)state;
+	tgt_gateways_begin(&reactor);
+	TAILQ_INSERT_TAIL(&reactor.sessions, &session, link);
+	TAILQ_INSERT_TAIL(&reactor.sessions, &remote, link);
+	cut();
+	assert_int_equal(closed, 0);
+	/* Without the other one it goes: its home has its connections ended. */
+	session.handle_slots = 1;
+	cut();
+	assert_int_equal(closed, 1);
+	tgt_gateways_end(&reactor);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_hosts_fences_are_bounded, setup),
 		cmocka_unit_test_setup(a_question_is_answered_without_memory, setup),
+		cmocka_unit_test_setup(of_a_session_that_stays_no_connection_ends, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
