@@ -24,6 +24,7 @@
 /* How long one question waits: less, so that one late answer is not silence. librados takes whole seconds. */
 #define ASK_ONCE_MS 1000u
 #define ASK_AGAIN_NS 200000000
+#define ASK_ROUND_MS (ASK_ONCE_MS + ASK_AGAIN_NS / 1000000)
 /*
  * Who answers, but does not become quiet for so long, keeps the others' sessions waiting no longer. Well above what the
  * cluster takes to notice an OSD's end (osd_heartbeat_grace, 20 s), and below what initiators wait before they give up.
@@ -305,12 +306,16 @@ static int lockers_ask(const struct rbd_gateway *gateway, struct lockers *locker
 		       bool quiet)
 {
 	const struct timespec pause = {.tv_nsec = ASK_AGAIN_NS};
-	const uint64_t began_ms = now_ms();
+	uint64_t asked_ms = 0, then_ms = now_ms();
 
 	for (;;) {
 		int err = lockers_ask_once(gateway, lockers, question, bytes);
+		uint64_t ms = now_ms() - then_ms;
 
-		if (err || lockers_are_settled(gateway, lockers, now_ms() - began_ms, quiet))
+		/* An OSD may have held the question: so long nobody was asked. */
+		asked_ms += ms < ASK_ROUND_MS ? ms : ASK_ROUND_MS;
+		then_ms += ms;
+		if (err || lockers_are_settled(gateway, lockers, asked_ms, quiet))
 			return err;
 		nanosleep(&pause, NULL);
 		err = lockers_look(gateway, lockers);
@@ -540,21 +545,16 @@ int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, bool alone, struct rbd_cl
 		return tgt_rbd_host->error(error, err, "rbd: object %s: %s (" NEEDS_OSD ")", gateway->object,
 					   strerror(-err));
 	err = gateway_lock(gateway, error);
-	if (err)
-		goto err_unwatch;
-	gateway->entered = true;
-	err = gateway_thin_out(gateway, error);
-	if (err)
-		goto err_unwatch;
+	gateway->entered = !err;
+	if (!err)
+		err = gateway_thin_out(gateway, error);
 	/* Also if this process has shut out nobody: another one may have, and have ended since. */
-	err = tgt_rbd_client_map(client, error);
+	if (!err)
+		err = tgt_rbd_client_map(client, error);
 	if (err)
-		goto err_unwatch;
-	tgt_rbd_cut_off_begin(gateway);
-	return 0;
-
-err_unwatch:
-	tgt_rbd_gateway_leave(gateway);
+		tgt_rbd_gateway_leave(gateway);
+	else
+		tgt_rbd_cut_off_begin(gateway);
 	return err;
 }
 

@@ -24,6 +24,7 @@ static int busy_asks;	   /* so often when it is asked, and then quiet */
 static bool busy_holds;	   /* then it says that the first host that it is asked for is its own */
 static int silent_lists;   /* so often the silent one is registered */
 static unsigned int notifies; /* since one was shut out */
+static time_t notify_s;	      /* so long an OSD holds the next one */
 static const char *holder; /* address of who has the lock; NULL: it is free */
 static bool formerly;	   /* this process, as another client */
 static char shot[256];	   /* what was added to the blocklist */
@@ -177,6 +178,8 @@ int rados_notify2(rados_ioctx_t io, const char *object, const char *data, int by
 		  size_t *out_bytes)
 {
 	notifies++;
+	now_s += notify_s;
+	notify_s = 0;
 	*out = reply;
 	*out_bytes = sizeof(reply);
 	return -ETIMEDOUT;
@@ -455,6 +458,15 @@ static void one_that_has_left_is_not_shut_out(void **state)
 	assert_string_equal(shot, "");
 }
 
+/* The fault of an OSD that has held the question has ended its watch, too: it has not been asked yet. */
+static void one_is_asked_again_after_a_question_that_was_held(void **state)
+{
+	(void)state;
+	notify_s = 60;
+	fence_several(0, 1, false);
+	assert_string_equal(shot, "");
+}
+
 /* It goes on at another one, so nobody has to be quiet for it. */
 static void a_host_of_another_one_is_held(void **state)
 {
@@ -489,6 +501,7 @@ int main(void)
 		cmocka_unit_test(a_busy_one_has_its_time_beside_a_silent_one),
 		cmocka_unit_test(one_that_stays_busy_is_shut_out),
 		cmocka_unit_test(one_that_has_left_is_not_shut_out),
+		cmocka_unit_test(one_is_asked_again_after_a_question_that_was_held),
 		cmocka_unit_test(a_host_of_another_one_is_held),
 		cmocka_unit_test(a_change_is_told_again_when_one_was_shut_out),
 	};
