@@ -209,6 +209,8 @@ static int client_configure(rados_t cluster)
 		 */
 		{"objecter_inflight_ops", "0"},
 		{"objecter_inflight_op_bytes", "0"},
+		/* An OSD may still carry out what librados gives up: behind what follows it elsewhere (F5). */
+		{"rados_osd_op_timeout", "0"},
 		{"log_to_stderr", "false"},
 	};
 	int err = rados_conf_read_file(cluster, NULL);

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: a gateway whose writes the cluster holds answers the others, and is not shut out for a session that was never
-# there. Method: an OSD of two is stopped for a while, with more writes of one gateway than librados has under way by
-# itself, and meanwhile a session opens the image at another one.
+# there; and no write fails for it. Method: an OSD of two is stopped for a while, with more writes of one gateway than librados
+# has under way by itself, and longer than it is configured to wait, and meanwhile a session opens the image at another one.
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/ceph.sh"
 
@@ -31,7 +31,7 @@ has() {
 }
 
 volume_is 'path = rbd/data' 'gateways = several'
-gateway_start 4431 CEPH_ARGS=--objecter_inflight_ops=8
+gateway_start 4431 CEPH_ARGS="--objecter_inflight_ops=8 --rados_osd_op_timeout=1"
 gateway_start 4432
 # Not the one by which the gateways ask each other. The monitor's process is the first.
 asks=$(ceph osd map rbd "rblk.$(rbd info --format json data | jq -r .id)" --format json 2> /dev/null | jq .acting_primary)
