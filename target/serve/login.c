@@ -212,16 +212,31 @@ static bool login_denied(struct tgt_reactor *reactor, const struct tgt_login *lo
 	return true;
 }
 
+static bool serves_others(struct tgt_reactor *reactor)
+{
+	struct tgt_volume *volume;
+	unsigned int total;
+	bool others = false;
+
+	for (unsigned int i = 0; !others && tgt_volume_list(reactor->registry, i, &volume, 1, &total); i++) {
+		others = !tgt_store_find(volume->config.store)->elsewhere;
+		tgt_volume_put(volume);
+	}
+	return others;
+}
+
 /*
  * It has lost a connection, to another target that serves the same volumes, say, or an earlier life of this one. It
  * would begin anew here, and give up what it has there. As long as its volumes could not be opened here it must not: it
- * asks again, there and here.
+ * asks again, there and here. But whoever comes soon after a start was here before, perhaps for volumes that are here.
  */
-static bool login_comes_in_vain(const struct tgt_login *login, const struct tgt_session *session,
-				const struct core_login_verdict *verdict)
+static bool login_comes_in_vain(struct tgt_reactor *reactor, const struct tgt_login *login,
+				const struct tgt_session *session, const struct core_login_verdict *verdict)
 {
+	bool young = reactor->loop.now_ns - reactor->begun_ns < reactor->config.session_ms * 1000000ull;
+
 	return !session && verdict->action == CORE_LOGIN_REJECT && verdict->reason == RBLK_REJECT_NO_SESSION &&
-	       !rblk_le16(login->wire.queue_index) && tgt_store_silent();
+	       !rblk_le16(login->wire.queue_index) && tgt_store_silent() && !(young && serves_others(reactor));
 }
 
 /* True: answered. False: an older incarnation or epoch has to end first; that has begun. */
@@ -239,7 +254,7 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 		session = tgt_session_find(reactor, login->wire.session_id);
 	}
 	verdict = login_judge(login, reactor, session, away);
-	if (login_comes_in_vain(login, session, &verdict)) {
+	if (login_comes_in_vain(reactor, login, session, &verdict)) {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_DRAINING, 0,
 				 "it comes from another target, and the cluster of this one's volumes does not answer");
 		return true;

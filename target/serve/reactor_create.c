@@ -252,6 +252,7 @@ int tgt_reactor_create(const struct tgt_config *config, unsigned int index,
 	reactor_init(reactor, config, index);
 	reactor->registry = registry;
 	reactor->peers = peers;
+	reactor->begun_ns = env_now_ns();
 	err = reactor_create_ring(reactor, error);
 	if (!err)
 		err = reactor_create_memory(reactor, error);

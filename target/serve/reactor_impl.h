@@ -75,6 +75,7 @@ struct tgt_reactor {
 	struct tgt_registry *registry; /* the process's volumes; outlives the reactor */
 	struct tgt_peers *peers;       /* the process's reactors; outlives this one */
 	uint64_t keepalive_ns;
+	uint64_t begun_ns;
 	struct tgt_quota session_quota, queue_quota; /* this reactor's share, by host */
 
 	struct tgt_fabric fabrics[TGT_FABRICS_MAX];
