@@ -105,9 +105,7 @@ void tgt_event_restart(struct tgt_session *session)
 	events->outstanding = false;
 	if (unseen && events->code == RBLK_EVENT_LIST_CHANGED) {
 		events->list_changed = true;
-	} else if (unseen && events->code == RBLK_EVENT_DRAINING) {
-		events->draining = true;
-	} else if (unseen) {
+	} else if (unseen && events->code != RBLK_EVENT_DRAINING) { /* who comes back has looked elsewhere in vain */
 		/* No event for a handle that is closed by now. */
 		tgt_session_each_handle(handle, session)
 			if (handle->id == events->handle && !handle->closing)

@@ -18,7 +18,7 @@ void tgt_event_forget(struct tgt_handle *handle);
 void tgt_event_next(struct tgt_session *session, struct rblk_wire_completion *event);
 /* KEEPALIVE on queue 0 has confirmed event `number`. */
 void tgt_event_seen(struct tgt_session *session, uint32_t number);
-/* Another incarnation of queue 0: numbers start again, and unconfirmed events are sent again. */
+/* Another incarnation of queue 0: numbers start again, and unconfirmed events are sent again, but for DRAINING. */
 void tgt_event_restart(struct tgt_session *session);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: each kind of event that was sent and not confirmed is sent again on the next connection, and none that was confirmed, or
- * whose handle is closed by then. Method: the events of a session with one open volume and a queue 0, both made by the test.
+ * Goal: each kind of event that was sent and not confirmed is sent again on the next connection, and none that was
+ * confirmed, or whose handle is closed by then, or that told a session to go, which has come back. Method: the events
+ * of a session with one open volume and a queue 0, both made by the test.
  */
 #include "tests/unit/unit.h"
 #include <stdlib.h>
@@ -80,10 +81,10 @@ static const struct kind {
 	uint32_t handle;
 } kinds[] = {
 	{list_changes, RBLK_EVENT_LIST_CHANGED, 0},
-	{target_drains, RBLK_EVENT_DRAINING, 0},
 	{volume_changes, RBLK_EVENT_VOLUME_CHANGED, HANDLE},
 	{volume_goes, RBLK_EVENT_VOLUME_REMOVED, HANDLE},
 };
+static const struct kind drains = {target_drains, RBLK_EVENT_DRAINING, 0};
 
 static void assert_sent(const struct kind *kind, uint32_t number)
 {
@@ -123,7 +124,7 @@ static void what_was_not_confirmed_is_sent_again(void **state)
 static void a_closed_handle_has_none(void **state)
 {
 	(void)state;
-	for (size_t i = 2; i < UNIT_LENGTH(kinds); i++) {
+	for (size_t i = 1; i < UNIT_LENGTH(kinds); i++) {
 		kinds[i].happens();
 		assert_sent(&kinds[i], 1);
 		rig->handle.closing = true;
@@ -131,6 +132,18 @@ static void a_closed_handle_has_none(void **state)
 		assert_false(rig->queue.io_queue.event_due);
 		rig->handle.closing = false;
 	}
+}
+
+/* Else it would go again, and come back again. */
+static void who_comes_back_is_not_sent_away_again(void **state)
+{
+	(void)state;
+	drains.happens();
+	assert_sent(&drains, 1);
+	reconnect();
+	assert_false(rig->queue.io_queue.event_due);
+	drains.happens();
+	assert_sent(&drains, 1);
 }
 
 /* It is told when it has proven itself: until then it could confirm in the owner's place. */
@@ -143,7 +156,7 @@ static void a_connection_without_its_proof_is_told_none(void **state)
 	assert_false(rig->queue.io_queue.event_due);
 	rig->queue.proven = true;
 	tgt_event_kick(&rig->session);
-	assert_sent(&kinds[3], 1);
+	assert_sent(&kinds[2], 1);
 }
 
 int main(void)
@@ -151,6 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_was_not_confirmed_is_sent_again, begin, end),
 		cmocka_unit_test_setup_teardown(a_closed_handle_has_none, begin, end),
+		cmocka_unit_test_setup_teardown(who_comes_back_is_not_sent_away_again, begin, end),
 		cmocka_unit_test_setup_teardown(a_connection_without_its_proof_is_told_none, begin, end),
 	};
 
