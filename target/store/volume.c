@@ -520,7 +520,7 @@ void tgt_volume_asked(struct tgt_store *store, struct tgt_store_ask *ask)
 		pthread_mutex_lock(&registry->lock);
 		/* First: what is opened from now on looks it up. */
 		heard = tgt_reservations_hear(&volume->reservations, ask->note, volume->config.name);
-		handed_on = heard && registry->ask && volume_ref_living(volume);
+		handed_on = heard && registry->ask && volume->slot < RBLK_VOLUMES_MAX && volume_ref_living(volume);
 		if (handed_on)
 			registry->ask(registry->ask_context, volume, ask);
 		pthread_mutex_unlock(&registry->lock);

@@ -472,6 +472,49 @@ static void uuid_is_stable(void **state)
 	assert_memory_equal(first, given, 16);
 }
 
+/* -- other targets ask -------------------------------------------------------------------------- */
+
+static unsigned int handed_on, unplaced, answered;
+
+static void ask_answered(struct tgt_store_ask *ask, bool quiet)
+{
+	(void)ask;
+	assert_true(quiet);
+	answered++;
+}
+
+/* Reactors find their channel by its slot. */
+static void take_ask(void *context, struct tgt_volume *volume, struct tgt_store_ask *ask)
+{
+	(void)context;
+	unplaced += volume->slot >= RBLK_VOLUMES_MAX;
+	handed_on++;
+	ask->answer(ask, true);
+	tgt_volume_put(volume);
+}
+
+static void nobody_has_one_that_waits_for_a_reload(void **state)
+{
+	struct tgt_volume_config config = rig_volume("memory", "", 65536);
+	struct tgt_store_ask ask = {.answer = ask_answered};
+	char error[TGT_ERROR_BYTES];
+	struct tgt_volume *volume;
+
+	(void)state;
+	tgt_registry_on_ask(registry, take_ask, NULL);
+	assert_int_equal(tgt_volume_open(registry, &config, &volume, error), 0);
+	tgt_volume_asked(volume->store, &ask);
+	assert_int_equal(handed_on, 0);
+	assert_int_equal(answered, 1);
+	assert_int_equal(tgt_volume_publish(volume, error), 0);
+	tgt_volume_asked(volume->store, &ask);
+	assert_int_equal(handed_on, 1);
+	assert_int_equal(unplaced, 0);
+	assert_int_equal(answered, 2);
+	tgt_registry_on_ask(registry, NULL, NULL);
+	drop(config.name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -487,6 +530,7 @@ int main(void)
 		cmocka_unit_test(closing_blocks_nobody),
 		cmocka_unit_test(refusing_blocks_nobody),
 		cmocka_unit_test(uuid_is_stable),
+		cmocka_unit_test(nobody_has_one_that_waits_for_a_reload),
 	};
 
 	return cmocka_run_group_tests(tests, registry_make, registry_end);
