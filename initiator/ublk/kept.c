@@ -65,9 +65,11 @@ int ublk_kept_create(const char *root, struct ublk_kept **kept)
 	if (fd < 0)
 		return -errno;
 	err = ublk_kept_lock(fd);
-	if (!err && ftruncate(fd, sizeof(**kept)))
-		err = -errno;
+	/* All of its memory is there from now on: in a full file system a store would be a SIGBUS. */
+	if (!err)
+		err = -posix_fallocate(fd, 0, sizeof(**kept));
 	if (err) {
+		unlink(path);
 		close(fd);
 		return err;
 	}

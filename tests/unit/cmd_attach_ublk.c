@@ -6,10 +6,14 @@
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "initiator/cmd/attach.h"
 #include "initiator/ublk/keeper.h"
@@ -288,6 +292,30 @@ static void queues_are_added_up(void **state)
 	assert_string_equal(r.state, "failed");
 }
 
+/* A store into a mapped file without memory would be a SIGBUS, of the keeper. */
+static void a_full_file_system_is_an_error(void **state)
+{
+	char full[128], path[256], page[4096] = "x";
+	struct ublk_kept *kept;
+	int fd;
+
+	snprintf(full, sizeof(full), "%s/full", root);
+	assert_int_equal(mkdir(full, 0755), 0);
+	/* It goes with the process. */
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("tmpfs", full, "tmpfs", 0, "size=4k"))
+		skip(); /* only root may */
+	snprintf(path, sizeof(path), "%s/page", full);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
+	close(fd);
+	assert_int_equal(ublk_kept_create(full, &kept), -ENOSPC);
+	/* Nor is the file left. */
+	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER, full);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(umount(full), 0);
+}
+
 static void a_size_that_the_disk_has_not(void **state)
 {
 	struct ublk_record record = { .id = 4, .server = 99, .state = "live", .bytes = 1024, .volume_bytes = 4096 };
@@ -459,6 +487,7 @@ int main(void)
 		cmocka_unit_test(what_a_server_has_not_is_refused),
 		cmocka_unit_test(a_record_tells_of_the_disk),
 		cmocka_unit_test(queues_are_added_up),
+		cmocka_unit_test(a_full_file_system_is_an_error),
 		cmocka_unit_test(a_size_that_the_disk_has_not),
 		cmocka_unit_test(a_record_without_its_server_is_a_failed_disk),
 		cmocka_unit_test(a_disk_is_taken_over_as_it_was_attached),
