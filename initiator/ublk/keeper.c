@@ -374,6 +374,7 @@ static void keeper_join(pid_t last)
 /* They have ended, and the disk is this one's. */
 static int keeper_relieve(struct keeper *k)
 {
+	const pid_t keeper = k->kept->keeper;
 	int err = k->kept->failed ? -EIO : ublk_kept_lock(k->fd);
 
 	/* Its first server is not to be ended: there is no disk yet that another one could have. */
@@ -388,6 +389,9 @@ static int keeper_relieve(struct keeper *k)
 			kill(last, UBLK_SIGNAL_LEAVE);
 		}
 		err = keeper_await_lock(k, KEEPER_LEAVE_MS);
+		/* A server of another command that was killed while the kernel gives it the disk would end the disk. */
+		if (err == -EAGAIN && k->kept->keeper != keeper)
+			return -EALREADY;
 	}
 	if (err == -EAGAIN)
 		err = keeper_kill_and_lock(k);
@@ -430,6 +434,8 @@ static int keeper_open(struct keeper *k, uint32_t id, char words[UBLK_WORDS_BYTE
 		snprintf(words, UBLK_WORDS_BYTES, "it has failed: detach it and attach it again");
 	else if (err == -EBUSY)
 		snprintf(words, UBLK_WORDS_BYTES, "it is being attached");
+	else if (err == -EALREADY)
+		snprintf(words, UBLK_WORDS_BYTES, "another command takes it over");
 	else if (err)
 		keeper_fail(words, "its server does not end", err);
 	return err;

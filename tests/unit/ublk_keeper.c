@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: who takes a disk over leaves one alone that is only being attached. Method: a process that holds the disk's
- * kept file as its server does; what only root may do succeeds.
+ * Goal: who takes a disk over leaves one alone that is only being attached, or that another command takes over. Method:
+ * a process that holds the disk's kept file as its server does; what only root may do succeeds.
  */
 #include "tests/unit/unit.h"
 #include <errno.h>
@@ -45,10 +45,16 @@ int __wrap_ublk_kept_open(const char *folder, uint32_t id, struct ublk_kept **ke
 	return __real_ublk_kept_open(root, id, kept);
 }
 
-/* Its keeper and server; it ends when it is told to leave. */
-static pid_t serve(int ready)
+static struct ublk_kept *kept;
+
+static void left(int signal)
 {
-	struct ublk_kept *kept;
+	kept->keeper = 1;
+}
+
+/* Its keeper and server. Told to leave, it ends; or another one, a stranger, has it at once. */
+static pid_t serve(int ready, enum ublk_kept_stage stage, bool another)
+{
 	pid_t child = fork();
 
 	if (child)
@@ -57,14 +63,17 @@ static pid_t serve(int ready)
 	if (ublk_kept_create(root, &kept) < 0)
 		_exit(10);
 	kept->id = 5;
-	kept->stage = UBLK_KEPT_ADDED;
+	kept->stage = stage;
+	if (another)
+		signal(UBLK_SIGNAL_LEAVE, left);
 	if (ublk_kept_link(root, kept) || write(ready, "", 1) != 1)
 		_exit(11);
 	for (;;)
 		pause();
 }
 
-static void a_disk_that_is_being_attached_is_left_alone(void **state)
+/* It is not taken over, and lives. */
+static void refused(enum ublk_kept_stage stage, bool another, const char *words)
 {
 	const struct ublk_disk_options options = { .uri = "rblk://a/v" };
 	struct ublk_disk_started started;
@@ -72,18 +81,31 @@ static void a_disk_that_is_being_attached_is_left_alone(void **state)
 	char byte;
 	pid_t child;
 
-	assert_non_null(mkdtemp(root));
 	assert_int_equal(pipe(ready), 0);
-	child = serve(ready[1]);
+	child = serve(ready[1], stage, another);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_int_equal(ublk_keeper_start(&options, 5, &started), -1);
-	assert_string_equal(started.words, "it is being attached");
+	assert_string_equal(started.words, words);
 	assert_int_equal(waitpid(child, &status, WNOHANG), 0);
 	assert_int_equal(kill(child, SIGKILL), 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
-	/* Its keeper cleans up where a server was killed; here is none. */
-	assert_int_equal(ublk_keeper_start(&options, 5, &started), -1);
-	assert_non_null(strstr(started.words, "it has failed"));
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void a_disk_that_is_being_attached_is_left_alone(void **state)
+{
+	refused(UBLK_KEPT_ADDED, false, "it is being attached");
+}
+
+static void a_disk_that_another_takes_over_is_left_alone(void **state)
+{
+	refused(UBLK_KEPT_STARTED, true, "another command takes it over");
+}
+
+static int setup(void **state)
+{
+	return mkdtemp(root) ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -98,7 +120,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_disk_that_is_being_attached_is_left_alone),
+		cmocka_unit_test(a_disk_that_another_takes_over_is_left_alone),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, teardown);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
