@@ -251,6 +251,8 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 		tgt_rbd_client_writes(image->client);
 		err = tgt_rbd_recall(&image->gateway, &image->gateway.noted, error);
 	}
+	if (!err && image->use == RBD_WRITES)
+		tgt_rbd_remind(&image->gateway);
 	if (!err)
 		err = image_open(image, name, id, error);
 	if (err)

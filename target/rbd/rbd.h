@@ -216,6 +216,11 @@ bool tgt_rbd_gateway_heard(struct rbd_gateway *gateway, uint64_t *ago_ms);
 
 /* Reads what is noted now. Blocks. */
 int tgt_rbd_recall(const struct rbd_gateway *gateway, struct tgt_reservation_note *note, char *error);
+/*
+ * Who made the last change may have ended before others knew: they hear of what was noted, before it is reported here.
+ * Blocks. Nobody has to be there.
+ */
+void tgt_rbd_remind(const struct rbd_gateway *gateway);
 /* As the store's `change`. */
 void tgt_rbd_change(struct rbd_gateway *gateway, struct tgt_store_change *change);
 

@@ -4,7 +4,8 @@
  * changes it replaces that, if it still is what the change was made of, then has every gateway put it in force that is
  * registered from then on (gateway.c), and only then answers. One that comes later registers first, and reads it
  * then. So a change that is answered is in force everywhere; one whose gateway has ended in between may be in force
- * here and there, and whoever changes something next, or asks for the same again, has to begin from it.
+ * here and there, until a gateway comes, which reminds the others; and whoever changes something next, or asks for the
+ * same again, has to begin from it.
  */
 #include "target/rbd/rbd.h"
 
@@ -17,6 +18,8 @@
 
 /* librados returns this and less where bytes are not those expected. */
 #define DIFFERS (-4095)
+/* Others answer in milliseconds. */
+#define REMIND_MS 1000u
 
 int tgt_rbd_recall(const struct rbd_gateway *gateway, struct tgt_reservation_note *note, char *error)
 {
@@ -28,6 +31,18 @@ int tgt_rbd_recall(const struct rbd_gateway *gateway, struct tgt_reservation_not
 		return 0;
 	return tgt_rbd_host->error(error, bytes < 0 ? bytes : -EBADMSG, "rbd: the reservation in object %s: %s",
 				   gateway->object, bytes < 0 ? strerror(-bytes) : "it is cut short");
+}
+
+void tgt_rbd_remind(const struct rbd_gateway *gateway)
+{
+	struct rbd_news news = {.magic = RBD_NEWS_MAGIC, .note = gateway->noted};
+	char *reply = NULL;
+	size_t bytes;
+
+	if (!news.note.serial)
+		return;
+	rados_notify2(gateway->io, gateway->object, (const char *)&news, sizeof(news), REMIND_MS, &reply, &bytes);
+	rados_buffer_free(reply);
 }
 
 /*

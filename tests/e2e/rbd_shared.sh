@@ -102,6 +102,29 @@ for port in 4431 4432; do
 	gateway_ended $port 0
 done
 
+# One that is killed before it has told others of a change is started again: what it reports then is in force at all.
+gateway_start 4431 LD_PRELOAD="$FAILING" RBD_DIE_TELLING="$scratch/dies"
+gateway_start 4432
+reserve 4431 register --name a --new-key 1 || fail "register: $(cat "$scratch/err")"
+reserve 4432 register --name b --new-key 2 || fail "register: $(cat "$scratch/err")"
+reserve 4431 acquire --name a --own-key 1 --type write-exclusive-registrants || fail "acquire: $(cat "$scratch/err")"
+: > "$scratch/dies"
+"$RBLK" reserve --name a --own-key 1 --other-key 2 --type write-exclusive-registrants "$(at 4431)" preempt > "$scratch/preempt" 2>&1 < /dev/null &
+preempting=$!
+gateway_ended 4431 137
+kill $preempting 2> /dev/null || true
+wait $preempting || true # it had no answer
+rm "$scratch/dies"
+gateway_start 4431
+holds 4431 write-exclusive-registrants a
+holds 4432 write-exclusive-registrants a
+expect 1 "$RBLK" copy --name b "$scratch/data" "$(at 4432)"
+reserve 4432 clear --name a --own-key 1 || fail "clear: $(cat "$scratch/err")"
+for port in 4431 4432; do
+	kill -TERM "${gateway[$port]}"
+	gateway_ended $port 0
+done
+
 # preempts IMAGE [ENVIRONMENT]...: a write of a victim is held for seconds by the second gateway; it is preempted at the first
 # one, which has that environment. $late: its write lands after that was answered.
 preempts() {

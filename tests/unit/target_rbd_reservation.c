@@ -48,6 +48,16 @@ int tgt_rbd_gateway_tell(struct rbd_gateway *gateway, const struct tgt_reservati
 	return 0;
 }
 
+int rados_notify2(rados_ioctx_t io, const char *name, const char *data, int bytes, uint64_t timeout_ms, char **reply,
+		  size_t *reply_bytes)
+{
+	return -EIO;
+}
+
+void rados_buffer_free(char *buffer)
+{
+}
+
 rados_write_op_t rados_create_write_op(void)
 {
 	return NULL;
