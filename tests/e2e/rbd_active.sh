@@ -112,17 +112,17 @@ for port in 4431 4432; do
 	gateway_ended $port 0
 done
 
-# moves IMAGE [ENVIRONMENT]...: a write of a session is held for seconds by the first gateway, whose address then leads nowhere. The
+# moves IMAGE TIME [ENVIRONMENT]...: a write of a session is held for that time by the first gateway, whose address then leads nowhere. The
 # session goes on at the second one, which has that environment, and writes something newer there; $stale: the older data comes last.
 moves() {
 	local image=$1 writer
 	rbd create --size 4M --image-feature layering "$image"
 	ip addr add 10.93.1.1/32 dev lo
-	target_lines=('keepalive = 1s')
-	volume_is "path = rbd/$image" 'gateways = several' 'fault = delay=write:25s'
+	target_lines=('keepalive = 1s' 'drain_time = 2min')
+	volume_is "path = rbd/$image" 'gateways = several' "fault = delay=write:$2"
 	gateway_start 10.93.1.1:4431
 	volume_is "path = rbd/$image" 'gateways = several'
-	gateway_start 4432 "${@:2}"
+	gateway_start 4432 "${@:3}"
 	fio --ioengine="$engine" --rblk_uri=rblk+tcp://10.93.1.1:4431,127.0.0.1:4432/data --rblk_queues=1 --name=moves --rw=write --bs=4k \
 		--size=4k --io_size=8k --refill_buffers --rblk_give_up=5min --output="$scratch/fio.out" < /dev/null > "$scratch/err" 2>&1 &
 	writer=$!
@@ -143,7 +143,7 @@ moves() {
 	! cmp -s "$scratch/newer" "$scratch/last" || stale=no
 	echo "$image: stale: $stale"
 }
-moves control LD_PRELOAD="$WITHOUT_FENCE" RBD_UNASKED=1
+moves control 60s LD_PRELOAD="$WITHOUT_FENCE" RBD_UNASKED=1
 [ $stale = yes ] || fail "the control: without asking, nothing stale was written"
-moves fenced
+moves fenced 15s
 [ $stale = no ] || fail "an older write of the session landed behind a newer one"
