@@ -23,15 +23,15 @@ static void die(const char *what, const char *why)
 	abort();
 }
 
-static void receive_post(struct rdma_host *host, uint64_t index)
+/* False: the connection has ended. */
+static bool receive_post(struct rdma_host *host, uint64_t index)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)host->memory + index * 64,
 			      .length = 64,
 			      .lkey = fab_mr_lkey(host->mr, fab_conn_device(host->conn))};
 	struct ibv_recv_wr wr = {.wr_id = 1000 + index, .sg_list = &sge, .num_sge = 1}, *bad;
 
-	if (fab_post_recv(host->conn, &wr, &bad))
-		die("receive", fab_error(host->fab));
+	return !fab_post_recv(host->conn, &wr, &bad);
 }
 
 static int prepare(struct fab_conn *conn, void *user)
@@ -40,7 +40,8 @@ static int prepare(struct fab_conn *conn, void *user)
 
 	host->conn = conn;
 	for (uint64_t i = 0; i < RECEIVES; i++)
-		receive_post(host, i);
+		if (!receive_post(host, i))
+			die("receive", fab_error(host->fab));
 	return 0;
 }
 
@@ -87,7 +88,7 @@ static void take_response(struct rdma_host *host, const struct ibv_wc *wc)
 	host->here[id] = true;
 	host->heard++;
 	if (!host->gone)
-		receive_post(host, wc->wr_id - 1000);
+		receive_post(host, wc->wr_id - 1000); /* that may not have been told yet */
 }
 
 static int poll_once(struct rdma_host *host)
