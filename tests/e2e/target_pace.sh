@@ -45,8 +45,8 @@ wait_for "a short queue" slow_is_few
 wait_for "that the disk is known to be slow" disk '.window.commands >= 8 and .window.quiet_ns > 10000000'
 expect 0 "$RBLK" fault "$scratch/faults" plan disk delay=1us
 wait_for "that it is known to be quick" disk '.window.commands >= 8 and .window.quiet_ns < 10000000'
-ctl volumes
-out_has ' at once, in '
+listed() { "$RBLKCTL" volumes --socket "$socket" > out && grep -q ' at once, in ' out; } # between two copies there is none
+wait_for "the table" listed
 metrics_have() { curl -sS --max-time 60 "$url/metrics" > metrics && grep -q "^$1" metrics; }
 wait_for "the metric" metrics_have 'rblk_volume_window_commands{volume="disk"} [1-9]'
 wait_for "the metric of times" metrics_have 'rblk_volume_window_seconds{volume="disk",store="quiet"} [0-9]'
