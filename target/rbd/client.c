@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 #include "target/base/error.h"
@@ -58,14 +57,6 @@ static struct {
 	char error[TGT_ERROR_BYTES];
 } again;
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments; the last one that is taken here */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 rados_t tgt_rbd_client_cluster(const struct rbd_client *client)
 {
@@ -286,7 +277,7 @@ static void again_later(uint64_t least_ns)
 	again.pause_ns = again.pause_ns ? 2 * again.pause_ns : least_ns;
 	if (again.pause_ns > PAUSE_MAX_NS)
 		again.pause_ns = PAUSE_MAX_NS;
-	again.until_ns = now_ns() + again.pause_ns;
+	again.until_ns = tgt_rbd_now_ns() + again.pause_ns;
 }
 
 /* Lock held. The present one was shut out: it ends when its last user has put it. */
@@ -295,7 +286,7 @@ static void client_retire(void)
 	current->next = formers;
 	formers = current;
 	current = NULL;
-	if (now_ns() - again.made_ns >= PAUSE_MAX_NS)
+	if (tgt_rbd_now_ns() - again.made_ns >= PAUSE_MAX_NS)
 		again.pause_ns = 0;
 	else
 		again_later(PAUSE_NS);
@@ -432,14 +423,14 @@ static int client_make_again(char *error)
 		return tgt_rbd_host->error(error, -EAGAIN,
 					   "rbd: %u former clients of this process have not ended: start rblkd anew",
 					   count);
-	if (now_ns() < again.until_ns)
+	if (tgt_rbd_now_ns() < again.until_ns)
 		return tgt_rbd_host->error(error, -EAGAIN, "%s", again.error);
 	err = client_make(&client, again.error);
 	if (!err) {
 		err = formers_shoot(client->cluster, again.error);
 		if (!err) {
 			current = client;
-			again.made_ns = now_ns();
+			again.made_ns = tgt_rbd_now_ns();
 			return 0;
 		}
 		rados_shutdown(client->cluster);

@@ -9,8 +9,6 @@
  */
 #include "target/rbd/rbd.h"
 
-#include <time.h>
-
 #define NS_PER_MS 1000000ull
 #define LOOK_NS (1000 * NS_PER_MS)
 /* librados has its watches confirmed every five seconds: then the monitors are asked, */
@@ -24,14 +22,6 @@
 #define LOOKS 3u
 /* A session leaves when its commands have ended. Who has not by then has some that do not. */
 #define LEAVE_NS (2000 * NS_PER_MS)
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static struct rbd_gateway *gateway_of(struct rbd_cut_off *cut_off)
 {
 	return (struct rbd_gateway *)((char *)cut_off - offsetof(struct rbd_gateway, cut_off));
@@ -91,7 +81,7 @@ static void cut_off_look(struct rbd_task *task)
 {
 	struct rbd_cut_off *cut_off = (struct rbd_cut_off *)task; /* its first member */
 	struct rbd_gateway *gateway = gateway_of(cut_off);
-	uint64_t now = now_ns(), ago_ms, silent_ms;
+	uint64_t now = tgt_rbd_now_ns(), ago_ms, silent_ms;
 
 	if (tgt_rbd_client_is_fenced(gateway->client))
 		return; /* its volume is lost, and its sessions with it */
@@ -113,7 +103,7 @@ void tgt_rbd_cut_off_begin(struct rbd_gateway *gateway)
 
 	cut_off->look.run = cut_off_look;
 	cut_off->look.in_time = true;
-	cut_off->heard_ns = now_ns();
+	cut_off->heard_ns = tgt_rbd_now_ns();
 	tgt_rbd_keeper_later(&cut_off->look, LOOK_NS);
 }
 

@@ -8,10 +8,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include "target/base/error.h"
 
-#define LOG_S 10u
+#define LOG_MS 10000u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all gateways' fences */
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;	 /* a thread has */
@@ -45,12 +44,11 @@ static void fences_done(struct tgt_store_fence *fence, int err, uint64_t held)
 /* Initiators ask again and again. */
 static void fence_log(struct rbd_gateway *gateway, const char *error)
 {
-	struct timespec now;
+	uint64_t now = tgt_rbd_now_ms();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (gateway->said_s && (uint64_t)now.tv_sec < gateway->said_s + LOG_S)
+	if (gateway->said_ms && now < gateway->said_ms + LOG_MS)
 		return;
-	gateway->said_s = (uint64_t)now.tv_sec;
+	gateway->said_ms = now;
 	tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: sessions cannot open it for writing: %s", gateway->object, error);
 }
 

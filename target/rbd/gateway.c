@@ -243,14 +243,6 @@ static int lockers_ask_once(const struct rbd_gateway *gateway, struct lockers *l
 	return err;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static bool locker_is_self(const struct rbd_gateway *gateway, const struct locker *locker)
 {
 	return !strcmp(locker->name, tgt_rbd_client_name(gateway->client));
@@ -306,11 +298,11 @@ static int lockers_ask(const struct rbd_gateway *gateway, struct lockers *locker
 		       bool quiet)
 {
 	const struct timespec pause = {.tv_nsec = ASK_AGAIN_NS};
-	uint64_t asked_ms = 0, then_ms = now_ms();
+	uint64_t asked_ms = 0, then_ms = tgt_rbd_now_ms();
 
 	for (;;) {
 		int err = lockers_ask_once(gateway, lockers, question, bytes);
-		uint64_t ms = now_ms() - then_ms;
+		uint64_t ms = tgt_rbd_now_ms() - then_ms;
 
 		/* An OSD may have held the question: so long nobody was asked. */
 		asked_ms += ms < ASK_ROUND_MS ? ms : ASK_ROUND_MS;
@@ -565,7 +557,7 @@ int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, bool alone, struct rbd_cl
 static void gateway_unlock(const struct rbd_gateway *gateway)
 {
 	const struct timespec pause = {.tv_nsec = ASK_AGAIN_NS};
-	const uint64_t began_ms = now_ms();
+	const uint64_t began_ms = tgt_rbd_now_ms();
 	bool said = false, over;
 	int err;
 
@@ -573,7 +565,7 @@ static void gateway_unlock(const struct rbd_gateway *gateway)
 		err = rados_unlock(gateway->io, gateway->object, LOCK_NAME, tgt_rbd_client_name(gateway->client));
 		if (!err || err == -ENOENT || err == -ESHUTDOWN)
 			return;
-		over = now_ms() - began_ms >= UNLOCK_MS;
+		over = tgt_rbd_now_ms() - began_ms >= UNLOCK_MS;
 		if (over || !said)
 			tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: object %s: the lock of this gateway stays: %s%s",
 					  gateway->object, strerror(-err),

@@ -29,14 +29,6 @@ static struct keeper *keeper_of(const struct rbd_task *task)
 	return &keepers[task->in_time];
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* Lock held. The first whose time has come, no longer in the queue. */
 static struct rbd_task *keeper_next(struct keeper *keeper)
 {
@@ -47,7 +39,7 @@ static struct rbd_task *keeper_next(struct keeper *keeper)
 		pthread_cond_wait(&keeper->changed, &keeper->lock);
 		return NULL;
 	}
-	if (task->at_ns > now_ns()) {
+	if (task->at_ns > tgt_rbd_now_ns()) {
 		until = (struct timespec){.tv_sec = (time_t)(task->at_ns / NS_PER_S),
 					  .tv_nsec = (long)(task->at_ns % NS_PER_S)};
 		pthread_cond_timedwait(&keeper->changed, &keeper->lock, &until);
@@ -118,7 +110,7 @@ void tgt_rbd_keeper_later(struct rbd_task *task, uint64_t pause_ns)
 	pthread_mutex_lock(&keeper->lock);
 	if (!task->queued) {
 		task->queued = true;
-		task->at_ns = now_ns() + pause_ns;
+		task->at_ns = tgt_rbd_now_ns() + pause_ns;
 		while (*place && (*place)->at_ns <= task->at_ns)
 			place = &(*place)->next;
 		task->next = *place;

@@ -47,14 +47,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all openings, but
 static pthread_cond_t ended;				 /* one is over */
 static struct opening *openings;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* -- names ------------------------------------------------------------------------------------- */
 
 /* False: it is empty or too long. */
@@ -157,7 +149,7 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 	opening->name = *name;
 	opening->use = config_use(config);
 	opening->wanted = true;
-	opening->ask_ns = now_ns() + DOUBT_NS;
+	opening->ask_ns = tgt_rbd_now_ns() + DOUBT_NS;
 	err = tgt_rbd_thread(opening_thread, opening);
 	if (err) {
 		tgt_rbd_host->error(error, err, "%s: no thread: %s", config->path, strerror(-err));
@@ -174,14 +166,14 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 /* Lock held. Until the opening is over, or until then; false: the daemon is told to end. */
 static bool opening_wait(struct opening *opening, uint64_t until_ns)
 {
-	while (!opening->over && now_ns() < until_ns) {
-		uint64_t look_ns = now_ns() + LOOK_NS;
+	while (!opening->over && tgt_rbd_now_ns() < until_ns) {
+		uint64_t look_ns = tgt_rbd_now_ns() + LOOK_NS;
 		struct timespec look = {.tv_sec = (time_t)(look_ns / NS_PER_S), .tv_nsec = (long)(look_ns % NS_PER_S)};
 
 		if (tgt_rbd_host->interrupted())
 			return false;
-		if (now_ns() >= opening->ask_ns) {
-			opening->ask_ns = now_ns() + ASK_NS;
+		if (tgt_rbd_now_ns() >= opening->ask_ns) {
+			opening->ask_ns = tgt_rbd_now_ns() + ASK_NS;
 			tgt_rbd_client_probe();
 		}
 		pthread_cond_timedwait(&ended, &lock, &look);
@@ -200,7 +192,7 @@ static int open_once(const struct tgt_volume_config *config, const struct rbd_na
 	opening = opening_get(config, name, error);
 	if (!opening)
 		goto out;
-	goes_on = opening_wait(opening, now_ns() + LIMIT_S * NS_PER_S);
+	goes_on = opening_wait(opening, tgt_rbd_now_ns() + LIMIT_S * NS_PER_S);
 	if (opening->over) {
 		err = opening->err;
 		if (err)
@@ -221,14 +213,14 @@ out:
 int tgt_rbd_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
 {
 	const struct timespec pause = {.tv_nsec = AGAIN_NS};
-	uint64_t deadline_ns = now_ns() + (uint64_t)config->lock_wait_ms * 1000000u;
+	uint64_t deadline_ns = tgt_rbd_now_ns() + (uint64_t)config->lock_wait_ms * 1000000u;
 	struct rbd_name name;
 	int err = name_parse(config->path, &name, error);
 	bool said = false;
 
 	while (!err) {
 		err = open_once(config, &name, store, error);
-		if (err != -EBUSY || now_ns() >= deadline_ns || tgt_rbd_host->interrupted())
+		if (err != -EBUSY || tgt_rbd_now_ns() >= deadline_ns || tgt_rbd_host->interrupted())
 			return err;
 		if (!said)
 			tgt_rbd_host->log(TGT_LOG_WARNING, "volume %s: waiting: %s", config->name, error);

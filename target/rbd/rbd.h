@@ -15,12 +15,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 #include <rados/librados.h>
 #include <rbd/librbd.h>
 #include "target/store/module.h"
 
 /* rblkd's functions; set before anything else. */
 extern const struct tgt_module_host *tgt_rbd_host;
+
+/* The monotonic clock. Any thread. */
+static inline uint64_t tgt_rbd_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t tgt_rbd_now_ms(void)
+{
+	return tgt_rbd_now_ns() / 1000000;
+}
 
 /* POOL/[NAMESPACE/]IMAGE[@SNAPSHOT], taken apart. */
 #define RBD_NAME_BYTES 256
@@ -184,7 +199,7 @@ struct rbd_gateway {
 	/* fence.c's, under its lock: */
 	struct tgt_store_fence *fences; /* that wait, the first one first */
 	bool fencing;			/* there is a thread for them, and its: */
-	uint64_t said_s;		/* when a failure was last logged */
+	uint64_t said_ms;		/* when a failure was last logged */
 };
 
 /*

@@ -7,9 +7,7 @@
 #include "target/rbd/rbd.h"
 
 #include <pthread.h>
-#include <time.h>
 
-#define NS_PER_MS 1000000ull
 /* A monitor that lives answers in milliseconds; one that is elected, in about a second. */
 #define SILENT_MS 2500u
 /* Whatever was found out is forgotten if nobody has asked for so long. */
@@ -20,14 +18,6 @@ static unsigned int asking;
 static uint64_t since_ms; /* of questions that are not answered, the first one; 0: there is none */
 static uint64_t ended_ms; /* the last one */
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_PER_MS;
-}
-
 /* Lock held. */
 static void forget_old(uint64_t now)
 {
@@ -37,7 +27,7 @@ static void forget_old(uint64_t now)
 
 void tgt_rbd_reach_begin(void)
 {
-	uint64_t now = now_ms();
+	uint64_t now = tgt_rbd_now_ms();
 
 	pthread_mutex_lock(&lock);
 	forget_old(now);
@@ -49,7 +39,7 @@ void tgt_rbd_reach_begin(void)
 void tgt_rbd_reach_end(bool answered)
 {
 	pthread_mutex_lock(&lock);
-	ended_ms = now_ms();
+	ended_ms = tgt_rbd_now_ms();
 	asking--;
 	if (answered)
 		since_ms = asking ? ended_ms : 0;
@@ -58,7 +48,7 @@ void tgt_rbd_reach_end(bool answered)
 
 bool tgt_rbd_reach_silent(void)
 {
-	uint64_t now = now_ms();
+	uint64_t now = tgt_rbd_now_ms();
 	bool silent;
 
 	pthread_mutex_lock(&lock);
