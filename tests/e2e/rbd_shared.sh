@@ -125,14 +125,14 @@ for port in 4431 4432; do
 	gateway_ended $port 0
 done
 
-# preempts IMAGE [ENVIRONMENT]...: a write of a victim is held for seconds by the second gateway; it is preempted at the first
+# preempts IMAGE TIME [ENVIRONMENT]...: a write of a victim is held for that time by the second gateway; it is preempted at the first
 # one, which has that environment. $late: its write lands after that was answered.
 preempts() {
 	local image=$1 writer
 	rbd create --size 4M --image-feature layering "$image"
 	volume_is "path = rbd/$image" 'gateways = several'
-	gateway_start 4431 "${@:2}"
-	volume_is "path = rbd/$image" 'gateways = several' 'fault = delay=write:8s'
+	gateway_start 4431 "${@:3}"
+	volume_is "path = rbd/$image" 'gateways = several' "fault = delay=write:$2"
 	gateway_start 4432
 	for name in a b; do
 		reserve 4431 register --name $name --new-key 1 || fail "register: $(cat "$scratch/err")"
@@ -158,23 +158,23 @@ preempts() {
 	! cmp -s -n 512 "$scratch/last" /dev/zero || fail "the victim has written nothing: nothing was shown"
 	echo "$image: late: $late"
 }
-preempts control LD_PRELOAD="$WITHOUT_FENCE" RBD_UNASKED=1
+preempts control 30s LD_PRELOAD="$WITHOUT_FENCE" RBD_UNASKED=1
 [ $late = yes ] || fail "the control: without asking, no write of the victim came late"
-preempts asked
+preempts asked 8s
 [ $late = no ] || fail "a write of a preempted initiator landed after PREEMPT was answered"
 
 # -- NVMe hosts ----------------------------------------------------------------------------------
 
-# moves IMAGE [ENVIRONMENT]...: a host gives the first gateway up, which holds its write for seconds, and writes something newer at
+# moves IMAGE TIME [ENVIRONMENT]...: a host gives the first gateway up, which holds its write for that time, and writes something newer at
 # the second one, which has that environment. $stale: the older data comes last.
 moves() {
 	local image=$1 unasked=
 	rbd create --size 4M --image-feature layering "$image"
-	volume_is "path = rbd/$image" 'gateways = several' 'fault = delay=write:6s'
+	volume_is "path = rbd/$image" 'gateways = several' "fault = delay=write:$2"
 	gateway_start 4431
 	volume_is "path = rbd/$image" 'gateways = several'
-	gateway_start 4432 "${@:2}"
-	[ $# = 1 ] || unasked=unasked
+	gateway_start 4432 "${@:3}"
+	[ $# = 2 ] || unasked=unasked
 	# shellcheck disable=SC2086 # nothing, or a word
 	expect 0 "$NVME_HOST" 127.0.0.1:4421 127.0.0.1:4422 $unasked
 	for port in 4432 4431; do
@@ -186,7 +186,7 @@ moves() {
 	stale=$(od -An -tx1 -N 1 "$scratch/last" | tr -d ' ')
 	echo "$image: in the end it is $stale"
 }
-moves nvme-control LD_PRELOAD="$WITHOUT_FENCE" RBD_UNASKED=1
+moves nvme-control 20s LD_PRELOAD="$WITHOUT_FENCE" RBD_UNASKED=1
 [ "$stale" = aa ] || fail "the control: without asking, no older write of the host came last"
-moves nvme
+moves nvme 6s
 [ "$stale" = bb ] || fail "an older write of an NVMe host landed behind a newer one"
