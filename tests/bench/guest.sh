@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash disable=SC2034,SC2154
 # Boots two guests with measure.sh, for run and compare. Sourced after rounds.sh; expects out, and in boot
-# the command that boots them.
+# the command that boots them; kernel may say which.
 
 # guest_measure LINK SYSTEM...: host 2's raw results in out/2; sets GUEST to JSON about the machine.
 guest_measure() {
@@ -10,7 +10,7 @@ guest_measure() {
 	if [ "$link" = fast ]; then
 		. "$bench/fastcrc.sh"
 		rm -rf "$root/build/bench/fastcrc"
-		fastcrc_build "$root/build/bench/fastcrc"
+		fastcrc_build "$root/build/bench/fastcrc" "${kernel:-6.1}"
 		options=(-a cryptomgr.notests=1)
 	fi
 	export RBLK_BENCH_LINK=$link RBLK_FIO_RUNTIME=$runtime RBLK_BENCH_ROUNDS=$rounds
