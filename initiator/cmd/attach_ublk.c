@@ -5,14 +5,17 @@
 #include "initiator/cmd/attach.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "initiator/cmd/discover.h"
 #include "initiator/own_name.h"
+#include "initiator/page.h"
 #include "initiator/ublk/control.h"
 #include "initiator/ublk/keeper.h"
 #include "initiator/ublk/record.h"
@@ -99,7 +102,26 @@ static bool ublk_usable(void)
 	return false;
 }
 
-int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached)
+#define UBLK_NAMES INI_RUN_FOLDER "/names"
+
+/*
+ * Waits until no other command attaches a disk of this name (or of one with the same sum). The lock goes with the
+ * descriptor; -1: there is none, and whoever may not have it attaches nothing.
+ */
+static int name_lock(const char *name)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	int fd = name[0] ? open(UBLK_NAMES, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+	for (const char *c = name; *c; c++)
+		lock.l_start = (uint32_t)(lock.l_start * 31 + (unsigned char)*c);
+	while (fd >= 0 && fcntl(fd, F_OFD_SETLKW, &lock) && errno == EINTR)
+		;
+	return fd;
+}
+
+static int ublk_attach(const char *name, const char *uri, const struct attach_options *options,
+		       struct attached *attached)
 {
 	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], line[ATTACH_LINE_BYTES], device[16];
 	char hint[CMD_HINT_BYTES], initiator[RBLK_NAME_BYTES];
@@ -148,6 +170,18 @@ int attach_ublk_run(const char *name, const char *uri, const struct attach_optio
 	}
 	attach_link_wait(name);
 	return 0;
+}
+
+int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached)
+{
+	int lock, err;
+
+	mkdir(INI_RUN_FOLDER, 0755);
+	lock = name_lock(name);
+	err = ublk_attach(name, uri, options, attached);
+	if (lock >= 0)
+		close(lock);
+	return err;
 }
 
 /* -- take over --------------------------------------------------------------------------------- */
@@ -346,6 +380,9 @@ static int ublk_end(struct ublk_control *control, const struct attached *attache
 		/* One that was killed while it waited for its own disk ends when that I/O has failed. */
 		if (err == -ETIMEDOUT && !ublk_record_read("", attached->index, &record) && ublk_stop(control, &record))
 			err = ublk_keeper_kill(attached->index);
+		/* Of another version: which processes they are is not to be read. They end when their disk has. */
+		if (err == -ESTALE && !ublk_record_read("", attached->index, &record) && ublk_stop(control, &record))
+			return server_wait(attached, server_ended) ? 0 : -ETIMEDOUT;
 		return err ? err : ublk_clean(control, attached);
 	}
 	if (attached->left)

@@ -118,12 +118,10 @@ int ublk_control_settle(struct ublk_control *control, uint32_t id)
 	struct ublksrv_ctrl_dev_info info;
 	int err;
 
-	if (control->features & UBLK_F_UPDATE_SIZE)
-		return 0;
 	err = ublk_control_info(control, id, &info);
 	if (!err && info.state != UBLK_S_DEV_QUIESCED)
 		err = -EBUSY;
-	if (!err)
+	if (!err && !(control->features & UBLK_F_UPDATE_SIZE))
 		nanosleep(&pause, NULL);
 	return err;
 }

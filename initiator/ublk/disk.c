@@ -42,6 +42,7 @@ struct disk {
 	struct ublksrv_ctrl_dev_info info;
 	struct ublk_params parameters;
 	struct ublk_record record;
+	bool untold;		/* the record could not be written, and the log knows */
 	bool successor;         /* the device is there, and another server had it */
 	bool controlled, added; /* the control device is open; the kernel has the device */
 	int signal_fd;
@@ -130,16 +131,6 @@ static int disk_await(struct disk *disk, enum ublk_queue_phase phase, char words
 	return err ? err : disk_ended(disk, words);
 }
 
-static unsigned int disk_queues(unsigned int asked)
-{
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned int most = processors > 0 ? (unsigned int)processors : 1, count = asked ? asked : UBLK_QUEUES;
-
-	/* The kernel has no use for more queues than processors. */
-	count = count < most ? count : most;
-	return count < UBLK_QUEUES_MAX ? count : UBLK_QUEUES_MAX;
-}
-
 /* All sessions reach the volume, and it is one. *info and *credits: what all of them have. */
 static int disk_agree(struct disk *disk, struct rblk_volume_info *info, unsigned int *credits, char words[UBLK_WORDS_BYTES])
 {
@@ -171,7 +162,7 @@ static int disk_agree(struct disk *disk, struct rblk_volume_info *info, unsigned
 
 static int disk_connect(struct disk *disk, struct rblk_volume_info *info, unsigned int *credits, char words[UBLK_WORDS_BYTES])
 {
-	unsigned int wanted = disk->successor ? disk->info.nr_hw_queues : disk_queues(disk->options->queues);
+	unsigned int wanted = disk->successor ? disk->info.nr_hw_queues : ublk_parameters_queues(disk->options->queues);
 	int err;
 
 	disk->shared.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -339,10 +330,14 @@ static void disk_record_begin(struct disk *disk, const struct rblk_volume_info *
 	r->credits = disk->shared.depth;
 }
 
-static void disk_record_write(const struct ublk_record *r)
+static void disk_record_write(struct disk *disk)
 {
-	if (ublk_record_write("", r))
-		syslog(LOG_WARNING, "/dev/ublkb%u: its record in %s cannot be written: %m", r->id, UBLK_RECORD_FOLDER);
+	int err = ublk_record_write("", &disk->record);
+
+	if (err && !disk->untold)
+		syslog(LOG_WARNING, "/dev/ublkb%u: its record in %s cannot be written: %s", disk->record.id,
+		       UBLK_RECORD_FOLDER, strerror(-err));
+	disk->untold = err;
 }
 
 /* A successor does not serve yet. */
@@ -353,7 +348,7 @@ static void disk_record_recovering(struct disk *disk, const char *words)
 	r->server = getpid();
 	snprintf(r->state, sizeof(r->state), "recovering");
 	snprintf(r->words, sizeof(r->words), "%.*s", (int)sizeof(r->words) - 1, words);
-	disk_record_write(r);
+	disk_record_write(disk);
 }
 
 /* The volume has another size, once all queues have learned it. */
@@ -398,7 +393,7 @@ static void disk_record_update(struct disk *disk)
 	if (strcmp(before, r->state))
 		syslog(strcmp(r->state, "live") ? LOG_WARNING : LOG_INFO, "/dev/ublkb%u %s: %s%s%s", r->id, r->uri, r->state,
 		       r->words[0] ? ": " : "", r->words);
-	disk_record_write(r);
+	disk_record_write(disk);
 }
 
 /* -- beginning and end ------------------------------------------------------------------------- */

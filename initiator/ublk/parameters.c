@@ -4,6 +4,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
+#include "initiator/ublk/kept.h"
+#include "initiator/ublk/options.h"
 #include "proto/wire/wire.h"
 
 #define SECTOR_SHIFT 9 /* of the kernel's sectors, whatever a block is */
@@ -28,6 +31,14 @@ static bool is_power(uint32_t number)
 static uint32_t hint(uint32_t bytes, uint32_t least_bytes, uint32_t most_bytes)
 {
 	return is_power(bytes) && bytes > least_bytes && bytes <= most_bytes ? bytes : least_bytes;
+}
+
+unsigned int ublk_parameters_queues(unsigned int asked)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	uint32_t count = least(asked ? asked : UBLK_QUEUES, processors > 0 ? (uint64_t)processors : 1);
+
+	return least(count, UBLK_QUEUES_MAX);
 }
 
 uint32_t ublk_parameters_io_bytes(const struct rblk_volume_info *info, uint32_t page_bytes)

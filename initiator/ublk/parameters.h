@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's words and librblk's for the same thing: a volume's properties, one request, one result. Pure functions.
- * Called by disk.c and queue.c.
+ * The kernel's words and librblk's for the same thing: a volume's properties, one request, one result. Pure functions,
+ * but for the number of processors. Called by disk.c and queue.c.
  */
 #ifndef RBLK_UBLK_PARAMETERS_H
 #define RBLK_UBLK_PARAMETERS_H
@@ -14,6 +14,8 @@
 /* The most data of one request. A tag has a locked buffer of this size. */
 #define UBLK_IO_BYTES (256u * 1024)
 
+/* The hardware queues of a new disk. asked: 0, or as many. The kernel has no use for more of them than processors. */
+unsigned int ublk_parameters_queues(unsigned int asked);
 /* The most that one request of this volume has, in whole blocks and pages; 0: the volume takes less than a page. */
 uint32_t ublk_parameters_io_bytes(const struct rblk_volume_info *info, uint32_t page_bytes);
 /*

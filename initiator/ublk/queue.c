@@ -351,8 +351,8 @@ static int queue_timeout(struct ublk_queue *q)
 	return timeout_ms;
 }
 
-/* Until either side has something. */
-static void queue_sleep(struct ublk_queue *q)
+/* Until either side has something. False: librblk has it already. */
+static bool queue_sleep(struct ublk_queue *q)
 {
 	int timeout_ms = queue_timeout(q);
 	struct __kernel_timespec limit = { .tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L };
@@ -360,7 +360,7 @@ static void queue_sleep(struct ublk_queue *q)
 
 	/* All that was begun has been sent. */
 	if (!q->lost && rblk_arm(q->session))
-		return;
+		return false;
 	if (!q->lost && !q->watching) {
 		struct io_uring_sqe *sqe = queue_entry(q, QUEUE_WATCH);
 
@@ -369,6 +369,7 @@ static void queue_sleep(struct ublk_queue *q)
 		q->watching = true;
 	}
 	io_uring_submit_and_wait_timeout(&q->ring, &cqe, 1, timeout_ms < 0 ? NULL : &limit, NULL);
+	return true;
 }
 
 /*
@@ -391,6 +392,7 @@ static void queue_leave(struct ublk_queue *q)
 static int queue_serve(struct ublk_queue *q)
 {
 	struct io_uring_sqe *sqe = queue_entry(q, QUEUE_LEAVE);
+	bool slept = false, look = true;
 
 	io_uring_prep_poll_add(sqe, q->shared->leave_fd, POLLIN);
 	sqe->user_data = QUEUE_LEAVE;
@@ -401,19 +403,23 @@ static int queue_serve(struct ublk_queue *q)
 	while (q->ended < q->shared->depth) {
 		unsigned int count = queue_reap(q);
 
+		/* Where the kernel has woken it, and librblk's descriptor has not, there is nothing to look for. */
+		if (slept)
+			look = !count || !q->watching;
 		queue_acknowledge(q);
 		queue_refresh(q);
 		if (q->leaving)
 			queue_leave(q);
 		queue_begin_waiting(q);
-		count += queue_poll(q); /* sends what was begun, too */
-		if (count && q->shared->options->queues > 1)
+		if (look)
+			count += queue_poll(q); /* sends what was begun, too */
+		if (!look || (count && q->shared->options->queues > 1))
 			rblk_submit(q->session); /* what comes next takes the next path */
 		q->worked |= count;
-		if (count)
+		slept = !(look && count) && queue_sleep(q);
+		if (!slept)
 			io_uring_submit(&q->ring);
-		else
-			queue_sleep(q);
+		look = !(look && count) || q->begun;
 	}
 	return 0;
 }
@@ -480,6 +486,8 @@ static int queue_prepare(struct ublk_queue *q)
 				  IORING_SETUP_SQE128 | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
 					  IORING_SETUP_TASKRUN_FLAG);
 	q->ring_made = !err;
+	if (!err)
+		io_uring_register_ring_fd(&q->ring); /* cheaper calls, where it can be had */
 	return err;
 }
 

@@ -120,6 +120,22 @@ int rblk_poll(struct rblk_session *session, unsigned int max)
 	return count;
 }
 
+int rblk_arm(struct rblk_session *session)
+{
+	return begun_count > 0;
+}
+
+int rblk_timeout_ms(const struct rblk_session *session)
+{
+	return -1;
+}
+
+/* It wakes the queue for nothing now and then. */
+int rblk_fd(const struct rblk_session *session)
+{
+	return shared.wake_fd;
+}
+
 int rblk_wait(struct rblk_session *session, int timeout_ms)
 {
 	return rblk_poll(session, 0);

@@ -256,7 +256,12 @@ keyed_start --listen "rblk://$LAB_ADDR"
 is() { [ "$(attached ".[0] | $1")" = true ]; }
 fails 'which has to be proven with its key' "$RBLK" attach --ublk --name host "rblk+tcp://$LAB_ADDR/disk"
 printf 'data rblk://%s,rblk+tcp://%s/disk ublk,name=host,key=/tmp/host.key,digest\n' "$LAB_ADDR" "$LAB_ADDR" > /tmp/tab
-attach --tab /tmp/tab data
+# Of two at the same time one has it.
+"$RBLK" attach --tab /tmp/tab data > /tmp/one 2>&1 &
+"$RBLK" attach --tab /tmp/tab data > /tmp/two 2>&1 && wait $! && lab_fail "two disks have one name"
+wait $!
+DISK=$(grep -h '^/dev' /tmp/one /tmp/two) && DEV=${DISK#/dev/} && grep -q 'data: is attached already' /tmp/one /tmp/two ||
+	lab_fail "two attaches of one name: $(cat /tmp/one /tmp/two)"
 is '.name == "data" and .digest and .key == "/tmp/host.key" and (.paths | length == 2 and
 	all(.path_state == "up" and .connections > 0 and .proven and .digest and .age_ns >= 0 and .error == null) and
 	.[0].rdma and (.[0].tls | not) and (.[1].rdma | not) and .[1].tls)' || lab_fail "the list is wrong: $(attached '.[0]')"
