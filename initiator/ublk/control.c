@@ -136,20 +136,32 @@ int ublk_control_end_recovery(struct ublk_control *control, uint32_t id, pid_t s
 	return control_device(control, UBLK_U_CMD_END_USER_RECOVERY, id, NULL, 0, (uint64_t)server);
 }
 
-int ublk_control_notice(uint32_t id, unsigned int ms)
+static int control_queue(uint32_t id, const char *file, const char *text)
 {
-	char path[64], text[16];
-	int fd, length, err = 0;
+	char path[64];
+	int fd, err = 0;
 
-	snprintf(path, sizeof(path), "/sys/block/ublkb%u/queue/io_timeout", id);
-	length = snprintf(text, sizeof(text), "%u", ms);
+	snprintf(path, sizeof(path), "/sys/block/ublkb%u/queue/%s", id, file);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (write(fd, text, (size_t)length) != length)
+	if (write(fd, text, strlen(text)) < 0)
 		err = -errno;
 	close(fd);
 	return err;
+}
+
+int ublk_control_notice(uint32_t id, unsigned int ms)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", ms);
+	return control_queue(id, "io_timeout", text);
+}
+
+int ublk_control_no_scheduler(uint32_t id)
+{
+	return control_queue(id, "scheduler", "none");
 }
 
 int ublk_control_stop(struct ublk_control *control, uint32_t id)

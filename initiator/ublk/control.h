@@ -53,6 +53,8 @@ int ublk_control_end_recovery(struct ublk_control *control, uint32_t id, pid_t s
  * a queue, by a request that takes longer than this, which means nothing else to ublk.
  */
 int ublk_control_notice(uint32_t id, unsigned int ms);
+/* Requests of a new disk are not put in another order for the sake of moving heads; its target knows its disks. */
+int ublk_control_no_scheduler(uint32_t id);
 /* A started disk has so many bytes from now on. -EOPNOTSUPP: the kernel is older than 6.16. */
 int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t bytes);
 /* /dev/ublkbN goes, when all of its I/O has ended; dirty data is written before. Its queues' commands end. */

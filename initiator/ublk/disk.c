@@ -472,6 +472,8 @@ static int disk_begin(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	if (err)
 		return err;
 	disk_record_update(disk);
+	if (!disk->successor)
+		ublk_control_no_scheduler(disk->info.dev_id);
 	if (ublk_control_notice(disk->info.dev_id, DISK_NOTICE_MS))
 		syslog(LOG_WARNING, "/dev/ublkb%u: %m: if the server is killed, the disk may stand still for 30 s",
 		       disk->info.dev_id);

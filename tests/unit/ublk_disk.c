@@ -92,6 +92,11 @@ int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t byte
 }
 
 /* The last thing before it serves. */
+int ublk_control_no_scheduler(uint32_t id)
+{
+	return 0;
+}
+
 int ublk_control_notice(uint32_t id, unsigned int ms)
 {
 	return raise(SIGTERM);

@@ -21,6 +21,7 @@ target_kill() {
 }
 # attach ARGUMENT...: sets DISK and DEV.
 attach() {
+	[ -z "$LAB_SLOW" ] || [ "$1" = --tab ] || set -- --connect-timeout 600s "$@"
 	DISK=$("$RBLK" attach "$@" 2> /tmp/out) || lab_fail "attach $*: $(cat /tmp/out)"
 	DEV=${DISK#/dev/}
 	[ -b "$DISK" ] || lab_fail "attach $*: \"$DISK\" is no disk"
