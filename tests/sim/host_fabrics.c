@@ -30,6 +30,8 @@ void sim_host_serve_nvme(struct sim_host *host)
 	for (unsigned int i = 0; i < host->volume_count; i++) {
 		if (!host->disks[i])
 			sim_model_tears(host->volumes[i]);
+		if (host->gateway)
+			continue; /* the image's */
 		memset(host->config.volumes[i].uuid, (int)(16 * host->machine + i + 1),
 		       sizeof(host->config.volumes[i].uuid));
 	}

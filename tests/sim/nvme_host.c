@@ -48,7 +48,7 @@ static void send_connect(struct sim_nvme_queue *queue)
 	};
 	uint8_t u[16];
 
-	sim_whitebox_uuid(nvme->host, nvme->volume, u);
+	sim_whitebox_uuid(queue->path->host, nvme->volume, u);
 	command.namespace = rblk_to_le32(NVME_CONNECT);
 	command.sgl = NVME_SGL_CAPSULE;
 	command.length = rblk_to_le32(sizeof(data));
@@ -128,7 +128,7 @@ static void queue_connect(struct sim_nvme_path *path, unsigned int index)
 	queue->in_bytes = 0;
 	queue->greeted = false;
 	queue->state = SIM_NVME_CONNECTING;
-	queue->socket = sim_socket_connect(&path->nvme->actor, path->nvme->host->machine, path->portal, SIM_NVME_PORT);
+	queue->socket = sim_socket_connect(&path->nvme->actor, path->host->machine, path->portal, SIM_NVME_PORT);
 }
 
 /* -- steps --------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static void step_begin(struct sim_nvme_path *path, enum sim_nvme_step step)
 			queue_connect(path, i);
 		break;
 	case SIM_NVME_STEP_LIVE:
-		sim_trace(path->nvme->actor.name, "path %u is live, ANA state %u", path->portal, path->ana);
+		sim_trace(path->nvme->actor.name, "path %u is live, ANA state %u", path->number, path->ana);
 		path->alive_ns = sim_now_ns();
 		break;
 	case SIM_NVME_STEP_NONE:
@@ -207,7 +207,7 @@ static void ana_read(struct sim_nvme_path *path)
 
 	path->asks = false;
 	path->ana = page->state;
-	sim_trace(path->nvme->actor.name, "path %u: ANA state %u", path->portal, path->ana);
+	sim_trace(path->nvme->actor.name, "path %u: ANA state %u", path->number, path->ana);
 	if (path->step == SIM_NVME_STEP_LIVE && path->ana == OPTIMIZED)
 		sim_reached("NVMe host", "a path has become the optimized one", NULL);
 }
@@ -275,7 +275,7 @@ void sim_nvme_answered(struct sim_nvme_queue *queue, const struct nvme_completio
 		return;
 	}
 	if (status) {
-		sim_trace(path->nvme->actor.name, "path %u queue %u: command %u of step %u: status %#x", path->portal,
+		sim_trace(path->nvme->actor.name, "path %u queue %u: command %u of step %u: status %#x", path->number,
 			  queue->index, rblk_le16(completion->id), path->step, status);
 		sim_reached("NVMe host",
 			    queue->state == SIM_NVME_CONNECTS ? "Connect is refused" : "an admin command fails", NULL);
@@ -340,9 +340,9 @@ void sim_nvme_lose(struct sim_nvme_path *path, const char *why)
 {
 	struct sim_nvme *nvme = path->nvme;
 
-	sim_trace(nvme->actor.name, "path %u is lost: %s", path->portal, why);
+	sim_trace(nvme->actor.name, "path %u is lost: %s", path->number, why);
 	if (path->step == SIM_NVME_STEP_LIVE)
-		sim_reached("NVMe host", "a path is lost", nvme->path_count > 1 ? "of two" : "its only one");
+		sim_reached("NVMe host", "a path is lost", nvme->path_count > 1 ? "of several" : "its only one");
 	path_end(path, any_end(nvme));
 	sim_nvme_requests_lost(path);
 	path->again_ns = sim_now_ns() + (sim_chance(300000) ? 0 : sim_below(nvme->reconnect_ns));
@@ -403,7 +403,7 @@ static void path_run(struct sim_nvme_path *path)
 		return;
 	/* Connect may wait for what the target has of the host's. */
 	if (path->step == SIM_NVME_STEP_CONNECT)
-		patience_ns += 2 * SIM_S;
+		patience_ns += path->nvme->connect_ns;
 	if ((path->step < SIM_NVME_STEP_LIVE || path->asks) && now_ns - path->step_ns > patience_ns) {
 		sim_nvme_lose(path, "an answer does not come");
 		return;
@@ -480,6 +480,8 @@ void sim_nvme_start(struct sim_nvme *nvme, unsigned int machine)
 	nvme->actor.wake = nvme_wake;
 	for (unsigned int i = 0; i < SIM_NVME_PATHS; i++) {
 		nvme->paths[i].nvme = nvme;
+		nvme->paths[i].number = i;
+		nvme->paths[i].host = nvme->host;
 		nvme->paths[i].portal = i;
 	}
 	for (unsigned int i = 0; i < SIM_NVME_REQUESTS; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An NVMe host that speaks NVMe/TCP, as Linux's does: a controller by each of the target's portals that it knows, with
+ * An NVMe host that speaks NVMe/TCP, as Linux's does: a controller by each of the portals that it knows, with
  * an admin queue and queues of I/O; keep-alive; paths by their ANA states. When anything of a controller fails, all of
  * its queues end, it is connected again, and what was not answered is sent again at once by the other path, or by the
  * next controller: without any fence, which is the target's. Its commands go to the same model as librblk's.
@@ -16,7 +16,7 @@
 #include "tests/sim/model.h"
 #include "tests/sim/socket_sim.h"
 
-#define SIM_NVME_PATHS 2u
+#define SIM_NVME_PATHS 3u
 #define SIM_NVME_QUEUES 3u /* of a path, the admin queue among them */
 #define SIM_NVME_REQUESTS 16u
 #define SIM_NVME_BYTES 65536u /* of a command */
@@ -94,7 +94,8 @@ enum sim_nvme_step {
 
 struct sim_nvme_path {
 	struct sim_nvme *nvme;
-	unsigned int portal;
+	struct sim_host *host; /* the target; several are gateways of the volume */
+	unsigned int number, portal;
 	enum sim_nvme_step step;
 	uint64_t again_ns;   /* when it is to connect */
 	uint64_t step_ns;    /* since when it waits for this */
@@ -123,7 +124,7 @@ struct sim_nvme {
 	unsigned int path_count, queue_count;
 	uint8_t digests;
 	uint32_t keep_alive_ms, command_ms;
-	uint64_t reconnect_ns, think_ns;
+	uint64_t reconnect_ns, think_ns, connect_ns; /* connect_ns: that Connect may take longer */
 	uint8_t host_id[16];
 
 	struct sim_nvme_path paths[SIM_NVME_PATHS];

@@ -14,7 +14,7 @@
 
 static __attribute__((noreturn)) void queue_fail(const struct sim_nvme_queue *queue, const char *what)
 {
-	sim_fail("%s: path %u queue %u: %s", queue->path->nvme->actor.name, queue->path->portal, queue->index, what);
+	sim_fail("%s: path %u queue %u: %s", queue->path->nvme->actor.name, queue->path->number, queue->index, what);
 }
 
 /* -- sending ------------------------------------------------------------------------------- */

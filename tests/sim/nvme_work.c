@@ -94,7 +94,7 @@ void sim_nvme_request_answered(struct sim_nvme_queue *queue, const struct nvme_c
 	struct sim_nvme *nvme = queue->path->nvme;
 
 	if (!request)
-		sim_fail("%s: path %u queue %u: an answer to no command", nvme->actor.name, queue->path->portal,
+		sim_fail("%s: path %u queue %u: an answer to no command", nvme->actor.name, queue->path->number,
 			 queue->index);
 	if (status)
 		sim_trace(nvme->actor.name, "#%u: status %#x", request->number, status);
@@ -179,10 +179,11 @@ static void request_send(struct sim_nvme *nvme, struct sim_nvme_request *request
 		command.length = rblk_to_le32(request->bytes);
 	}
 	sim_trace(nvme->actor.name, "#%u is sent%s by path %u queue %u, id %#x", request->number,
-		  request->repeated ? " again" : "", queue->path->portal, queue->index, request->cid);
+		  request->repeated ? " again" : "", queue->path->number, queue->index, request->cid);
 	sim_model_again(request->command, request->repeated);
 	if (request->repeated)
-		sim_reached("NVMe host", "sends again what its lost path had", NULL);
+		sim_reached("NVMe host", "sends again what its lost path had",
+			    request->queue->path->host != queue->path->host ? "by another gateway" : NULL);
 	request->queue = queue;
 	request->aborted = false;
 	request->state = SIM_NVME_SENT;

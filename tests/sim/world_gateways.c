@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Worlds of two or three gateways of one image of a cluster (rados.h), and of one initiator that names them all, or of
- * several that reserve the image (section 6.2), each of which names another one first.
+ * several that reserve the image (section 6.2), each of which names another one first; or of NVMe hosts, beside one or
+ * without.
  * Gateways are killed, stopped, drained, and cut off from the cluster or from the initiator; OSDs stop, and get
  * maps late. A write that was called back as lost, or sent again, must not land behind a later one of its session,
  * whatever becomes of the gateway that had it (F5, F10).
@@ -26,6 +27,8 @@ static void build_host(unsigned int i)
 	sim_world_plain_config(&host->config);
 	host->config.drain_ms = (uint32_t)sim_between(1, 1000);
 	sim_host_be_gateway(host, &sim_world.hosts[0]);
+	if (sim_world_gateways_have_nvme())
+		sim_host_serve_nvme(host);
 }
 
 static void build_app(struct sim_app *app)
@@ -192,8 +195,14 @@ void sim_world_build_gateways(void)
 	}
 	if (shares)
 		build_reservers();
-	else
+	else if (!sim_world_gateways_have_nvme() || sim_world.seed / 128 % 2)
 		build_app(&sim_world.apps[0]);
+	if (sim_world_gateways_have_nvme()) {
+		/* What it gives up is over for itself alone, as in sim_world_gateways_nvme(). */
+		sim_world.apps[0].options.command_timeout_ms = 60000;
+		sim_world.apps[0].alone = false;
+		sim_world_gateways_nvme();
+	}
 	begin_trouble();
 	sim_event_in(&sim_world.calm,
 		     shares ? sim_between(20 * SIM_S, 90 * SIM_S) : sim_between(5 * SIM_S, 60 * SIM_S));

@@ -112,6 +112,9 @@ void sim_world_nvme_hosts(void);
 void sim_world_nvme(void);
 /* A target with two portals, and NVMe hosts. */
 void sim_world_build_nvme(void);
+/* Does this seed have some with paths to its gateways? They begin behind everything else. */
+bool sim_world_gateways_have_nvme(void);
+void sim_world_gateways_nvme(void);
 
 /* -- world_gateways.c ------------------------------------------------------------------------ */
 

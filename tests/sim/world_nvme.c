@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * NVMe hosts in a world: beside its other initiators, or with a target of their own, whose paths and connections are
- * lost while its disk is slow. How they are is drawn aside, so that the rest of the world is as it would be without
- * them.
+ * lost while its disk is slow, or with paths to several gateways of an image (world_gateways.c). How they are is drawn
+ * aside, so that the rest of the world is as it would be without them.
  */
 #include <stdlib.h>
 #include "proto/core/env.h"
@@ -32,12 +32,13 @@ static void build_nvme(unsigned int i)
 	nvme->volume = (unsigned int)sim_below(nvme->host->volume_count);
 	/* It has no word for a volume that is for reading alone. */
 	nvme->host->turns[nvme->volume] = false;
-	nvme->path_count = (unsigned int)sim_between(1, nvme->host->portal_count < 2 ? 1 : SIM_NVME_PATHS);
+	nvme->path_count = (unsigned int)sim_between(1, nvme->host->portal_count < 2 ? 1 : 2);
 	nvme->queue_count = (unsigned int)sim_between(2, SIM_NVME_QUEUES);
 	nvme->digests = (uint8_t)(sim_chance(500000) ? 0 : sim_below(4));
 	nvme->keep_alive_ms = (uint32_t)sim_between(20, sim_chance(500000) ? 200 : 2000);
 	/* Shorter than a slow disk's time, so that it gives up what goes on. */
 	nvme->command_ms = (uint32_t)sim_between(3, sim_chance(500000) ? 30 : sim_chance(500000) ? 300 : 2000);
+	nvme->connect_ns = 2 * SIM_S;
 	nvme->reconnect_ns = sim_chance(700000) ? SIM_MS : 50 * SIM_MS;
 	nvme->think_ns = sim_chance(500000) ? 20 * SIM_US : 2 * SIM_MS;
 	env_random(nvme->host_id, sizeof(nvme->host_id));
@@ -62,7 +63,7 @@ static void build_nvme(unsigned int i)
 static void work_more(struct sim_nvme *nvme)
 {
 	if (sim_chance(500000))
-		nvme->path_count = SIM_NVME_PATHS;
+		nvme->path_count = nvme->host->portal_count;
 	nvme->load.ops_left = (unsigned int)sim_between(100, 500);
 	nvme->load.depth = (unsigned int)sim_between(4, SIM_NVME_REQUESTS);
 	nvme->load.read = (uint32_t)sim_between(50000, 400000);
@@ -78,6 +79,52 @@ void sim_world_nvme(void)
 		build_nvme(i);
 		if (!sim_world.app_count)
 			work_more(sim_world.nvmes[i]);
+	}
+	sim_random_back(was);
+}
+
+/* -- several gateways ----------------------------------------------------------------------- */
+
+bool sim_world_gateways_have_nvme(void)
+{
+	return sim_world.seed % 128 == 82;
+}
+
+/* Its time is theirs: seconds, in which a gateway is lost, or found to be dead by another one. */
+static void use_gateways(struct sim_nvme *nvme)
+{
+	unsigned int first = (unsigned int)sim_below(sim_world.host_count);
+
+	nvme->path_count = sim_world.host_count;
+	for (unsigned int i = 0; i < nvme->path_count; i++) {
+		nvme->paths[i].host = &sim_world.hosts[(first + i) % sim_world.host_count];
+		nvme->paths[i].portal = 0;
+	}
+	nvme->keep_alive_ms = (uint32_t)sim_between(200, sim_chance(500000) ? 1000 : 5000);
+	nvme->command_ms = (uint32_t)sim_between(20, sim_chance(500000) ? 300 : 5000);
+	nvme->connect_ns = 10 * SIM_S;
+	nvme->reconnect_ns = sim_chance(500000) ? 100 * SIM_MS : 2 * SIM_S;
+	nvme->think_ns = 2 * SIM_MS;
+	nvme->rests = (uint32_t)sim_between(900000, 970000);
+	nvme->load.ops_left = (unsigned int)sim_between(200, 800);
+	nvme->load.depth = (unsigned int)sim_between(4, SIM_NVME_REQUESTS);
+	nvme->load.read = (uint32_t)sim_between(50000, 400000);
+	/*
+	 * What a killed host had is over for its next life, which OSDs may learn after others have been there: so only
+	 * where there are none.
+	 */
+	nvme->reboot = sim_world.app_count ? 0 : sim_world_rate(100, 1000);
+}
+
+void sim_world_gateways_nvme(void)
+{
+	uint64_t was = sim_random_aside(sim_world.seed);
+	unsigned int count = (unsigned int)sim_between(1, NVMES_MAX);
+
+	for (unsigned int i = 0; i < count; i++) {
+		build_nvme(i);
+		use_gateways(sim_world.nvmes[i]);
+		sim_world.nvmes[i]->reboot = count > 1 ? 0 : sim_world.nvmes[i]->reboot;
 	}
 	sim_random_back(was);
 }
