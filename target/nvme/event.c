@@ -112,16 +112,17 @@ void nvme_event_done(struct nvme_queue *queue, enum nvme_step step, enum rblk_st
 		queue->closed = queue->reopens = true;
 	if (step == NVME_STEP_CLOSE || step == NVME_STEP_SEEN)
 		return;
-	/* The timer tries again: also whether another target's controller is still in charge. */
-	queue->reopen_later = status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_FENCED;
+	/* The timer tries again: also whether another target's controller is still in charge, or the cluster is away.
+	 */
+	queue->reopen_later = status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_FENCED ||
+			      status == RBLK_E_DRAINING;
 	/* It could only read, and may write by now: another target's was quicker. The host comes again, and waits. */
 	if (status == RBLK_E_FENCED && queue->controller->path.state == NVME_PATH_OPTIMIZED)
 		queue->transport->fail(queue, -ESTALE);
 	if (status && queue->closed && !queue->reopen_later)
 		nvme_event_absent(queue);
 	/* Connect will say why, if the host comes again. */
-	if (status && !queue->closed && !queue->reopen_later && status != RBLK_E_DRAINING &&
-	    queue->controller->path.state == NVME_PATH_OPENS)
+	if (status && !queue->closed && !queue->reopen_later && queue->controller->path.state == NVME_PATH_OPENS)
 		queue->transport->fail(queue, -ENODEV);
 	/* If it is open still, and cannot be opened again, it was removed, which is an event; or all ends. */
 	if (status || (queue->closed && !volume_is_back(queue, volume)))
