@@ -101,18 +101,24 @@ void nvme_controller_end(struct nvme_controller *controller)
 	news++;
 }
 
-unsigned int nvme_controller_news(void)
+unsigned int nvme_controller_news(unsigned int seen)
 {
-	return news;
+	if (news == seen)
+		return seen;
+	/* Behind what its teller writes. */
+	pthread_mutex_lock(&lock);
+	seen = news;
+	pthread_mutex_unlock(&lock);
+	return seen;
 }
 
 void nvme_controller_tell(void)
 {
 	const uint64_t one = 1;
 
-	news++;
 	/* Under the lock, so that none is closed meanwhile. One that is full wakes, too. */
 	pthread_mutex_lock(&lock);
+	news++;
 	for (unsigned int i = 0; i < wake_count; i++)
 		if (write(wakes[i], &one, sizeof(one)) < 0)
 			continue;

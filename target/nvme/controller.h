@@ -122,8 +122,8 @@ void nvme_controller_put(struct nvme_controller *controller);
 /* No queue of it goes on: each thread ends its own (fabric.c). */
 void nvme_controller_end(struct nvme_controller *controller);
 /* Changes whenever a queue of one has to end, one is due (path.c), an abort has come or is answered, or a
- * reservation has (notice.c). */
-unsigned int nvme_controller_news(void);
+ * reservation has (notice.c). If it is not `seen`, threads have been woken for it. */
+unsigned int nvme_controller_news(unsigned int seen);
 /* There is such news: threads that sleep hear of it. */
 void nvme_controller_tell(void);
 /* An eventfd that ends the sleep of a thread with queues, until it leaves. One for each fab. */

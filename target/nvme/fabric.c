@@ -57,12 +57,14 @@ static void nvme_close(struct fab *fab)
  */
 static int nvme_arm(struct fab *fab)
 {
-	unsigned int news = nvme_controller_news();
 	struct tcp_fab *tcp = tcp_fab_of(fab);
+	unsigned int news = nvme_controller_news(tcp->seen_by_framing);
 	struct tcp_conn *conn;
 
 	if (news != tcp->seen_by_framing) {
 		tcp->seen_by_framing = news;
+		/* A sole connection is read without epoll: the wake-up would stay there, and wake each time. */
+		tcp->loop.woken = true;
 		TAILQ_FOREACH(conn, &tcp->all, link)
 			nvme_check_conn(conn);
 	}

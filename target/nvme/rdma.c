@@ -398,14 +398,15 @@ static int timeout_ms(const struct fab *head)
 static int arm(struct fab *head)
 {
 	struct nvme_rdma_fab *fab = nvme_rdma_fab(head);
-	unsigned int news = nvme_controller_news();
 	struct nvme_rdma *rdma;
+	unsigned int news;
 	uint64_t told;
 	int some;
 
 	/* Before it is looked at what it tells of. */
 	if (read(fab->eventfd, &told, sizeof(told)) < 0)
 		told = 0; /* nobody has */
+	news = nvme_controller_news(fab->news);
 	some = nvme_rdma_below->ops->arm(head);
 	if (news != fab->news) {
 		fab->news = news;

@@ -40,3 +40,4 @@
 154570671295	# the model: a session that does not reconnect took queues beside queue 0 back, with what they had
 4146		# the oracle: whom a change excludes that nobody heard of, as a report tells, may still have writes under way
 28754		# NVMe hosts of gateways: a controller that a silent cluster has kept from its OPEN, and others from theirs
+49490		# NVMe hosts: threads woken for an abort never slept again where they had one connection each
