@@ -350,8 +350,8 @@ static int formers_shoot(rados_t cluster, char *error)
 /* -- making and ending one ---------------------------------------------------------------------- */
 
 /*
- * The keeper's thread. Queued again: it was used while this waited for the lock, and lingers anew. (It is queued
- * with the lock held, and taken from the queue by this thread alone.)
+ * Queued again: it was used while this waited for the lock, and lingers anew. (It is queued with the lock held, and not
+ * taken from the queue while this runs.)
  */
 static void client_linger(struct rbd_task *task)
 {

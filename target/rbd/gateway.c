@@ -115,7 +115,7 @@ bool tgt_rbd_gateway_heard(struct rbd_gateway *gateway, uint64_t *ago_ms)
 	return ms >= 0;
 }
 
-/* The keeper's thread. */
+/* A thread of the keeper's. */
 static void gateway_watch_again(struct rbd_task *task)
 {
 	struct rbd_gateway *gateway = (struct rbd_gateway *)task; /* its first member */

@@ -151,7 +151,7 @@ static int image_describe(struct rbd_image *image, struct tgt_store_info *info, 
 
 /* -- its size ---------------------------------------------------------------------------------- */
 
-/* The keeper's thread. */
+/* A thread of the keeper's. */
 static void image_look(struct rbd_task *task)
 {
 	struct rbd_image *image = (struct rbd_image *)task; /* its first member */

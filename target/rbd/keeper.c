@@ -1,137 +1,171 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Two threads for what has to be done later, and is asked for on librados' threads: one for what may wait for the
- * cluster, as to look at an image's size, or to watch again; and one for what has to be done in time, and does not.
- * Made with the first image, for the life of the process.
+ * A thread for what has to be done later, and is asked for on librados' threads. It does itself what is to be done in
+ * time, and never waits. What may wait for the cluster, as to look at an image's size, or to watch again, has a thread
+ * each time: one image whose objects cannot be reached keeps no other one from being watched. Made with the first
+ * image, for the life of the process.
  */
 #include "target/rbd/rbd.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define NS_PER_S 1000000000ull
+/* There was no thread. */
+#define AGAIN_NS NS_PER_S
 
-static struct keeper {
-	char name[16];
-	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t changed;
-	bool started;
-	struct rbd_task *queue; /* the next one first */
-	struct rbd_task *running;
-} keepers[] = {
-	{.name = "rbd keeper", .lock = PTHREAD_MUTEX_INITIALIZER},
-	{.name = "rbd in time", .lock = PTHREAD_MUTEX_INITIALIZER},
+/* One that is run. */
+struct run {
+	struct rbd_task *task;
+	struct run *next;
 };
-#define KEEPERS (sizeof(keepers) / sizeof(keepers[0]))
 
-static struct keeper *keeper_of(const struct rbd_task *task)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+static pthread_cond_t changed;
+static bool started;
+static struct rbd_task *queue; /* the next one first */
+static struct run *runs;
+
+/* Lock held. */
+static bool is_running(const struct rbd_task *task)
 {
-	return &keepers[task->in_time];
+	const struct run *run = runs;
+
+	while (run && run->task != task)
+		run = run->next;
+	return run;
 }
 
-/* Lock held. The first whose time has come, no longer in the queue. */
-static struct rbd_task *keeper_next(struct keeper *keeper)
+/* Lock held. */
+static void queue_add(struct rbd_task *task, uint64_t pause_ns)
 {
-	struct rbd_task *task = keeper->queue;
+	struct rbd_task **place = &queue;
+
+	task->queued = true;
+	task->at_ns = tgt_rbd_now_ns() + pause_ns;
+	while (*place && (*place)->at_ns <= task->at_ns)
+		place = &(*place)->next;
+	task->next = *place;
+	*place = task;
+}
+
+/* Lock held. The first whose time has come, no longer in the queue; not one that still runs. NULL: it has waited. */
+static struct rbd_task *queue_next(void)
+{
+	struct rbd_task **place = &queue, *task;
 	struct timespec until;
 
+	while (*place && is_running(*place))
+		place = &(*place)->next;
+	task = *place;
 	if (!task) {
-		pthread_cond_wait(&keeper->changed, &keeper->lock);
+		pthread_cond_wait(&changed, &lock);
 		return NULL;
 	}
 	if (task->at_ns > tgt_rbd_now_ns()) {
 		until = (struct timespec){.tv_sec = (time_t)(task->at_ns / NS_PER_S),
 					  .tv_nsec = (long)(task->at_ns % NS_PER_S)};
-		pthread_cond_timedwait(&keeper->changed, &keeper->lock, &until);
+		pthread_cond_timedwait(&changed, &lock, &until);
 		return NULL;
 	}
-	keeper->queue = task->next;
+	*place = task->next;
 	task->queued = false;
 	return task;
 }
 
+/* One of `runs`. */
+static void *run_thread(void *arg)
+{
+	struct run *run = arg, **place = &runs;
+
+	run->task->run(run->task); /* it may be freed by that, or queued again */
+	pthread_mutex_lock(&lock);
+	while (*place != run)
+		place = &(*place)->next;
+	*place = run->next;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	free(run);
+	return NULL;
+}
+
+/* Lock held, but for a while. */
+static void task_run(struct rbd_task *task)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	bool in_time = task->in_time;
+
+	if (!run) {
+		queue_add(task, AGAIN_NS);
+		return;
+	}
+	*run = (struct run){.task = task, .next = runs};
+	runs = run;
+	if (in_time) {
+		pthread_mutex_unlock(&lock);
+		run_thread(run);
+		pthread_mutex_lock(&lock);
+	} else if (tgt_rbd_thread(run_thread, run)) {
+		runs = run->next;
+		free(run);
+		queue_add(task, AGAIN_NS);
+	}
+}
+
 static void *keeper_thread(void *arg)
 {
-	struct keeper *keeper = arg;
+	struct rbd_task *task;
 
-	pthread_mutex_lock(&keeper->lock);
+	(void)arg;
+	pthread_mutex_lock(&lock);
 	for (;;) {
-		struct rbd_task *task = keeper_next(keeper);
-
-		if (!task)
-			continue;
-		keeper->running = task;
-		pthread_mutex_unlock(&keeper->lock);
-		task->run(task); /* it may be freed by that, or queued again */
-		pthread_mutex_lock(&keeper->lock);
-		keeper->running = NULL;
-		pthread_cond_broadcast(&keeper->changed);
+		task = queue_next();
+		if (task)
+			task_run(task);
 	}
 	return NULL;
 }
 
-static int keeper_start(struct keeper *keeper)
-{
-	pthread_condattr_t monotonic;
-	pthread_t thread;
-	int err = 0;
-
-	pthread_mutex_lock(&keeper->lock);
-	if (!keeper->started) {
-		pthread_condattr_init(&monotonic);
-		pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-		pthread_cond_init(&keeper->changed, &monotonic);
-		pthread_condattr_destroy(&monotonic);
-		err = -pthread_create(&thread, NULL, keeper_thread, keeper);
-		keeper->started = !err;
-		if (keeper->started) {
-			pthread_setname_np(thread, keeper->name);
-			pthread_detach(thread);
-		}
-	}
-	pthread_mutex_unlock(&keeper->lock);
-	return err;
-}
-
 int tgt_rbd_keeper_start(void)
 {
+	pthread_condattr_t monotonic;
 	int err = 0;
 
-	for (unsigned int i = 0; i < KEEPERS && !err; i++)
-		err = keeper_start(&keepers[i]);
+	pthread_mutex_lock(&lock);
+	if (!started) {
+		pthread_condattr_init(&monotonic);
+		pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+		pthread_cond_init(&changed, &monotonic);
+		pthread_condattr_destroy(&monotonic);
+		err = tgt_rbd_thread(keeper_thread, NULL);
+		started = !err;
+	}
+	pthread_mutex_unlock(&lock);
 	return err;
 }
 
 void tgt_rbd_keeper_later(struct rbd_task *task, uint64_t pause_ns)
 {
-	struct keeper *keeper = keeper_of(task);
-	struct rbd_task **place = &keeper->queue;
-
-	pthread_mutex_lock(&keeper->lock);
+	pthread_mutex_lock(&lock);
 	if (!task->queued) {
-		task->queued = true;
-		task->at_ns = tgt_rbd_now_ns() + pause_ns;
-		while (*place && (*place)->at_ns <= task->at_ns)
-			place = &(*place)->next;
-		task->next = *place;
-		*place = task;
-		pthread_cond_broadcast(&keeper->changed);
+		queue_add(task, pause_ns);
+		pthread_cond_broadcast(&changed);
 	}
-	pthread_mutex_unlock(&keeper->lock);
+	pthread_mutex_unlock(&lock);
 }
 
 void tgt_rbd_keeper_forget(struct rbd_task *task)
 {
-	struct keeper *keeper = keeper_of(task);
-	struct rbd_task **place = &keeper->queue;
+	struct rbd_task **place = &queue;
 
-	pthread_mutex_lock(&keeper->lock);
-	while (keeper->running == task)
-		pthread_cond_wait(&keeper->changed, &keeper->lock);
+	pthread_mutex_lock(&lock);
+	while (is_running(task))
+		pthread_cond_wait(&changed, &lock);
 	while (*place && *place != task)
 		place = &(*place)->next;
 	if (*place)
 		*place = task->next;
 	task->queued = false;
-	pthread_mutex_unlock(&keeper->lock);
+	pthread_mutex_unlock(&lock);
 }

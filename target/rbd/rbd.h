@@ -3,9 +3,9 @@
  * Shared by the files of the rbd module: one rados client for the process (client.c), whether its cluster answers
  * (reach.c), shutting others out of the cluster (shoot.c), the gateway that this process is for one image (gateway.c),
  * its answers to others (asked.c) and what it does when it is cut off from the cluster (cut_off.c), an open image
- * (image.c), the store on it (store.c), the threads of what has to be done later (keeper.c) or waits (thread.c), the
+ * (image.c), the store on it (store.c), the threads of what waits (thread.c) and has to be done later (keeper.c), the
  * fence at the other gateways (fence.c), the reservation that they share (reservation.c). A file calls those before it:
- * keeper, thread, reach, shoot, client, asked, cut_off, gateway, reservation, fence, image, extents, store, open.
+ * thread, keeper, reach, shoot, client, asked, cut_off, gateway, reservation, fence, image, extents, store, open.
  */
 #ifndef RBLK_TARGET_RBD_H
 #define RBLK_TARGET_RBD_H
@@ -45,13 +45,18 @@ struct rbd_name {
 	char snapshot[RBD_NAME_BYTES]; /* empty: none */
 };
 
+/* -- thread.c ------------------------------------------------------------------------------------ */
+
+/* 0 or negative errno. */
+int tgt_rbd_thread(void *(*run)(void *arg), void *arg);
+
 /* -- keeper.c ---------------------------------------------------------------------------------- */
 
-/* Something to be done after a pause, on a keeper's thread; embedded in its owner. */
+/* Something to be done after a pause, on a thread; embedded in its owner. */
 struct rbd_task {
 	struct rbd_task *next;
 	uint64_t at_ns;
-	bool in_time; /* fixed: it never waits, and nothing that does comes before it */
+	bool in_time; /* fixed: it never waits; others have a thread each, and are not run beside themselves */
 	bool queued; /* under the keeper's lock; its own run() may look, if nobody queues it meanwhile */
 	void (*run)(struct rbd_task *task);
 };
@@ -62,11 +67,6 @@ void tgt_rbd_keeper_later(struct rbd_task *task, uint64_t pause_ns);
 void tgt_rbd_keeper_forget(struct rbd_task *task);
 /* 0 or negative errno: there is no thread. */
 int tgt_rbd_keeper_start(void);
-
-/* -- thread.c ------------------------------------------------------------------------------------ */
-
-/* 0 or negative errno. */
-int tgt_rbd_thread(void *(*run)(void *arg), void *arg);
 
 /* -- reach.c ------------------------------------------------------------------------------------ */
 
@@ -188,7 +188,7 @@ struct rbd_gateway {
 	rados_ioctx_t io;	 /* the image's */
 	char object[RBD_NAME_BYTES];
 	bool alone; /* the lock is exclusive */
-	uint64_t watch; /* with `watching` the keeper's, too, while `again` may run; under a lock of gateway.c */
+	uint64_t watch; /* with `watching` that task's, too, while `again` may run; under a lock of gateway.c */
 	bool watching;
 	bool entered;
 	_Atomic bool leaving; /* it does not watch again */

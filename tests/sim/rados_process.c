@@ -323,13 +323,6 @@ int sim_rbd_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void
 	return 0;
 }
 
-int sim_rbd_pthread_detach(pthread_t id);
-int sim_rbd_pthread_detach(pthread_t id)
-{
-	((struct sim_rados_thread *)id)->detached = true;
-	return 0;
-}
-
 int sim_rbd_pthread_join(pthread_t id, void **result);
 int sim_rbd_pthread_join(pthread_t id, void **result)
 {
@@ -339,14 +332,6 @@ int sim_rbd_pthread_join(pthread_t id, void **result)
 	while (!thread->fiber.finished)
 		sim_fiber_self()->hurried ? sim_fiber_wait(0) : sim_fiber_sleep(LOCK_NS);
 	thread_free(process_now(), thread);
-	return 0;
-}
-
-int sim_rbd_pthread_setname_np(pthread_t id, const char *name);
-int sim_rbd_pthread_setname_np(pthread_t id, const char *name)
-{
-	(void)id;
-	(void)name;
 	return 0;
 }
 
