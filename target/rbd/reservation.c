@@ -20,6 +20,10 @@
 #define DIFFERS (-4095)
 /* Others answer in milliseconds. */
 #define REMIND_MS 1000u
+/* So long all are told again, as the monitors may be about to elect: else it is in force at some until the next change.
+ */
+#define TELL_MS 5000u
+#define TELL_AGAIN_NS 200000000
 
 int tgt_rbd_recall(const struct rbd_gateway *gateway, struct tgt_reservation_note *note, char *error)
 {
@@ -45,6 +49,12 @@ void tgt_rbd_remind(const struct rbd_gateway *gateway)
 	rados_buffer_free(reply);
 }
 
+/* -EAGAIN is told for another gateway's change, and is an error of librados' as well. */
+static int not_again(int err)
+{
+	return err == -EAGAIN ? -EIO : err;
+}
+
 /*
  * The cluster has not said whether it has the change: what it has is read, which comes behind that. 0: it is the change;
  * -EAGAIN: another one, as below; else there is none, or the volume is lost, and reads it when it is opened again.
@@ -57,12 +67,12 @@ static int note_doubt(const struct rbd_gateway *gateway, struct tgt_store_change
 	tgt_rbd_host->error(error, err, "object %s: %s", gateway->object, strerror(-err));
 	if (tgt_rbd_recall(gateway, &found, reason)) {
 		tgt_rbd_host->lost(gateway->store, "what is noted of its reservation is not known");
-		return err;
+		return not_again(err);
 	}
 	if (!memcmp(&found, &change->note, sizeof(found)))
 		return 0;
 	if (!memcmp(&found, &change->before, sizeof(change->before)))
-		return err;
+		return not_again(err);
 	change->note = found;
 	return -EAGAIN;
 }
@@ -79,12 +89,23 @@ static int note_replace(const struct rbd_gateway *gateway, struct tgt_store_chan
 	rados_release_write_op(op);
 	if (err <= DIFFERS) {
 		err = tgt_rbd_recall(gateway, &change->note, error);
-		return err ? err : -EAGAIN;
+		return err ? not_again(err) : -EAGAIN;
 	}
 	if (err && err != -ESHUTDOWN)
 		err = note_doubt(gateway, change, err, error);
 	change->kept = !err;
 	return err;
+}
+
+static int note_tell(struct rbd_gateway *gateway, const struct tgt_reservation_note *note, char *error)
+{
+	const struct timespec pause = {.tv_nsec = TELL_AGAIN_NS};
+	const uint64_t until_ms = tgt_rbd_now_ms() + TELL_MS;
+	int err;
+
+	while ((err = tgt_rbd_gateway_tell(gateway, note, error)) && err != -ESHUTDOWN && tgt_rbd_now_ms() < until_ms)
+		nanosleep(&pause, NULL);
+	return not_again(err);
 }
 
 /* A thread's. It keeps the volume open, and with that the gateway, until it is done. */
@@ -103,7 +124,7 @@ static void *changing_thread(void *arg)
 	free(arg);
 	err = note_replace(changing.gateway, change, error);
 	if (!err)
-		err = tgt_rbd_gateway_tell(changing.gateway, &change->note, error);
+		err = note_tell(changing.gateway, &change->note, error);
 	if (err == -ESHUTDOWN)
 		tgt_rbd_client_fenced(changing.gateway->client, NULL);
 	if (err && err != -EAGAIN && err != -ESHUTDOWN)
@@ -125,5 +146,5 @@ void tgt_rbd_change(struct rbd_gateway *gateway, struct tgt_store_change *change
 	if (!err)
 		return;
 	free(changing);
-	change->done(change, err == -EAGAIN ? -ENOMEM : err); /* -EAGAIN has another meaning here */
+	change->done(change, not_again(err));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a change of the reservation that gateways share, of which the cluster has not said whether it has it, is neither
- * taken for made nor for not made: what the cluster has decides, and a volume that cannot know it is lost. Method: the
+ * Goal: a change of the reservation that gateways share, of which the cluster has not said whether it has it, is
+ * neither taken for made nor for not made: what the cluster has decides, and a volume that cannot know it is lost. All
+ * are told of it, again if that fails; an error of the cluster's is not taken for another gateway's change. Method: the
  * change with fakes of librados and of the gateway.
  */
 #include "tests/unit/unit.h"
@@ -17,6 +18,7 @@ static struct tgt_reservation_note object; /* in the cluster */
 static int write_result, read_result;	   /* 0: it succeeds */
 static bool writes;			   /* whatever it says */
 static unsigned int lost, told;
+static unsigned int tells_fail; /* so often */
 static int ended; /* the change's result; 1: not yet */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -45,6 +47,22 @@ int tgt_rbd_gateway_tell(struct rbd_gateway *gateway, const struct tgt_reservati
 {
 	assert_memory_equal(note, &wanted, sizeof(wanted));
 	told++;
+	return told > tells_fail ? 0 : -EAGAIN; /* as librados, while it looks for another monitor */
+}
+
+static time_t now_s = 1000;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+	*now = (struct timespec){.tv_sec = now_s};
+	return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *left)
+{
+	now_s++;
 	return 0;
 }
 
@@ -128,6 +146,29 @@ static void a_change_is_told_to_all(void **state)
 	assert_int_equal(told, 1);
 }
 
+static void one_that_cannot_be_told_is_told_again(void **state)
+{
+	tells_fail = 2;
+	assert_true(change(1, true, 0, 0).kept);
+	assert_int_equal(ended, 0);
+	assert_int_equal(told, 3);
+	tells_fail = 1000;
+	assert_true(change(1, true, 0, 0).kept);
+	assert_int_equal(ended, -EIO);
+	assert_in_range(told, 2, 100);
+	tells_fail = 0;
+}
+
+static void no_error_of_the_clusters_is_another_gateways_change(void **state)
+{
+	assert_false(change(1, false, -EAGAIN, 0).kept);
+	assert_int_equal(ended, -EIO);
+	change(7, false, -4095, -EAGAIN);
+	assert_int_equal(ended, -EIO);
+	change(1, false, -EAGAIN, -EAGAIN);
+	assert_int_equal(ended, -EIO);
+}
+
 static void one_that_was_made_after_all_is_told(void **state)
 {
 	assert_true(change(1, true, -ETIMEDOUT, 0).kept);
@@ -163,6 +204,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_change_is_told_to_all),
+		cmocka_unit_test(one_that_cannot_be_told_is_told_again),
+		cmocka_unit_test(no_error_of_the_clusters_is_another_gateways_change),
 		cmocka_unit_test(one_that_was_made_after_all_is_told),
 		cmocka_unit_test(one_that_was_not_made_fails),
 		cmocka_unit_test(another_one_in_its_place_is_taken),
