@@ -88,14 +88,12 @@ static struct rbd_asked *asked_create(struct rbd_gateway *gateway, const void *d
 /* The same of the other question. */
 static struct rbd_asked *asked_create_news(struct rbd_gateway *gateway, const void *data, size_t bytes)
 {
-	const struct rbd_news *news = data;
-	struct rbd_asked *asked = bytes == sizeof(*news) && !memcmp(news->magic, RBD_NEWS_MAGIC, sizeof(news->magic))
-					  ? calloc(1, sizeof(*asked))
-					  : NULL;
+	bool fits = bytes == sizeof(struct rbd_news) && !memcmp(data, RBD_NEWS_MAGIC, sizeof(RBD_NEWS_MAGIC) - 1);
+	struct rbd_asked *asked = fits ? calloc(1, sizeof(*asked)) : NULL;
 
 	if (!asked)
 		return NULL;
-	asked->news = *news;
+	memcpy(&asked->news, data, bytes); /* which may lie anywhere */
 	asked->ask.note = &asked->news.note;
 	asked->ask.answer = asked_answer;
 	asked->gateway = gateway;

@@ -8,7 +8,9 @@
  */
 #include "tests/unit/unit.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +62,20 @@ static void fake_log(enum tgt_log_level level, const char *format, ...)
 	warnings += level == TGT_LOG_WARNING;
 }
 
-static const struct tgt_module_host host = {.error = tgt_error, .log = fake_log};
+static uint64_t heard; /* serial of another one's change */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+static void fake_asked(struct tgt_store *store, struct tgt_store_ask *ask)
+{
+	pthread_mutex_lock(&lock);
+	heard = le64toh(ask->note->serial);
+	pthread_cond_signal(&changed);
+	pthread_mutex_unlock(&lock);
+	ask->answer(ask, true);
+}
+
+static const struct tgt_module_host host = {.error = tgt_error, .log = fake_log, .asked = fake_asked};
 const struct tgt_module_host *tgt_rbd_host = &host;
 
 rados_t tgt_rbd_client_cluster(const struct rbd_client *client)
@@ -489,6 +504,23 @@ static void a_change_is_told_again_when_one_was_shut_out(void **state)
 	assert_int_equal(notifies, 1);
 }
 
+/* librados' memory is where it is. */
+static void a_change_is_heard_from_any_memory(void **state)
+{
+	struct rbd_news news = {.magic = RBD_NEWS_MAGIC, .note.serial = htole64(5)};
+	char memory[sizeof(news) + 1];
+
+	(void)state;
+	memcpy(memory + 1, &news, sizeof(news));
+	tgt_rbd_asked(&gateway, 1, 1, UINT64_MAX, memory + 1, sizeof(news));
+	pthread_mutex_lock(&lock);
+	while (!heard)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	tgt_rbd_asked_end(&gateway);
+	assert_int_equal(heard, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,6 +536,7 @@ int main(void)
 		cmocka_unit_test(one_is_asked_again_after_a_question_that_was_held),
 		cmocka_unit_test(a_host_of_another_one_is_held),
 		cmocka_unit_test(a_change_is_told_again_when_one_was_shut_out),
+		cmocka_unit_test(a_change_is_heard_from_any_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
