@@ -72,6 +72,8 @@ struct tgt_volume_config {
 	struct tgt_limit_config limit; /* of all who use it together */
 	enum tgt_depth depth; /* what its store has at once */
 	uint32_t lock_wait_ms; /* F6: longest wait for another process's lock on the path */
+	bool others_wait; /* no setting: behind it, so its opening goes on without it if it takes longer than a moment
+			   */
 	uint64_t away_ns; /* no setting: it was given away (reload.h), and is not opened before; 0: it was not */
 	char source[4200];    /* "file:line" or "command line", for messages */
 };

@@ -87,6 +87,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 		const struct tgt_volume_config *config = &current->volumes[i];
 		struct tgt_volume *volume = tgt_volume_get(reload->registry, config->name);
 		bool away = env_now_ns() < config->away_ns;
+		struct tgt_volume_config behind = *config;
 
 		if (volume && !tgt_volume_why_lost(volume)) {
 			tgt_volume_put(volume);
@@ -97,7 +98,8 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 		left += away;
 		if (away)
 			continue;
-		status = tgt_reload_add_late(reload, config, error);
+		behind.others_wait = true;
+		status = tgt_reload_add_late(reload, &behind, error);
 		if (status < 0) {
 			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, config->name, error);
 			/* Initiators that know its address are to go there. */

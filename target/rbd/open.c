@@ -2,7 +2,7 @@
 /*
  * Opening with a limit. Whatever librados does while the cluster does not answer may last for ever, so each opening has
  * a thread, and whoever wants the volume waits for it only so long. One that is late is taken over by the next attempt
- * at the same image; if nobody wants it any more by its end, it is closed.
+ * at the same image; if nobody wants it any more for a while behind its end, it is closed.
  */
 #include "target/rbd/rbd.h"
 
@@ -19,6 +19,10 @@
 /* An opening without trouble takes a tenth of a second, and 3 seconds if it has to shut out a gateway. */
 #define LIMIT_S 20u
 #define LIMIT_WORDS "20 seconds"
+/* Where others wait behind it: once; */
+#define MOMENT_NS (1000000000ull)
+/* and so long what is open is kept for the next attempt. */
+#define KEEP_NS (20 * NS_PER_S)
 /* Whether the daemon is told to end is looked at so often. */
 #define LOOK_NS 50000000
 /* One that takes so long may wait for a cluster that is away: the monitors are asked, */
@@ -37,7 +41,8 @@ struct opening {
 	enum rbd_use use;
 	bool wanted; /* somebody waits */
 	uint64_t ask_ns; /* when the monitors are asked next */
-	bool over;   /* the thread has ended: */
+	bool kept;	 /* its thread waits for the next attempt */
+	bool over;	 /* the thread has ended, or that: */
 	int err;
 	struct rbd_store *store;
 	char error[TGT_ERROR_BYTES];
@@ -91,10 +96,32 @@ static void opening_free(struct opening *opening)
 	free(opening);
 }
 
+/* Lock held. The time in which to look again. */
+static void look_wait(void)
+{
+	uint64_t look_ns = tgt_rbd_now_ns() + LOOK_NS;
+	struct timespec look = {.tv_sec = (time_t)(look_ns / NS_PER_S), .tv_nsec = (long)(look_ns % NS_PER_S)};
+
+	pthread_cond_timedwait(&ended, &lock, &look);
+}
+
+/* Lock held. Over, and open: until somebody wants it, and has taken it with that; false: nobody does. */
+static bool opening_keep(struct opening *opening)
+{
+	uint64_t until_ns = tgt_rbd_now_ns() + KEEP_NS;
+
+	opening->kept = true;
+	while (!opening->wanted && tgt_rbd_now_ns() < until_ns && !tgt_rbd_host->interrupted())
+		look_wait();
+	opening->kept = false;
+	return opening->wanted;
+}
+
 static void *opening_thread(void *arg)
 {
 	struct opening *opening = arg;
 	struct rbd_store *unwanted;
+	bool taken = false;
 
 	opening->err =
 		tgt_rbd_store_open(opening->path, &opening->name, opening->use, &opening->store, opening->error);
@@ -102,6 +129,9 @@ static void *opening_thread(void *arg)
 	opening->over = true;
 	pthread_cond_broadcast(&ended);
 	while (opening->over && !opening->wanted && opening->store) {
+		taken = opening_keep(opening);
+		if (taken)
+			break;
 		/* Still in the list: until it is closed, nobody begins another one. */
 		unwanted = opening->store;
 		opening->store = NULL;
@@ -114,7 +144,7 @@ static void *opening_thread(void *arg)
 			tgt_rbd_host->error(opening->error, -EAGAIN, "its opening came too late, and is tried again");
 		pthread_cond_broadcast(&ended);
 	}
-	if (!opening->wanted)
+	if (taken || !opening->wanted)
 		opening_free(opening);
 	pthread_mutex_unlock(&lock);
 	return NULL;
@@ -127,8 +157,9 @@ static enum rbd_use config_use(const struct tgt_volume_config *config)
 	return config->gateways == TGT_GATEWAYS_ONE ? RBD_WRITES_ALONE : RBD_WRITES;
 }
 
-/* Lock held. Under way already, or begun. */
-static struct opening *opening_get(const struct tgt_volume_config *config, const struct rbd_name *name, char *error)
+/* Lock held. Under way already, or begun. *limit_ns: so long it is waited for. */
+static struct opening *opening_get(const struct tgt_volume_config *config, const struct rbd_name *name,
+				   uint64_t *limit_ns, char *error)
 {
 	struct opening *opening;
 	int err;
@@ -136,6 +167,7 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 	for (opening = openings; opening; opening = opening->next)
 		if (!opening->wanted && opening->use == config_use(config) && !strcmp(opening->path, config->path))
 			break;
+	*limit_ns = !config->others_wait ? LIMIT_S * NS_PER_S : opening ? 0 : MOMENT_NS;
 	if (opening) {
 		opening->wanted = true;
 		return opening;
@@ -166,17 +198,16 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 /* Lock held. Until the opening is over, or until then; false: the daemon is told to end. */
 static bool opening_wait(struct opening *opening, uint64_t until_ns)
 {
-	while (!opening->over && tgt_rbd_now_ns() < until_ns) {
-		uint64_t look_ns = tgt_rbd_now_ns() + LOOK_NS;
-		struct timespec look = {.tv_sec = (time_t)(look_ns / NS_PER_S), .tv_nsec = (long)(look_ns % NS_PER_S)};
-
+	while (!opening->over) {
 		if (tgt_rbd_host->interrupted())
 			return false;
 		if (tgt_rbd_now_ns() >= opening->ask_ns) {
 			opening->ask_ns = tgt_rbd_now_ns() + ASK_NS;
 			tgt_rbd_client_probe();
 		}
-		pthread_cond_timedwait(&ended, &lock, &look);
+		if (tgt_rbd_now_ns() >= until_ns)
+			break;
+		look_wait();
 	}
 	return true;
 }
@@ -185,25 +216,33 @@ static int open_once(const struct tgt_volume_config *config, const struct rbd_na
 		     char *error)
 {
 	struct opening *opening;
+	uint64_t limit_ns;
 	bool goes_on;
 	int err = -ENOMEM;
 
 	pthread_mutex_lock(&lock);
-	opening = opening_get(config, name, error);
+	opening = opening_get(config, name, &limit_ns, error);
 	if (!opening)
 		goto out;
-	goes_on = opening_wait(opening, tgt_rbd_now_ns() + LIMIT_S * NS_PER_S);
+	goes_on = opening_wait(opening, tgt_rbd_now_ns() + limit_ns);
 	if (opening->over) {
 		err = opening->err;
 		if (err)
 			tgt_rbd_host->error(error, err, "%s: %.400s", config->path, opening->error);
 		else
 			*store = tgt_rbd_store_of(opening->store);
-		opening_free(opening);
+		/* Its thread frees it. */
+		if (opening->kept)
+			pthread_cond_broadcast(&ended);
+		else
+			opening_free(opening);
 	} else {
 		opening->wanted = false;
 		err = tgt_rbd_host->error(error, goes_on ? -ETIMEDOUT : -EINTR, "%s: the cluster has not answered%s",
-					  config->path, goes_on ? " in " LIMIT_WORDS : "; stopped waiting");
+					  config->path,
+					  !goes_on		? "; stopped waiting"
+					  : config->others_wait ? ""
+								: " in " LIMIT_WORDS);
 	}
 out:
 	pthread_mutex_unlock(&lock);
