@@ -87,6 +87,11 @@ struct fab_limits {
 	uint32_t max_read_in;     /* READs a connection can answer at a time (IRD) */
 	uint32_t max_read_out;    /* READs a connection can have outstanding (ORD) */
 	uint64_t max_msg_bytes;   /* one work request */
+	/*
+	 * READs of so much outstanding, two at least, keep a connection busy. More would only delay what is posted
+	 * behind them: a peer may answer in the order of the requests. 0: they do not.
+	 */
+	uint32_t read_bytes;
 	bool immediate;           /* RDMA WRITE WITH IMMEDIATE (no iWARP) */
 	/*
 	 * SEND WITH INVALIDATE can be sent. It may name memory registered by a work

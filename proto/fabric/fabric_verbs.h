@@ -35,6 +35,8 @@
 
 /* READs a connection may have in either direction; 255 has another meaning to rdma_cm. */
 #define VERBS_READ_DEPTH_MAX 128
+/* 20 us at 100 Gbit/s: a round trip and a turn of the reactor take less. */
+#define VERBS_READ_BYTES (256u << 10)
 
 struct verbs_conn;
 TAILQ_HEAD(verbs_conn_list, verbs_conn);

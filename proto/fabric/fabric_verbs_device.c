@@ -74,6 +74,7 @@ static int verbs_device_query(struct verbs_device *device, uint32_t *max_cqe)
 	limits->max_srq_wr = (uint32_t)attr.max_srq_wr;
 	limits->max_read_in = min_u32((uint32_t)attr.max_qp_rd_atom, VERBS_READ_DEPTH_MAX);
 	limits->max_read_out = min_u32((uint32_t)attr.max_qp_init_rd_atom, VERBS_READ_DEPTH_MAX);
+	limits->read_bytes = VERBS_READ_BYTES;
 	limits->max_msg_bytes = verbs_device_max_msg(device->context, attr.phys_port_cnt);
 	limits->immediate = !device->iwarp;
 	limits->acknowledged = !device->iwarp;

@@ -57,9 +57,8 @@ int tgt_io_queue_init(struct tgt_io_queue *io_queue, uint32_t reply_bytes, void 
 	io_queue->sent_mask = ring_slots(io_queue->credits) - 1;
 	io_queue->reply_mask = io_queue->sent_mask;
 	io_queue->replies = ring;
-	TAILQ_INIT(&io_queue->fetching);
-	TAILQ_INIT(&io_queue->done);
-	TAILQ_INIT(&io_queue->done_priority);
+	tgt_turns_init(&io_queue->fetching);
+	tgt_turns_init(&io_queue->done);
 	TAILQ_INIT(&io_queue->chained);
 	io_queue->requests = calloc(io_queue->tags, sizeof(*io_queue->requests));
 	io_queue->sent = calloc(io_queue->sent_mask + 1, sizeof(*io_queue->sent));

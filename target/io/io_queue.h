@@ -24,6 +24,12 @@
 /* Outstanding reports of one I/O queue: an initiator that accepts none cannot hold all of them. */
 #define TGT_REPORTS_MAX (2u * RBLK_RESERVED_TAGS)
 
+/* Requests that wait, those with priority apart; each list in the order in which they came. */
+struct tgt_request_turns {
+	struct tgt_request_list plain, priority;
+	uint8_t passed; /* with priority while others wait, since one of these */
+};
+
 /* -- requests: a slot for each tag, allocated at login ----------------------------------------- */
 
 enum tgt_request_state {
@@ -114,7 +120,7 @@ struct tgt_sent {
 	uint32_t block_bytes;
 	uint16_t replies; /* completions in the reply ring */
 	uint8_t orphan;	  /* counted as the volume's; or 0 */
-	bool read;	  /* counts against the READ depth */
+	uint32_t read_bytes;	/* of an RDMA READ; else 0 */
 	struct tgt_write write; /* into the store's own memory: in flight until it has completed */
 	bool report;
 };
@@ -167,6 +173,7 @@ struct tgt_io_queue {
 	uint32_t command_bytes; /* the longest message */
 	uint32_t lkey;		/* of the memory that data and replies lie in */
 	uint64_t max_msg_bytes;
+	uint32_t read_bytes; /* of struct fab_limits */
 
 	bool open; /* false: closing; nothing is accepted from the peer, nothing is posted */
 	uint8_t end; /* enum tgt_end: why it closes, set before it does */
@@ -176,9 +183,8 @@ struct tgt_io_queue {
 	struct tgt_request *requests;	  /* by tag */
 	unsigned int active;		  /* not FREE */
 	uint32_t sequence;		  /* of the next command */
-	struct tgt_request_list fetching; /* RDMA READs to post */
-	struct tgt_request_list done, done_priority; /* to be replied */
-	uint8_t done_passed; /* replies with priority while others wait, since one of these */
+	struct tgt_request_turns fetching; /* RDMA READs to post */
+	struct tgt_request_turns done;	   /* to be replied */
 	struct tgt_request_list chained;  /* F2: replies behind READs into the store's memory */
 	bool event_due; /* ops->event has something to say in the next reply */
 
@@ -188,7 +194,7 @@ struct tgt_io_queue {
 	uint32_t sent_head, sent_tail;
 	uint64_t taken_ns; /* when one of them completed last, or the first was posted */
 	bool is_late;	   /* C8: nothing was accepted in time; it has one more second */
-	uint32_t reads_out;   /* RDMA READs outstanding */
+	uint32_t reads_out, read_bytes_out; /* RDMA READs outstanding, and what they fetch */
 	uint32_t reports_out; /* blocks of loop->reports, TGT_REPORTS_MAX at most */
 	/* Reply ring: completions being sent; slots [reply_tail, reply_head). */
 	struct rblk_wire_completion *replies;
@@ -226,10 +232,36 @@ static inline bool tgt_request_priority(const struct tgt_request *request)
 	return request->flags & RBLK_CMD_PRIORITY;
 }
 
-/* The list that it is in while it is done. */
-static inline struct tgt_request_list *tgt_request_done_list(const struct tgt_request *request)
+static inline void tgt_turns_init(struct tgt_request_turns *turns)
 {
-	return tgt_request_priority(request) ? &request->io_queue->done_priority : &request->io_queue->done;
+	TAILQ_INIT(&turns->plain);
+	TAILQ_INIT(&turns->priority);
+	turns->passed = 0;
+}
+
+/* Where a request of that kind waits. */
+static inline struct tgt_request_list *tgt_turns_list(struct tgt_request_turns *turns,
+						      const struct tgt_request *request)
+{
+	return tgt_request_priority(request) ? &turns->priority : &turns->plain;
+}
+
+/* The next: one with priority, but after TGT_PRIORITY_MOST of them another one. NULL: there is none. */
+static inline struct tgt_request *tgt_turns_first(const struct tgt_request_turns *turns)
+{
+	struct tgt_request *plain = TAILQ_FIRST(&turns->plain), *first = TAILQ_FIRST(&turns->priority);
+
+	return !first || (plain && turns->passed >= TGT_PRIORITY_MOST) ? plain : first;
+}
+
+/* It has had its turn. */
+static inline void tgt_turns_take(struct tgt_request_turns *turns, struct tgt_request *request)
+{
+	TAILQ_REMOVE(tgt_turns_list(turns, request), request, link);
+	if (tgt_request_priority(request) && !TAILQ_EMPTY(&turns->plain))
+		turns->passed++;
+	else
+		turns->passed = 0;
 }
 
 static inline void tgt_io_queue_mark_dirty(struct tgt_io_queue *io_queue)

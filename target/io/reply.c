@@ -18,23 +18,6 @@
  */
 #define TGT_REPLY_IMMEDIATES 2u
 
-/* The next to be replied: one with priority, but after TGT_PRIORITY_MOST of them another one. NULL: there is none. */
-static struct tgt_request *reply_first(const struct tgt_io_queue *io_queue)
-{
-	struct tgt_request *plain = TAILQ_FIRST(&io_queue->done), *first = TAILQ_FIRST(&io_queue->done_priority);
-
-	return !first || (plain && io_queue->done_passed >= TGT_PRIORITY_MOST) ? plain : first;
-}
-
-static inline void reply_unlist(struct tgt_io_queue *io_queue, struct tgt_request *request)
-{
-	TAILQ_REMOVE(tgt_request_done_list(request), request, link);
-	if (tgt_request_priority(request) && !TAILQ_EMPTY(&io_queue->done))
-		io_queue->done_passed++;
-	else
-		io_queue->done_passed = 0;
-}
-
 /* -- reads completed by an immediate ----------------------------------------------------------- */
 
 static bool reply_may_be_immediate(const struct tgt_request *request)
@@ -51,10 +34,10 @@ static unsigned int reply_immediates(const struct tgt_io_queue *io_queue)
 
 	if (tgt_io_queue_event_due(io_queue))
 		return 0;
-	TAILQ_FOREACH(request, &io_queue->done, link)
+	TAILQ_FOREACH(request, &io_queue->done.plain, link)
 		if (++count > TGT_REPLY_IMMEDIATES || !reply_may_be_immediate(request))
 			return 0;
-	TAILQ_FOREACH(request, &io_queue->done_priority, link)
+	TAILQ_FOREACH(request, &io_queue->done.priority, link)
 		if (++count > TGT_REPLY_IMMEDIATES || !reply_may_be_immediate(request))
 			return 0;
 	return count;
@@ -67,7 +50,7 @@ static unsigned int reply_immediates(const struct tgt_io_queue *io_queue)
 static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 {
 	for (unsigned int left = reply_immediates(io_queue); left; left--) {
-		struct tgt_request *request = reply_first(io_queue);
+		struct tgt_request *request = tgt_turns_first(&io_queue->done);
 		struct ibv_send_wr *wr;
 
 		if (!tgt_chain_room(io_queue, tgt_chain_pieces(io_queue, request)))
@@ -77,7 +60,7 @@ static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 		wr->imm_data =
 			htonl(rblk_immediate(request->tag, rblk_time_encode(request->queued_us),
 					     rblk_time_encode(request->stored_us)));
-		reply_unlist(io_queue, request);
+		tgt_turns_take(&io_queue->done, request);
 		tgt_request_finish(request);
 	}
 	return true;
@@ -175,7 +158,7 @@ static bool reply_add_message(struct tgt_io_queue *io_queue, bool fence)
 		return false;
 	if (!fence && tgt_io_queue_event_due(io_queue))
 		io_queue->ops->event(io_queue, &message.first[message.count++]);
-	while ((request = fence ? TAILQ_FIRST(&io_queue->chained) : reply_first(io_queue)) &&
+	while ((request = fence ? TAILQ_FIRST(&io_queue->chained) : tgt_turns_first(&io_queue->done)) &&
 	       message.count < message.room) {
 		if (!fence && message.has_replies && message.priority != tgt_request_priority(request))
 			break;
@@ -190,7 +173,7 @@ static bool reply_add_message(struct tgt_io_queue *io_queue, bool fence)
 		if (fence)
 			TAILQ_REMOVE(&io_queue->chained, request, link);
 		else
-			reply_unlist(io_queue, request);
+			tgt_turns_take(&io_queue->done, request);
 		tgt_request_finish(request);
 	}
 	if (!message.count)
@@ -203,7 +186,7 @@ void tgt_reply_add(struct tgt_io_queue *io_queue)
 {
 	if (!reply_add_immediates(io_queue))
 		return;
-	while (reply_first(io_queue) || tgt_io_queue_event_due(io_queue))
+	while (tgt_turns_first(&io_queue->done) || tgt_io_queue_event_due(io_queue))
 		if (!reply_add_message(io_queue, false))
 			return;
 }

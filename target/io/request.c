@@ -70,7 +70,7 @@ static bool fetch_leave(struct tgt_request *request)
 		return false;
 	/* Posted as a whole, it is in no list any more. */
 	if (request->moved < request->data_bytes)
-		TAILQ_REMOVE(&io_queue->fetching, request, link);
+		TAILQ_REMOVE(tgt_turns_list(&io_queue->fetching, request), request, link);
 	return true;
 }
 
@@ -79,7 +79,7 @@ void tgt_request_fetch(struct tgt_request *request)
 	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
 		return;
 	request->leave = fetch_leave;
-	TAILQ_INSERT_TAIL(&request->io_queue->fetching, request, link);
+	TAILQ_INSERT_TAIL(tgt_turns_list(&request->io_queue->fetching, request), request, link);
 	tgt_io_queue_mark_dirty(request->io_queue);
 }
 

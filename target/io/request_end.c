@@ -49,7 +49,7 @@ void tgt_request_tell_operation(struct tgt_request *request, enum rblk_status st
 
 static bool reply_leave(struct tgt_request *request)
 {
-	TAILQ_REMOVE(tgt_request_done_list(request), request, link);
+	TAILQ_REMOVE(tgt_turns_list(&request->io_queue->done, request), request, link);
 	return true;
 }
 
@@ -66,7 +66,7 @@ static inline __attribute__((always_inline)) bool request_queue_reply(struct tgt
 
 	if (!tgt_request_set_state(request, state))
 		return false;
-	TAILQ_INSERT_TAIL(tgt_request_done_list(request), request, link);
+	TAILQ_INSERT_TAIL(tgt_turns_list(&request->io_queue->done, request), request, link);
 	request->leave = reply_leave;
 	tgt_io_queue_mark_dirty(io_queue);
 	return true;
@@ -211,7 +211,7 @@ static bool request_cut_short(struct tgt_request *request)
 	if (request->state != TGT_REQUEST_DATA_IN || request->home != TGT_HOME_DIRECT ||
 	    !request->moved)
 		return false;
-	TAILQ_REMOVE(&request->io_queue->fetching, request, link);
+	TAILQ_REMOVE(tgt_turns_list(&request->io_queue->fetching, request), request, link);
 	request->status = RBLK_E_ABORTED;
 	tgt_request_chained(request);
 	return true;

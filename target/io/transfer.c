@@ -24,28 +24,42 @@ static void transfer_write_begin(struct tgt_request *request, struct tgt_sent *s
 			  sge->length);
 }
 
-/*
- * READs in the order of the commands, as many as the peer can answer at a time: more would only
- * stall the send queue, and the replies behind them.
- */
-static void transfer_fetch(struct tgt_io_queue *io_queue, struct ibv_send_wr **last_pool_read)
+/* A second READ is posted before the first one has come, whatever their length. */
+#define TGT_READS_LEAST 2u
+
+/* Replies pass READs that are not posted yet, and priority does: no more than keep the connection busy. */
+static bool transfer_may_read(const struct tgt_io_queue *io_queue)
 {
 	uint32_t depth = fab_conn_read_out(io_queue->conn);
-	struct tgt_request *request;
 
-	if (!depth)
-		depth = 1;
-	while ((request = TAILQ_FIRST(&io_queue->fetching))) {
+	/* More than the peer answers would stall the send queue. A place is left for the reply that may have to follow. */
+	return io_queue->reads_out < (depth ? depth : 1) && tgt_chain_room(io_queue, 2) &&
+	       (!io_queue->read_bytes || io_queue->reads_out < TGT_READS_LEAST ||
+		io_queue->read_bytes_out < io_queue->read_bytes);
+}
+
+/* READs in the order of the commands. Where they are bounded, each half of the bound says when it has come. */
+static void transfer_fetch(struct tgt_io_queue *io_queue, struct ibv_send_wr **last_pool_read)
+{
+	struct tgt_request *request;
+	uint32_t bytes = 0;
+
+	while ((request = tgt_turns_first(&io_queue->fetching))) {
 		while (request->moved < request->data_bytes) {
 			struct tgt_sent *sent;
 			struct ibv_send_wr *wr;
 
-			/* One place is left for the reply that may have to follow. */
-			if (io_queue->reads_out >= depth || !tgt_chain_room(io_queue, 2))
+			if (!transfer_may_read(io_queue))
 				return;
 			wr = tgt_chain_piece(request, IBV_WR_RDMA_READ, &sent);
-			sent->read = true;
+			sent->read_bytes = wr->sg_list->length;
 			io_queue->reads_out++;
+			io_queue->read_bytes_out += sent->read_bytes;
+			bytes += sent->read_bytes;
+			if (io_queue->read_bytes && bytes >= io_queue->read_bytes / 2) {
+				wr->send_flags |= IBV_SEND_SIGNALED;
+				bytes = 0;
+			}
 			if (request->home == TGT_HOME_DIRECT) {
 				transfer_write_begin(request, sent, wr->sg_list);
 				continue;
@@ -54,7 +68,7 @@ static void transfer_fetch(struct tgt_io_queue *io_queue, struct ibv_send_wr **l
 			request->reads_pending++;
 			*last_pool_read = wr;
 		}
-		TAILQ_REMOVE(&io_queue->fetching, request, link);
+		tgt_turns_take(&io_queue->fetching, request);
 		if (request->home == TGT_HOME_DIRECT)
 			tgt_request_chained(request);
 	}
@@ -89,8 +103,9 @@ static void transfer_release(struct tgt_io_queue *io_queue, struct tgt_sent *sen
 		tgt_access_put(sent->access);
 	}
 	io_queue->reply_tail += sent->replies;
-	if (sent->read)
+	if (sent->read_bytes)
 		io_queue->reads_out--;
+	io_queue->read_bytes_out -= sent->read_bytes;
 	if (!request)
 		return;
 	request->reads_pending--;
@@ -115,8 +130,8 @@ void tgt_transfer_completed(struct tgt_io_queue *io_queue, uint64_t wr_id)
 	io_queue->is_late = false;
 	while (io_queue->sent_tail != end)
 		transfer_release(io_queue, &io_queue->sent[io_queue->sent_tail++ & io_queue->sent_mask], true);
-	if (!TAILQ_EMPTY(&io_queue->done) || !TAILQ_EMPTY(&io_queue->fetching) ||
-	    !TAILQ_EMPTY(&io_queue->chained) || !TAILQ_EMPTY(&io_queue->done_priority))
+	if (tgt_turns_first(&io_queue->done) || tgt_turns_first(&io_queue->fetching) ||
+	    !TAILQ_EMPTY(&io_queue->chained))
 		tgt_io_queue_mark_dirty(io_queue);
 }
 
@@ -127,7 +142,7 @@ bool tgt_transfer_orphan(struct tgt_io_queue *io_queue, const struct tgt_access 
 	for (uint32_t i = io_queue->sent_tail; i != io_queue->sent_head; i++) {
 		struct tgt_sent *sent = &io_queue->sent[i & io_queue->sent_mask];
 
-		if (!sent->access || !sent->read || (access && sent->access != access))
+		if (!sent->access || !sent->read_bytes || (access && sent->access != access))
 			continue;
 		any = true;
 		if (!sent->orphan)

@@ -68,7 +68,7 @@ static inline struct ibv_send_wr *chain_add(struct tgt_io_queue *io_queue, struc
 	entry->block_bytes = 0;
 	entry->replies = 0;
 	entry->orphan = 0;
-	entry->read = false;
+	entry->read_bytes = 0;
 	entry->report = false;
 	entry->write.state = TGT_WRITE_NONE;
 	*sent = entry;

@@ -62,6 +62,7 @@ static int queue_accept(struct tgt_queue *queue, struct fab_request *request)
 	if (err)
 		return err;
 	queue->io_queue.max_msg_bytes = fab_device_limits(fab_conn_device(queue->io_queue.conn))->max_msg_bytes;
+	queue->io_queue.read_bytes = fab_device_limits(fab_conn_device(queue->io_queue.conn))->read_bytes;
 	/* The same on each queue of a session. */
 	queue->session->has_host_id = fab_conn_host_id(queue->io_queue.conn, queue->session->host_id);
 	return 0;

@@ -72,9 +72,8 @@ static inline struct queue_rig *queue_rig_create(const struct fab_ops *ops, uint
 		io_queue->requests[tag].tag = tag;
 		io_queue->requests[tag].io.channel = &rig->channel;
 	}
-	TAILQ_INIT(&io_queue->fetching);
-	TAILQ_INIT(&io_queue->done);
-	TAILQ_INIT(&io_queue->done_priority);
+	tgt_turns_init(&io_queue->fetching);
+	tgt_turns_init(&io_queue->done);
 	TAILQ_INIT(&io_queue->chained);
 	tgt_io_queue_open(io_queue);
 	return rig;

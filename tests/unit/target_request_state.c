@@ -88,9 +88,9 @@ static struct queue_rig *rig_create(enum tgt_request_state state)
 	if (state == TGT_REQUEST_HELD)
 		request->leave = leave_nothing;
 	if (state == TGT_REQUEST_DATA_IN)
-		list(request, &io_queue->fetching);
+		list(request, &io_queue->fetching.plain);
 	if (state == TGT_REQUEST_DATA_OUT || state == TGT_REQUEST_REPLYING)
-		list(request, &io_queue->done);
+		list(request, &io_queue->done.plain);
 	return rig;
 }
 
@@ -120,8 +120,8 @@ static void what_is_no_step_is_refused(enum tgt_request_state from, enum tgt_req
 	assert_false(io_queue->open);
 	assert_int_equal(closed, 1);
 	assert_true(TAILQ_EMPTY(&waiting));
-	assert_true(TAILQ_EMPTY(&io_queue->fetching));
-	assert_true(TAILQ_EMPTY(&io_queue->done));
+	assert_true(TAILQ_EMPTY(&io_queue->fetching.plain));
+	assert_true(TAILQ_EMPTY(&io_queue->done.plain));
 	if (ends_with_its_queue(from)) {
 		assert_int_equal(rig->io_queue.requests[0].state, TGT_REQUEST_FREE);
 		assert_int_equal(io_queue->active, 0);
@@ -155,7 +155,7 @@ static void a_second_answer_is_refused(void **state)
 	assert_non_null(log);
 	rig->io_queue.session_number = 7;
 	tgt_request_complete(&rig->io_queue.requests[0], RBLK_E_IO);
-	assert_ptr_equal(TAILQ_FIRST(&rig->io_queue.done), &rig->io_queue.requests[0]);
+	assert_ptr_equal(TAILQ_FIRST(&rig->io_queue.done.plain), &rig->io_queue.requests[0]);
 	dup2(fileno(log), STDERR_FILENO);
 	tgt_request_complete(&rig->io_queue.requests[0], RBLK_OK);
 	dup2(saved, STDERR_FILENO);
@@ -168,7 +168,7 @@ static void a_second_answer_is_refused(void **state)
 	assert_int_equal(closed, 1);
 	assert_int_equal(rig->io_queue.requests[0].status, RBLK_E_IO);
 	assert_int_equal(rig->io_queue.active, 0);
-	assert_true(TAILQ_EMPTY(&rig->io_queue.done));
+	assert_true(TAILQ_EMPTY(&rig->io_queue.done.plain));
 	queue_rig_free(rig);
 }
 
@@ -203,7 +203,7 @@ static void what_outlives_the_close_ends_when_drained(void **state)
 		tgt_io_queue_drained(&rig->io_queue);
 		assert_int_equal(request->state, TGT_REQUEST_FREE);
 		assert_int_equal(rig->io_queue.active, 0);
-		assert_true(TAILQ_EMPTY(&rig->io_queue.done));
+		assert_true(TAILQ_EMPTY(&rig->io_queue.done.plain));
 		queue_rig_free(rig);
 	}
 }

@@ -50,7 +50,7 @@ static enum rblk_status write_status(int now, int later)
 	struct tgt_request request = {.io_queue = &io_queue, .access = &access, .blocks = 8};
 
 	tgt_work_init(&loop);
-	TAILQ_INIT(&io_queue.done);
+	tgt_turns_init(&io_queue.done);
 	request.opcode = RBLK_OP_WRITE;
 	request.state = TGT_REQUEST_DATA_IN;
 	tgt_inflight_init(&channel.transfers, 1);
@@ -62,7 +62,7 @@ static enum rblk_status write_status(int now, int later)
 		request.io.done(&request.io, later);
 	}
 	assert_int_equal(request.state, TGT_REQUEST_REPLYING);
-	assert_ptr_equal(TAILQ_FIRST(&io_queue.done), &request);
+	assert_ptr_equal(TAILQ_FIRST(&io_queue.done.plain), &request);
 	tgt_range_locks_detach(&channel.range_locks);
 	return request.status;
 }
@@ -80,7 +80,7 @@ static enum rblk_status write_status_late(int late)
 	struct tgt_request requests[2];
 
 	tgt_work_init(&loop);
-	TAILQ_INIT(&io_queue.done);
+	tgt_turns_init(&io_queue.done);
 	tgt_inflight_init(&channel.transfers, 1);
 	channel_begin(&channel);
 	at_once = 0;
@@ -190,7 +190,7 @@ static unsigned int done_count(const struct tgt_io_queue *io_queue)
 	const struct tgt_request *request;
 	unsigned int count = 0;
 
-	TAILQ_FOREACH(request, &io_queue->done, link)
+	TAILQ_FOREACH(request, &io_queue->done.plain, link)
 		count++;
 	return count;
 }
@@ -226,7 +226,7 @@ static unsigned int turns_of_a_message(uint8_t opcode, uint8_t flags)
 	channel_begin(&channel);
 	loop.max_io_bytes = BYTES;
 	loop.now_ns = 1;
-	TAILQ_INIT(&io_queue.done);
+	tgt_turns_init(&io_queue.done);
 	for (uint16_t tag = 0; tag < COMMANDS; tag++) {
 		struct rblk_wire_command command = { .opcode = opcode, .flags = flags,
 						     .blocks = rblk_to_le32(BYTES / 512) };
@@ -299,7 +299,7 @@ static void what_is_put_off_can_be_aborted(void **state)
 
 	(void)state;
 	tgt_work_init(&loop);
-	TAILQ_INIT(&io_queue.done);
+	tgt_turns_init(&io_queue.done);
 	tgt_request_put_off(&request);
 	assert_true(tgt_request_end_early(&request, RBLK_E_ABORTED));
 	assert_int_equal(tgt_work_resume(&loop), 0);
@@ -339,7 +339,7 @@ static void what_is_put_off_may_wait_for_memory(void **state)
 	tgt_share_init(&share, &loop, &host);
 	tgt_portion_init(&portion, &share);
 	loop.pool = tgt_pool_create(memory, sizeof(memory), sizeof(memory));
-	TAILQ_INIT(&io_queue.done);
+	tgt_turns_init(&io_queue.done);
 	tgt_request_put_off(&request);
 	assert_int_equal(tgt_work_resume(&loop), 1);
 	assert_int_equal(request.state, TGT_REQUEST_WAITING);

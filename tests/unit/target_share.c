@@ -40,9 +40,8 @@ static void io_queue_begin(struct world *world, unsigned int i, struct tgt_host_
 	io_queue->loop = &world->loop;
 	io_queue->share = &world->shares[i];
 	io_queue->open = true;
-	TAILQ_INIT(&io_queue->fetching);
-	TAILQ_INIT(&io_queue->done);
-	TAILQ_INIT(&io_queue->done_priority);
+	tgt_turns_init(&io_queue->fetching);
+	tgt_turns_init(&io_queue->done);
 	tgt_portion_init(&world->portions[i], &world->shares[i]);
 	world->accesses[i].portion = &world->portions[i];
 	world->accesses[i].channel = &world->channel;
@@ -259,7 +258,7 @@ static void writes_end(struct writes *writes)
 
 static void done(struct tgt_request *request)
 {
-	TAILQ_REMOVE(&request->io_queue->fetching, request, link);
+	TAILQ_REMOVE(&request->io_queue->fetching.plain, request, link);
 	tgt_request_free_data(request);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: the accounting of a queue's send side stays right when a post fails in the middle of a turn
- * that makes several chains, and when there is no room for a probe. Method: a queue made by the
- * test, on a fabric that only counts posts and refuses them when told to.
+ * Goal: the accounting of a queue's send side stays right when a post fails in the middle of a turn that makes several
+ * chains, and when there is no room for a probe; a reply waits behind few READs, and priority goes first. Method: a
+ * queue made by the test, on a fabric that only counts posts and refuses them when told to.
  */
 #include "tests/unit/target_queue_rig.h"
 #include <errno.h>
@@ -17,6 +17,8 @@
 static struct {
 	unsigned int calls, posted, closed;
 	unsigned int refuse_call; /* 0: none */
+	unsigned int reads;
+	uint64_t read_last; /* where */
 	enum ibv_wr_opcode opcode;
 	int segments;
 	uint16_t order[SLOTS]; /* the first tag of each SEND */
@@ -35,6 +37,9 @@ static int fake_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct 
 			seen.order[seen.posted] = rblk_le16(first->tag);
 		seen.posted++;
 		seen.opcode = wr->opcode;
+		seen.reads += wr->opcode == IBV_WR_RDMA_READ;
+		if (wr->opcode == IBV_WR_RDMA_READ)
+			seen.read_last = wr->wr.rdma.remote_addr;
 		seen.segments = wr->num_sge;
 	}
 	return 0;
@@ -70,7 +75,7 @@ static void all_done(struct tgt_io_queue *io_queue)
 
 		request->opcode = RBLK_OP_PING;
 		request->state = TGT_REQUEST_REPLYING;
-		TAILQ_INSERT_TAIL(&io_queue->done, request, link);
+		TAILQ_INSERT_TAIL(&io_queue->done.plain, request, link);
 		io_queue->active++;
 	}
 }
@@ -104,7 +109,7 @@ static void replies_with_priority_go_first(void **state)
 		request->opcode = RBLK_OP_FLUSH;
 		request->flags = tag < 4 ? 0 : RBLK_CMD_PRIORITY;
 		request->state = TGT_REQUEST_REPLYING;
-		TAILQ_INSERT_TAIL(tgt_request_done_list(request), request, link);
+		TAILQ_INSERT_TAIL(tgt_turns_list(&io_queue->done, request), request, link);
 		io_queue->active++;
 	}
 	tgt_transfer_flush(io_queue);
@@ -115,6 +120,92 @@ static void replies_with_priority_go_first(void **state)
 	assert_int_equal(seen.order[2], 0);
 	assert_int_equal(seen.order[3], 12);
 	assert_int_equal(seen.order[4], 1);
+	queue_rig_free(rig);
+}
+
+static void write_comes(struct queue_rig *rig, uint16_t tag, uint32_t bytes, uint8_t flags)
+{
+	struct tgt_request *request = &rig->io_queue.requests[tag];
+
+	request->opcode = RBLK_OP_WRITE;
+	request->flags = flags;
+	request->state = TGT_REQUEST_RECEIVED;
+	request->home = TGT_HOME_POOL;
+	request->data_bytes = bytes;
+	request->address = tag;
+	request->moved = request->reads_pending = 0;
+	rig->io_queue.active++;
+	tgt_request_fetch(request);
+}
+
+/* One READ and all before it are done; without the rest of the request, which is the store's. */
+static void read_done(struct queue_rig *rig)
+{
+	struct tgt_sent *sent = &rig->io_queue.sent[rig->io_queue.sent_tail & rig->io_queue.sent_mask];
+
+	sent->reads = NULL;
+	tgt_transfer_completed(&rig->io_queue, rig->io_queue.sent_tail);
+	tgt_transfer_flush(&rig->io_queue);
+}
+
+/* Of many large WRITEs, so many are fetched at a time that the reply of a READ waits for two of them at most. */
+static void few_reads_are_ahead_of_a_reply(void **state)
+{
+	struct queue_rig *rig = rig_create();
+
+	(void)state;
+	rig->conn.read_out = 128;
+	rig->io_queue.read_bytes = 256 << 10;
+	for (uint16_t tag = 0; tag < 16; tag++)
+		write_comes(rig, tag, 128 << 10, 0);
+	for (unsigned int done = 0; done < 14; done++) {
+		tgt_transfer_flush(&rig->io_queue);
+		assert_int_equal(seen.reads, done + 2);
+		read_done(rig);
+	}
+	assert_int_equal(seen.reads, 16);
+	queue_rig_free(rig);
+	/* However large they are, the next one is posted before the last one has come. Small ones are many. */
+	rig = rig_create();
+	rig->conn.read_out = 128;
+	rig->io_queue.read_bytes = 256 << 10;
+	for (uint16_t tag = 0; tag < 4; tag++)
+		write_comes(rig, tag, 1 << 20, 0);
+	tgt_transfer_flush(&rig->io_queue);
+	assert_int_equal(seen.reads, 2);
+	queue_rig_free(rig);
+	rig = rig_create();
+	rig->conn.read_out = 20;
+	rig->io_queue.read_bytes = 256 << 10;
+	for (uint16_t tag = 0; tag < 40; tag++)
+		write_comes(rig, tag, 12 << 10, 0);
+	tgt_transfer_flush(&rig->io_queue);
+	assert_int_equal(seen.reads, 20);
+	queue_rig_free(rig);
+}
+
+/* What a WRITE with priority has is fetched next, but eight of them at most before another one. */
+static void priority_is_fetched_first(void **state)
+{
+	struct queue_rig *rig = rig_create();
+	uint16_t plain = 0, priority = 100;
+
+	(void)state;
+	rig->conn.read_out = 1;
+	while (plain < 4)
+		write_comes(rig, plain++, 4096, 0);
+	tgt_transfer_flush(&rig->io_queue);
+	assert_int_equal(seen.read_last, 0);
+	for (; priority < 100 + 12; priority++)
+		write_comes(rig, priority, 4096, RBLK_CMD_PRIORITY);
+	for (unsigned int i = 0; i < 8; i++) {
+		read_done(rig);
+		assert_int_equal(seen.read_last, 100 + i);
+	}
+	read_done(rig);
+	assert_int_equal(seen.read_last, 1);
+	read_done(rig);
+	assert_int_equal(seen.read_last, 108);
 	queue_rig_free(rig);
 }
 
@@ -198,10 +289,9 @@ static void a_peer_that_takes_nothing_is_let_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(chains_are_posted_one_by_one),
-		cmocka_unit_test(replies_with_priority_go_first),
-		cmocka_unit_test(a_refused_post_ends_the_queue),
-		cmocka_unit_test(a_probe_needs_room),
+		cmocka_unit_test(chains_are_posted_one_by_one),	       cmocka_unit_test(replies_with_priority_go_first),
+		cmocka_unit_test(few_reads_are_ahead_of_a_reply),      cmocka_unit_test(priority_is_fetched_first),
+		cmocka_unit_test(a_refused_post_ends_the_queue),       cmocka_unit_test(a_probe_needs_room),
 		cmocka_unit_test(a_peer_that_takes_nothing_is_let_go),
 	};
 
