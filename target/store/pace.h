@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The window of `limit = auto`: how many READs and WRITEs one channel gives to its store at once, found from the time
- * that they take there. The store is *quiet* while it has one of them; how long it takes then is measured again and
+ * A window of `limit = auto`: how many READs, or WRITEs, one channel gives to its store at once, found from the time
+ * that they take there. The store is *quiet* while it has one of each; how long it takes then is measured again and
  * again. The window grows while it is used up and most operations take no longer than twice that, and is halved when
  * most do: so a store has what keeps it busy and no queue beyond that, and those that wait do so where turns are taken
  * (inflight.h). A control law without a clock: submit.c tells it what has ended. The reactor's thread only.

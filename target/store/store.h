@@ -81,9 +81,10 @@ struct tgt_io {
 	/* Fields of an operation that passes submit.h: */
 	struct tgt_volume *volume;                  /* set there */
 	uint64_t epoch;                             /* F9: the volume's failure when it came */
-	uint64_t begun_ns;                          /* `limit = auto`: when the store got it; or 0 */
+	uint64_t begun_ns;			    /* if it is paced: when the store got it */
 	uint64_t others;                            /* sync.c's: syncs that it waits for, or 0 */
 	uint8_t sync;                               /* sync.c's: its number among them, or 0 */
+	bool paced;				    /* set there: the window of its kind counts it */
 	struct tgt_write write;                     /* likewise, while it changes the volume */
 	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
 	int error;                                  /* likewise, while it waits to be told */
@@ -267,12 +268,13 @@ struct tgt_channel {
 	struct tgt_reservations_subscriber subscriber; /* likewise: of the volume's reservations */
 	/* submit.c's: */
 	struct tgt_log_limit log_limit; /* of errors */
-	struct tgt_inflight transfers;	/* READ and WRITE: its part of the store's, or less: */
+	struct tgt_inflight transfers;	/* READ and WRITE: its part of the store's */
 	unsigned int part;		/* that part */
 	unsigned int sharers;		/* channels of the volume, when it was cut */
-	bool paced;			/* `limit = auto`: no more than the window of */
-	struct tgt_pace pace;
-	unsigned int window_told;	/* of it, in volume->pace.window */
+	bool paced; /* `limit = auto`: READs are in `reads`, and of each kind there are no more than its window */
+	struct tgt_inflight reads;
+	struct tgt_pace pace[2];	/* of WRITE, READ */
+	unsigned int window_told;	/* of them, in volume->pace.window */
 	struct tgt_inflight ranges;	/* DISCARD and WRITE_ZEROES */
 	struct tgt_inflight lookups;	/* EXTENTS */
 	struct tgt_io *flushing;             /* the FLUSH that the store has, or NULL */

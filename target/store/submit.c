@@ -76,11 +76,21 @@ static inline void volume_answered(struct tgt_channel *channel, struct tgt_io *i
 /* A channel's part of the transfers is no smaller, however many channels there are. */
 #define PART_MIN 8u
 
+/* READs and WRITEs that are paced have a half of the part at most, so that both together have no more than it. */
+static unsigned int paced_most(const struct tgt_channel *channel)
+{
+	return channel->part / 2;
+}
+
 static void channel_resize(struct tgt_channel *channel)
 {
-	bool less = channel->paced && channel->pace.window < channel->part;
+	struct tgt_inflight *const inflight[] = {&channel->transfers, &channel->reads};
 
-	channel->transfers.most = less ? channel->pace.window : channel->part;
+	for (unsigned int i = 0; i < 2; i++) {
+		unsigned int window = channel->pace[i].window, most = paced_most(channel);
+
+		inflight[i]->most = !channel->paced ? channel->part : window < most ? window : most;
+	}
 }
 
 /* Reactors that serve the volume take together what the store takes; others come and go. */
@@ -107,6 +117,7 @@ static void channel_limit(struct tgt_channel *channel)
 	channel->paced = false;
 	channel->window_told = 0;
 	tgt_inflight_init(&channel->transfers, TRANSFERS_MAX);
+	tgt_inflight_init(&channel->reads, TRANSFERS_MAX);
 	tgt_inflight_init(&channel->ranges, depths->ranges ? depths->ranges : RANGES_MAX);
 	tgt_inflight_init(&channel->lookups, depths->lookups ? depths->lookups : LOOKUPS_MAX);
 	channel->sharers = 0;
@@ -114,10 +125,11 @@ static void channel_limit(struct tgt_channel *channel)
 	TAILQ_INIT(&channel->unflushed);
 }
 
-static struct tgt_inflight *inflight_of(struct tgt_channel *channel, enum tgt_io_kind kind)
+static struct tgt_inflight *inflight_of(struct tgt_channel *channel, const struct tgt_io *io)
 {
-	switch (kind) {
+	switch (io->kind) {
 	case TGT_IO_READ:
+		return io->paced ? &channel->reads : &channel->transfers;
 	case TGT_IO_WRITE:
 		return &channel->transfers;
 	case TGT_IO_EXTENTS:
@@ -132,17 +144,18 @@ static struct tgt_inflight *inflight_of(struct tgt_channel *channel, enum tgt_io
 
 /* -- limit = auto ------------------------------------------------------------------------------ */
 
-static void pace_tell(struct tgt_channel *channel)
+/* `pace`: of the kind that there is news of, or NULL. */
+static void pace_tell(struct tgt_channel *channel, const struct tgt_pace *pace)
 {
 	struct tgt_volume_pace *told = &channel->volume->pace;
-	unsigned int window = channel->paced ? channel->pace.window : 0;
+	unsigned int window = channel->paced ? channel->pace[0].window + channel->pace[1].window : 0;
 
 	atomic_fetch_add(&told->window, window - channel->window_told);
 	channel->window_told = window;
-	if (!window)
+	if (!pace)
 		return;
-	atomic_store(&told->mean_ns, channel->pace.mean_ns);
-	atomic_store(&told->mean_quiet_ns, channel->pace.mean_quiet_ns);
+	atomic_store(&told->mean_ns, pace->mean_ns);
+	atomic_store(&told->mean_quiet_ns, pace->mean_quiet_ns);
 }
 
 void tgt_volume_pace(struct tgt_channel *channel, bool paced)
@@ -150,9 +163,10 @@ void tgt_volume_pace(struct tgt_channel *channel, bool paced)
 	if (channel->paced == paced)
 		return;
 	channel->paced = paced;
-	tgt_pace_init(&channel->pace, env_now_ns());
+	for (unsigned int i = 0; i < 2; i++)
+		tgt_pace_init(&channel->pace[i], env_now_ns());
 	channel_resize(channel);
-	pace_tell(channel);
+	pace_tell(channel, NULL);
 }
 
 /* The store has answered a READ or WRITE that it was given while the window was there. */
@@ -162,14 +176,15 @@ static void pace_ended(const struct tgt_io *io)
 				  : io->flags & TGT_IO_FUA ? TGT_PACE_DURABLE_WRITE
 							   : TGT_PACE_WRITE;
 	struct tgt_channel *channel = io->channel;
+	struct tgt_pace *pace = &channel->pace[io->kind == TGT_IO_READ];
 
 	if (!channel->paced)
 		return;
-	channel->pace.wanted |= !TAILQ_EMPTY(&channel->transfers.waiting);
-	if (!tgt_pace_ended(&channel->pace, kind, io->bytes, io->begun_ns, env_now_ns(), channel->part))
+	pace->wanted |= !TAILQ_EMPTY(&inflight_of(channel, io)->waiting);
+	if (!tgt_pace_ended(pace, kind, io->bytes, io->begun_ns, env_now_ns(), paced_most(channel)))
 		return;
 	channel_resize(channel);
-	pace_tell(channel);
+	pace_tell(channel, pace);
 }
 
 /* -- the way of an operation ------------------------------------------------------------------- */
@@ -185,7 +200,8 @@ static inline __attribute__((always_inline)) int io_begin(struct tgt_io *io)
 	if (io->kind == TGT_IO_FLUSH && tgt_sync_is_lost(io->volume))
 		return -EIO;
 	io->done = io_done;
-	io->begun_ns = io->channel->paced && io->kind <= TGT_IO_WRITE ? env_now_ns() : 0;
+	if (io->paced)
+		io->begun_ns = env_now_ns();
 	tgt_sync_begin(io);
 	status = io->channel->store->ops->submit(io->channel, io);
 	if (status == 0)
@@ -251,7 +267,7 @@ static void channel_next(struct tgt_channel *channel, struct tgt_io *io, struct 
 		flush_next(channel, ended);
 		return;
 	}
-	inflight = inflight_of(channel, io->kind);
+	inflight = inflight_of(channel, io);
 	tgt_inflight_leave(inflight);
 	channel_share(channel);
 	while ((waiter = tgt_inflight_next(inflight)))
@@ -282,7 +298,7 @@ static void io_done(struct tgt_io *io, int error)
 	io->error = error == -EBUSY ? -EIO : error;
 	tgt_write_end(&io->channel->range_locks, &io->write);
 	volume_answered(io->channel, io, error);
-	if (io->begun_ns)
+	if (io->paced)
 		pace_ended(io);
 	if (!io->error && tgt_sync_keep(io))
 		return;
@@ -294,7 +310,7 @@ static inline __attribute__((always_inline)) bool channel_enter(struct tgt_chann
 {
 	if (io->kind != TGT_IO_FLUSH) {
 		channel_share(channel);
-		return tgt_inflight_enter(inflight_of(channel, io->kind), &io->waiter);
+		return tgt_inflight_enter(inflight_of(channel, io), &io->waiter);
 	}
 	if (channel->flushing) {
 		io->waiter.waiting = true;
@@ -318,7 +334,7 @@ bool tgt_volume_withdraw(struct tgt_io *io)
 		io->waiter.waiting = false;
 		TAILQ_REMOVE(&channel->unflushed, &io->waiter, link);
 	} else {
-		tgt_inflight_withdraw(inflight_of(channel, io->kind), &io->waiter);
+		tgt_inflight_withdraw(inflight_of(channel, io), &io->waiter);
 	}
 	return true;
 }
@@ -341,7 +357,7 @@ static inline __attribute__((always_inline)) void channel_leave(struct tgt_chann
 		channel->flushing = NULL;
 		return;
 	}
-	inflight = inflight_of(channel, io->kind);
+	inflight = inflight_of(channel, io);
 	assert(TAILQ_EMPTY(&inflight->waiting));
 	tgt_inflight_leave(inflight);
 }
@@ -376,6 +392,7 @@ int tgt_volume_submit(struct tgt_volume *volume, struct tgt_channel *channel, st
 	io->epoch = atomic_load(&volume->trouble.epoch);
 	io->channel = channel;
 	io->waiter.waiting = false;
+	io->paced = channel->paced && io->kind <= TGT_IO_WRITE;
 	if (io_writes(io) && !tgt_write_begin(&channel->range_locks, &io->write, io->offset, io->bytes))
 		return 0;
 	return io_enter(io);
@@ -414,8 +431,8 @@ bool tgt_volume_is_open(struct tgt_volume *volume)
 
 void tgt_volume_retire(struct tgt_channel *channel)
 {
-	assert(!channel->transfers.count && !channel->ranges.count && !channel->lookups.count &&
-	       !channel->flushing && TAILQ_EMPTY(&channel->kept));
+	assert(!channel->transfers.count && !channel->reads.count && !channel->ranges.count &&
+	       !channel->lookups.count && !channel->flushing && TAILQ_EMPTY(&channel->kept));
 	tgt_range_locks_detach(&channel->range_locks);
 	tgt_volume_pace(channel, false);
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Goal: `limit = auto` is taken from the configuration and changed while the volume is in use; a disk that becomes slow has one
-# command at once, and many again when that is over; reports, metrics and the table say so. Method: a store with injected
+# Goal: `limit = auto` is taken from the configuration and changed while the volume is in use; a disk that becomes slow has few
+# commands at once, and many again when that is over; reports, metrics and the table say so. Method: a store with injected
 # delays, under copies that always have more; unit.target_pace has the law itself.
 . "$(dirname "$0")/cmd.sh"
 command -v curl > /dev/null || no_tool curl
@@ -29,7 +29,7 @@ disk '.window == null' || fail "a window without a client"
 (while :; do "$RBLK" copy --no-verify --chunk 4k --name load data "$target/disk" || exit; done) > copy.log 2>&1 &
 load=$!
 many() { disk '.window.commands >= 8'; }
-few() { disk '.window.commands <= 1'; }
+few() { disk '.window.commands <= 2'; } # a read and a write
 # Until the next look at the quiet disk, at most five seconds later, which finds that this is what it takes.
 slow_is_few() {
 	expect 0 "$RBLK" fault "$scratch/faults" plan disk delay=1us

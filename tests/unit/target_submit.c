@@ -498,6 +498,42 @@ static void transfers_are_divided_among_channels(void **state)
 	}
 }
 
+/* `limit = auto`: a READ waits behind no WRITE, and a WRITE behind no READ. Those that came before go on as they began.
+ */
+static void reads_and_writes_are_paced_apart(void **state)
+{
+	struct scene scene;
+	unsigned int i = 0;
+
+	(void)state;
+	crowd_open(&scene);
+	scene.channels[0]->volume = &scene.volume;
+	crowd_start(&scene, i++, TGT_IO_READ, 'z');
+	tgt_volume_pace(scene.channels[0], true);
+	crowd_start(&scene, i++, TGT_IO_WRITE, 'w'); /* waits: the READ before it is counted with WRITEs */
+	crowd_start(&scene, i++, TGT_IO_WRITE, 'w');
+	assert_int_equal(crowd_storing(), 1);
+	crowd_start(&scene, i++, TGT_IO_READ, 'r');
+	assert_int_equal(crowd_storing(), 2);
+	crowd_start(&scene, i++, TGT_IO_READ, 'r');
+	assert_int_equal(crowd_storing(), 2);
+	crowd_end_one(0); /* z: a WRITE begins */
+	assert_int_equal(crowd_storing(), 2);
+	crowd_end_one(0); /* a READ: so does the other one */
+	assert_int_equal(crowd_storing(), 2);
+	crowd_end_one(0);
+	assert_string_equal(order, "zrw");
+	crowd_start(&scene, i++, TGT_IO_READ, 'r'); /* waits, and goes on with those that it was with */
+	assert_int_equal(atomic_load(&scene.volume.pace.window), 2);
+	tgt_volume_pace(scene.channels[0], false);
+	assert_int_equal(atomic_load(&scene.volume.pace.window), 0);
+	crowd_start(&scene, i++, TGT_IO_READ, 'z');
+	while (crowd_storing())
+		crowd_end_one(0);
+	assert_string_equal(order, "zrwrwzr");
+	scene_close(&scene);
+}
+
 /* FLUSHes that come while one is in flight may cover writes that it does not: the next one
  * serves them. */
 static void flushes_are_done_together(void **state)
@@ -541,6 +577,7 @@ int main(void)
 		cmocka_unit_test(ranges_leave_threads_to_others),
 		cmocka_unit_test(owners_take_turns),
 		cmocka_unit_test(transfers_are_divided_among_channels),
+		cmocka_unit_test(reads_and_writes_are_paced_apart),
 		cmocka_unit_test(flushes_are_done_together),
 	};
 
