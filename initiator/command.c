@@ -117,7 +117,7 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 		.lkey = queue->lkey,
 	};
 	*wr = (struct ibv_send_wr){
-		.wr_id = ini_wr_id(list == &queue->pending ? INI_WR_SEND : INI_WR_SEND_PRIORITY, queue->index,
+		.wr_id = ini_wr_id(batch.counted ? INI_WR_SEND : INI_WR_SEND_UNCOUNTED, queue->index,
 				   queue->messages_sent),
 		.sg_list = sge,
 		.num_sge = batch.segments,

@@ -388,7 +388,7 @@ static void complete_one(struct rblk_session *session, u16 fab, const struct ibv
 		core_clock_completed(&queue->clock);
 		ini_queue_sent(queue, number);
 		break;
-	case INI_WR_SEND_PRIORITY:
+	case INI_WR_SEND_UNCOUNTED:
 		ini_queue_sent(queue, number);
 		break;
 	case INI_WR_RECEIVE:

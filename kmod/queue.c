@@ -174,7 +174,8 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	rblk_packing_link(p, &m->wr);
-	p->messages += !(m->flags & RBLK_CMD_PRIORITY);
+	m->counted = p->batch.counted;
+	p->messages += m->counted;
 	queue->stats.messages++;
 	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
 	p->message = NULL;
@@ -230,7 +231,7 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 		trace_rblk_register(io);
 	}
 	*wire = command->wire;
-	m->flags = wire->flags;
+	m->priority = wire->flags & RBLK_CMD_PRIORITY;
 	m->tags[m->count++] = command->tag;
 	queue->stats.commands++;
 }
@@ -246,8 +247,9 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_co
 		if (command == hold)
 			break;
 		list_del_init(&command->entry);
-		if (p.message && ((p.message->flags ^ command->wire.flags) & RBLK_CMD_PRIORITY ||
-				  !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1)))
+		if (p.message &&
+		    (p.message->priority != !!(command->wire.flags & RBLK_CMD_PRIORITY) ||
+		     !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1)))
 			rblk_packing_close(queue, &p);
 		if (!p.message)
 			rblk_packing_open(queue, &p);
@@ -344,7 +346,7 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	spin_lock_irqsave(&queue->lock, flags);
 	list_add(&m->free, &queue->free_messages);
 	/* Commands that were held back go before anything else. */
-	if (!(m->flags & RBLK_CMD_PRIORITY) && core_clock_completed(&queue->clock) && !queue->down)
+	if (m->counted && core_clock_completed(&queue->clock) && !queue->down)
 		error = rblk_queue_post_locked(queue, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	for (i = 0; i < count; i++)

@@ -41,7 +41,8 @@ struct rblk_message {
 	struct ib_sge sge[RBLK_MESSAGE_SGE];
 	u16 tags[RBLK_DESCRIPTORS_PER_MESSAGE];
 	u16 count;
-	u8 flags; /* of its last command; PRIORITY: of all, and the clock does not count it */
+	bool priority; /* its commands have PRIORITY: all or none */
+	bool counted;  /* queue->clock counts it */
 	struct rblk_queue *queue;
 	struct rblk_wire_command *descriptors; /* its own RBLK_DESCRIPTORS_PER_MESSAGE */
 	u64 descriptors_dma;

@@ -10,6 +10,7 @@ void core_batch_init(struct core_batch *batch, const struct core_batch_limits *l
 	batch->capsule_bytes = 0;
 	batch->commands = 0;
 	batch->segments = 1;
+	batch->counted = false;
 }
 
 bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes, u16 segments)
@@ -44,6 +45,9 @@ void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command,
 		command->argument = rblk_to_le64(batch->capsule_bytes);
 	else if (capsule_bytes)
 		command->segment.address = rblk_to_le64(batch->capsule_bytes);
+	if (!(command->flags & RBLK_CMD_PRIORITY) &&
+	    (capsule_bytes || rblk_le32(command->segment.length) < CORE_BATCH_LARGE))
+		batch->counted = true;
 	core_batch_count(batch, capsule_bytes, segments);
 }
 

@@ -21,7 +21,11 @@ struct core_batch {
 	u32 capsule_bytes;
 	u16 commands;
 	u16 segments; /* the descriptors' own included */
+	bool counted; /* others wait for this SEND (struct core_clock) */
 };
+
+/* A command is large if the target has so much data to move: a message more is nothing beside that. */
+#define CORE_BATCH_LARGE 65536u
 
 void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits);
 
@@ -48,7 +52,8 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 /*
  * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes shares the
  * next one: batches become larger with the load, and there is no timer. A message that has no room for another command
- * like its last one has nothing to wait for. Only signalled SENDs are counted.
+ * like its last one has nothing to wait for. Only signalled SENDs are counted; and none of large commands alone, nor
+ * with PRIORITY: who reads a little does not wait for the SENDs of who writes much.
  */
 struct core_clock {
 	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */

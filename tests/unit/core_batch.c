@@ -207,6 +207,39 @@ static void at_depth_one_nothing_waits(void **state)
 	}
 }
 
+/* Is the SEND of such commands waited for? */
+static bool counted(const struct rblk_wire_command *commands, unsigned int count)
+{
+	struct rblk_wire_command command;
+	struct core_batch batch;
+
+	core_batch_init(&batch, &wide);
+	for (unsigned int i = 0; i < count; i++) {
+		command = commands[i];
+		core_batch_add(&batch, &command, 0, 1);
+	}
+	return batch.counted;
+}
+
+static void who_reads_a_little_does_not_wait_for_large_commands(void **state)
+{
+	struct rblk_wire_command large = {.opcode = RBLK_OP_WRITE, .segment.length = rblk_to_le32(128 << 10)};
+	struct rblk_wire_command small = {.opcode = RBLK_OP_READ, .segment.length = rblk_to_le32(4096)};
+	struct rblk_wire_command urgent = {.opcode = RBLK_OP_READ, .flags = RBLK_CMD_PRIORITY};
+	struct core_clock clock;
+
+	(void)state;
+	core_clock_init(&clock, &wide);
+	for (int i = 0; i < 64; i++)
+		assert_true(clock_one(&clock, 0, counted(&large, 1)));
+	assert_true(clock_one(&clock, 0, counted(&small, 1)));
+	/* The next ones wait for it, whatever they are. */
+	assert_false(clock_one(&clock, 0, counted(&large, 1)));
+	assert_true(core_clock_completed(&clock));
+	assert_true(counted((const struct rblk_wire_command[]){large, small, large}, 3));
+	assert_false(counted((const struct rblk_wire_command[]){urgent, urgent}, 2));
+}
+
 /* What is added and not rung for is not sent by a completion: the caller has more to add. */
 static void what_nobody_has_rung_for_is_left(void **state)
 {
@@ -297,6 +330,7 @@ int main(void)
 		cmocka_unit_test(open_tells_and_is_told),
 		cmocka_unit_test(what_comes_while_a_send_is_out_shares_the_next),
 		cmocka_unit_test(at_depth_one_nothing_waits),
+		cmocka_unit_test(who_reads_a_little_does_not_wait_for_large_commands),
 		cmocka_unit_test(what_nobody_has_rung_for_is_left),
 		cmocka_unit_test(the_last_of_several_sends_rings),
 		cmocka_unit_test(a_full_message_does_not_wait),
