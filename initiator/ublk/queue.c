@@ -400,9 +400,11 @@ static int queue_serve(struct ublk_queue *q)
 		queue_give(q, tag, UBLK_U_IO_FETCH_REQ, 0);
 	io_uring_submit(&q->ring);
 	queue_set_phase(q, UBLK_QUEUE_SERVING, NULL);
-	while (q->ended < q->shared->depth) {
+	for (;;) {
 		unsigned int count = queue_reap(q);
 
+		if (q->ended == q->shared->depth)
+			return 0;
 		/* Where the kernel has woken it, and librblk's descriptor has not, there is nothing to look for. */
 		if (slept)
 			look = !count || !q->watching;
@@ -421,7 +423,6 @@ static int queue_serve(struct ublk_queue *q)
 			io_uring_submit(&q->ring);
 		look = !(look && count) || q->begun;
 	}
-	return 0;
 }
 
 /* -- from beginning to end --------------------------------------------------------------------- */

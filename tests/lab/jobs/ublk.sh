@@ -212,6 +212,7 @@ for server in "/proc/$(server)" "/proc/$(keeper)"; do
 		lab_fail "$(cat "$server/comm") is not protected"
 done
 [ "$(blockdev --getsize64 "$DISK")" = "$(blockdev --getsize64 /dev/vda)" ] || lab_fail "its size is wrong"
+grep -qF '[none]' "/sys/block/$DEV/queue/scheduler" || lab_fail "it has a scheduler"
 grep -qx 'write back' "/sys/block/$DEV/queue/write_cache" || lab_fail "it has no volatile cache"
 filesystem "$RDMA"
 commands "$RDMA"
