@@ -18,10 +18,12 @@
  * has noticed that, and does not let its sessions in: DOUBT_MS and reach.c's limit behind the same last answer.
  */
 #define LIMIT_MS 20000u
-/* By so many looks in a row: this process may have stood still itself. */
+/* By so many looks in a row, the last one behind that: this process may have stood still itself. */
 #define LOOKS 3u
-/* A session leaves when its commands have ended. Who has not by then has some that do not. */
-#define LEAVE_NS (2000 * NS_PER_MS)
+#define SEEMS_MS (LIMIT_MS - LOOKS * 1000u)
+/* A session leaves when its commands have ended. Who has not by the next look has some that do not. */
+#define LEAVE_NS (500 * NS_PER_MS)
+
 static struct rbd_gateway *gateway_of(struct rbd_cut_off *cut_off)
 {
 	return (struct rbd_gateway *)((char *)cut_off - offsetof(struct rbd_gateway, cut_off));
@@ -90,9 +92,9 @@ static void cut_off_look(struct rbd_task *task)
 	silent_ms = (now - cut_off->heard_ns) / NS_PER_MS;
 	if (silent_ms >= DOUBT_MS)
 		tgt_rbd_client_probe();
-	if (silent_ms < LIMIT_MS || !tgt_rbd_reach_silent())
+	if (silent_ms < SEEMS_MS || !tgt_rbd_reach_silent())
 		cut_off_over(cut_off);
-	else if (++cut_off->looks > LOOKS)
+	else if (++cut_off->looks > LOOKS && silent_ms >= LIMIT_MS)
 		sessions_send_away(cut_off, now);
 	tgt_rbd_keeper_later(task, LOOK_NS);
 }

@@ -128,13 +128,12 @@ static void who_is_cut_off_sends_its_sessions_away(void **state)
 {
 	(void)state;
 	begin();
-	looks(22);
+	looks(19);
 	assert_int_equal(probes, 1);
 	assert_int_equal(left, 0);
 	looks(1);
 	assert_int_equal(left, 1);
 	/* Connections end once they have had time to go. */
-	looks(1);
 	assert_int_equal(cut, 0);
 	looks(1);
 	assert_int_equal(cut, 1);
@@ -157,7 +156,20 @@ static void one_that_has_no_watch_is_cut_off_likewise(void **state)
 	(void)state;
 	begin();
 	heard_s = 0;
-	looks(23);
+	looks(20);
+	assert_int_equal(left, 1);
+	end();
+}
+
+static void a_process_that_stood_still_looks_again(void **state)
+{
+	(void)state;
+	begin();
+	looks(10);
+	now_s += 30;
+	looks(3);
+	assert_int_equal(left, 0);
+	looks(1);
 	assert_int_equal(left, 1);
 	end();
 }
@@ -222,6 +234,7 @@ int main(void)
 		cmocka_unit_test(a_slow_osd_is_no_reason),
 		cmocka_unit_test(who_is_cut_off_sends_its_sessions_away),
 		cmocka_unit_test(one_that_has_no_watch_is_cut_off_likewise),
+		cmocka_unit_test(a_process_that_stood_still_looks_again),
 		cmocka_unit_test(nobody_is_asked_twice_at_a_time),
 		cmocka_unit_test(one_that_is_shut_out_looks_no_more),
 		cmocka_unit_test(silence_is_forgotten),
