@@ -26,6 +26,7 @@ static void read_begin(struct tgt_request *request)
 {
 	char *direct = tgt_request_volume(request)->store->info.direct;
 
+	request->io_queue->beside_ns = request->received_ns;
 	if (direct && tgt_share_over_budget(request->io_queue->share, request->length)) {
 		tgt_request_put_off(request);
 		return;
@@ -67,6 +68,7 @@ static void write_begin_capsule(struct tgt_request *request)
 {
 	const struct tgt_store_info *info = &tgt_request_volume(request)->store->info;
 
+	request->io_queue->beside_ns = request->received_ns;
 	if (!tgt_request_digest_matches(request)) {
 		tgt_request_complete(request, RBLK_E_DIGEST);
 		return;

@@ -79,6 +79,8 @@ void tgt_request_fetch(struct tgt_request *request)
 	if (!tgt_request_set_state(request, TGT_REQUEST_DATA_IN))
 		return;
 	request->leave = fetch_leave;
+	if (tgt_request_priority(request))
+		request->io_queue->beside_ns = request_loop(request)->now_ns;
 	TAILQ_INSERT_TAIL(tgt_turns_list(&request->io_queue->fetching, request), request, link);
 	tgt_io_queue_mark_dirty(request->io_queue);
 }

@@ -26,15 +26,23 @@ static void transfer_write_begin(struct tgt_request *request, struct tgt_sent *s
 
 /* A second READ is posted before the first one has come, whatever their length. */
 #define TGT_READS_LEAST 2u
+/* So long after it the next such command is expected. */
+#define TGT_BESIDE_NS 100000000ull
 
-/* Replies pass READs that are not posted yet, and priority does: no more than keep the connection busy. */
+/* Replies pass READs that are not posted yet, and priority does: where they come, no more than keep the connection busy.
+ * Who only writes has larger batches. */
+static bool transfer_is_bounded(const struct tgt_io_queue *io_queue)
+{
+	return io_queue->read_bytes && io_queue->loop->now_ns - io_queue->beside_ns < TGT_BESIDE_NS;
+}
+
 static bool transfer_may_read(const struct tgt_io_queue *io_queue)
 {
 	uint32_t depth = fab_conn_read_out(io_queue->conn);
 
 	/* More than the peer answers would stall the send queue. A place is left for the reply that may have to follow. */
 	return io_queue->reads_out < (depth ? depth : 1) && tgt_chain_room(io_queue, 2) &&
-	       (!io_queue->read_bytes || io_queue->reads_out < TGT_READS_LEAST ||
+	       (!transfer_is_bounded(io_queue) || io_queue->reads_out < TGT_READS_LEAST ||
 		io_queue->read_bytes_out < io_queue->read_bytes);
 }
 
@@ -56,7 +64,7 @@ static void transfer_fetch(struct tgt_io_queue *io_queue, struct ibv_send_wr **l
 			io_queue->reads_out++;
 			io_queue->read_bytes_out += sent->read_bytes;
 			bytes += sent->read_bytes;
-			if (io_queue->read_bytes && bytes >= io_queue->read_bytes / 2) {
+			if (transfer_is_bounded(io_queue) && bytes >= io_queue->read_bytes / 2) {
 				wr->send_flags |= IBV_SEND_SIGNALED;
 				bytes = 0;
 			}

@@ -148,7 +148,8 @@ static void read_done(struct queue_rig *rig)
 	tgt_transfer_flush(&rig->io_queue);
 }
 
-/* Of many large WRITEs, so many are fetched at a time that the reply of a READ waits for two of them at most. */
+/* Of many large WRITEs, so many are fetched at a time that the reply of a READ waits for two of them at most; but all
+ * of them where there was none for long. */
 static void few_reads_are_ahead_of_a_reply(void **state)
 {
 	struct queue_rig *rig = rig_create();
@@ -158,11 +159,21 @@ static void few_reads_are_ahead_of_a_reply(void **state)
 	rig->io_queue.read_bytes = 256 << 10;
 	for (uint16_t tag = 0; tag < 16; tag++)
 		write_comes(rig, tag, 128 << 10, 0);
+	rig->loop.now_ns = rig->io_queue.beside_ns = 1;
 	for (unsigned int done = 0; done < 14; done++) {
 		tgt_transfer_flush(&rig->io_queue);
 		assert_int_equal(seen.reads, done + 2);
 		read_done(rig);
 	}
+	assert_int_equal(seen.reads, 16);
+	queue_rig_free(rig);
+	rig = rig_create();
+	rig->conn.read_out = 128;
+	rig->io_queue.read_bytes = 256 << 10;
+	rig->loop.now_ns = 1000000000;
+	for (uint16_t tag = 0; tag < 16; tag++)
+		write_comes(rig, tag, 128 << 10, 0);
+	tgt_transfer_flush(&rig->io_queue);
 	assert_int_equal(seen.reads, 16);
 	queue_rig_free(rig);
 	/* However large they are, the next one is posted before the last one has come. Small ones are many. */
