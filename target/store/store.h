@@ -84,7 +84,7 @@ struct tgt_io {
 	uint64_t begun_ns;			    /* if it is paced: when the store got it */
 	uint64_t others;                            /* sync.c's: syncs that it waits for, or 0 */
 	uint8_t sync;                               /* sync.c's: its number among them, or 0 */
-	bool paced;				    /* set there: the window of its kind counts it */
+	bool paced; /* set there: if it is a READ or WRITE, the window of its kind counts it */
 	struct tgt_write write;                     /* likewise, while it changes the volume */
 	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
 	int error;                                  /* likewise, while it waits to be told */

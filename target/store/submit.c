@@ -125,21 +125,14 @@ static void channel_limit(struct tgt_channel *channel)
 	TAILQ_INIT(&channel->unflushed);
 }
 
-static struct tgt_inflight *inflight_of(struct tgt_channel *channel, const struct tgt_io *io)
+/* FLUSH has no such bound: flush_next(). */
+static inline struct tgt_inflight *inflight_of(struct tgt_channel *channel, const struct tgt_io *io)
 {
-	switch (io->kind) {
-	case TGT_IO_READ:
-		return io->paced ? &channel->reads : &channel->transfers;
-	case TGT_IO_WRITE:
-		return &channel->transfers;
-	case TGT_IO_EXTENTS:
-		return &channel->lookups;
-	case TGT_IO_DISCARD:
-	case TGT_IO_WRITE_ZEROES:
-	case TGT_IO_FLUSH: /* has no such bound: flush_next() */
-		break;
-	}
-	return &channel->ranges;
+	if (io->kind > TGT_IO_WRITE)
+		return io->kind == TGT_IO_EXTENTS ? &channel->lookups : &channel->ranges;
+	if (__builtin_expect(io->paced, 0) && io->kind == TGT_IO_READ)
+		return &channel->reads;
+	return &channel->transfers;
 }
 
 /* -- limit = auto ------------------------------------------------------------------------------ */
@@ -298,7 +291,7 @@ static void io_done(struct tgt_io *io, int error)
 	io->error = error == -EBUSY ? -EIO : error;
 	tgt_write_end(&io->channel->range_locks, &io->write);
 	volume_answered(io->channel, io, error);
-	if (io->paced)
+	if (io->paced && io->kind <= TGT_IO_WRITE)
 		pace_ended(io);
 	if (!io->error && tgt_sync_keep(io))
 		return;
@@ -392,7 +385,7 @@ int tgt_volume_submit(struct tgt_volume *volume, struct tgt_channel *channel, st
 	io->epoch = atomic_load(&volume->trouble.epoch);
 	io->channel = channel;
 	io->waiter.waiting = false;
-	io->paced = channel->paced && io->kind <= TGT_IO_WRITE;
+	io->paced = channel->paced;
 	if (io_writes(io) && !tgt_write_begin(&channel->range_locks, &io->write, io->offset, io->bytes))
 		return 0;
 	return io_enter(io);
