@@ -15,8 +15,7 @@ int tgt_messages_init(struct tgt_messages *messages)
 	atomic_init(&messages->top, NULL);
 	messages->owed = 0;
 	messages->taken = NULL;
-	/* As a semaphore: a write whose message is not there yet wakes the owner again. */
-	messages->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
+	messages->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	return messages->fd < 0 ? -errno : 0;
 }
 
@@ -28,17 +27,20 @@ void tgt_messages_fini(struct tgt_messages *messages)
 void tgt_messages_send(struct tgt_messages *messages, struct tgt_message *message)
 {
 	struct tgt_message *top = atomic_load_explicit(&messages->top, memory_order_relaxed);
+	int fd = messages->fd;
+	bool wakes;
 
-	message->wakes = false;
 	do {
-		/* The sender that finds the stack empty wakes the owner; first, because with the exchange the owner may end. */
-		if (!top && !message->wakes) {
-			message->wakes = true;
-			eventfd_write(messages->fd, 1);
-		}
 		message->next = top;
+		message->wakes = wakes = !top;
 	} while (!atomic_compare_exchange_weak_explicit(&messages->top, &top, message, memory_order_release,
 							memory_order_relaxed));
+	/*
+	 * The sender that has found the stack empty wakes the owner. Not before: the owner, which may take this
+	 * thread's processor, would find nothing, and wake again and again until this one runs.
+	 */
+	if (wakes)
+		eventfd_write(fd, 1);
 }
 
 /* All of the stack, turned round. */
@@ -93,7 +95,8 @@ bool tgt_messages_settle(struct tgt_messages *messages)
 {
 	eventfd_t count;
 
-	while (messages->owed && eventfd_read(messages->fd, &count) == 0)
-		messages->owed--;
+	if (messages->owed && eventfd_read(messages->fd, &count) == 0)
+		messages->owed -= (int)count;
+	/* Only now: what was read may have been for messages that came since. */
 	return !messages->taken && !atomic_load_explicit(&messages->top, memory_order_acquire);
 }

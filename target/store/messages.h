@@ -19,7 +19,7 @@ struct tgt_reactor; /* the owner of the ring, which this room only hands on */
 struct tgt_message {
 	struct tgt_message *next;
 	void (*run)(struct tgt_reactor *reactor, struct tgt_message *message);
-	bool wakes; /* the stack was empty: its sender has written fd */
+	bool wakes; /* the stack was empty: its sender writes fd */
 };
 
 struct tgt_messages {
@@ -27,20 +27,21 @@ struct tgt_messages {
 	_Atomic unsigned int *expected, own_expected; /* that are to come, or have not run yet */
 	_Atomic(struct tgt_message *) top;
 	int fd;			   /* readable when there may be messages */
-	unsigned int owed;	   /* the owner's: messages that have written fd, and were not read there yet */
+	int owed;		   /* the owner's: messages taken that write fd, less what was read there */
 	struct tgt_message *taken; /* likewise: of the stack, and not given out yet */
 };
 
 int tgt_messages_init(struct tgt_messages *messages);  /* 0 or negative errno */
-void tgt_messages_fini(struct tgt_messages *messages); /* empty */
+/* Empty, and it owes nothing: a sender whose message has run may still be about to write fd. */
+void tgt_messages_fini(struct tgt_messages *messages);
 
-/* Any thread. Nothing of `messages` is touched after the owner can find the message. */
+/* Any thread. But for fd nothing of `messages` is touched after the owner can find the message. */
 void tgt_messages_send(struct tgt_messages *messages, struct tgt_message *message);
 /* The owner: at most so many of those that have arrived, oldest first, linked by next; NULL if nothing has. */
 struct tgt_message *tgt_messages_take(struct tgt_messages *messages, unsigned int most);
 /* The owner: runs at most so many of those that have arrived, oldest first. Returns how many. */
 unsigned int tgt_messages_run(struct tgt_messages *messages, unsigned int most);
-/* The owner, before it sleeps on fd: takes back writes whose messages it has. True: nothing is there. */
+/* The owner, before it sleeps on fd: takes back writes. True: nothing is there. */
 bool tgt_messages_settle(struct tgt_messages *messages);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "proto/core/env.h"
 
 #define WATCHES_MAX 8
 #define REAP_BATCH 32
@@ -123,6 +124,8 @@ void tgt_ring_destroy(struct tgt_ring *ring)
 		wide_destroy(ring->wide);
 	io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
+	while (tgt_messages_settle(&ring->messages) && ring->messages.owed)
+		env_yield();
 	tgt_messages_fini(&ring->messages);
 	free(ring->files);
 	free(ring);

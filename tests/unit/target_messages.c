@@ -2,14 +2,19 @@
 /*
  * Goal: no message to a reactor is lost or overtaken by a later one of the same sender, and every
  * message wakes the owner. Method: senders that push as fast as they can to an owner that sleeps on
- * the fd whenever there is none; after a lost wakeup the poll times out.
+ * the fd whenever there is none; after a lost wakeup the poll times out. The wake-ups themselves go through this file.
  */
 #include "tests/unit/unit.h"
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include "target/store/messages.h"
+#include "target/store/ring.h"
 
 #define SENDERS 3u
 #define LETTERS 20000u
@@ -25,6 +30,26 @@ struct sender {
 	unsigned int index;
 	struct letter *letters;
 };
+
+static struct tgt_messages *watched; /* by the test that looks at its wake-ups */
+static bool early;
+static _Atomic bool held, ran; /* a sender waits before its wake-up until its message has run */
+static bool late;	       /* its fd was closed */
+
+/* In place of libc's. */
+int eventfd_write(int fd, eventfd_t value)
+{
+	if (watched)
+		early = !atomic_load(&watched->top);
+	if (atomic_load(&held)) {
+		while (!atomic_load(&ran))
+			sched_yield();
+		for (unsigned int i = 0; i < 1000; i++)
+			sched_yield();
+		late = fcntl(fd, F_GETFD) < 0;
+	}
+	return write(fd, &value, sizeof(value)) == sizeof(value) ? 0 : -1;
+}
 
 static void *send_all(void *argument)
 {
@@ -103,6 +128,56 @@ static void quiet_when_settled(void **state)
 	tgt_messages_fini(&messages);
 }
 
+/* The owner may take the processor of the sender that wakes it, and must not find nothing then. */
+static void the_message_before_the_wake_up(void **state)
+{
+	struct tgt_messages messages;
+	struct letter letter;
+
+	assert_int_equal(tgt_messages_init(&messages), 0);
+	watched = &messages;
+	tgt_messages_send(&messages, &letter.head);
+	watched = NULL;
+	assert_false(early);
+	assert_ptr_equal(tgt_messages_take(&messages, UINT_MAX), &letter.head);
+	assert_true(tgt_messages_settle(&messages));
+	tgt_messages_fini(&messages);
+}
+
+static void letter_run(struct tgt_reactor *reactor, struct tgt_message *message)
+{
+	(void)reactor;
+	(void)message;
+	atomic_store(&ran, true);
+}
+
+static void *send_one(void *ring)
+{
+	static struct letter letter = {.head.run = letter_run};
+
+	tgt_ring_expect(ring);
+	tgt_ring_post(ring, &letter.head);
+	return NULL;
+}
+
+static void a_ring_outlasts_its_wake_ups(void **state)
+{
+	struct tgt_ring *ring;
+	pthread_t sender;
+
+	assert_int_equal(tgt_ring_create(8, 0, &ring), 0);
+	atomic_store(&held, true);
+	assert_int_equal(pthread_create(&sender, NULL, send_one, ring), 0);
+	while (!atomic_load(&ran)) {
+		tgt_ring_reap(ring, 1);
+		sched_yield();
+	}
+	tgt_ring_destroy(ring);
+	pthread_join(sender, NULL);
+	atomic_store(&held, false);
+	assert_false(late);
+}
+
 static void nothing_is_lost_between_threads(void **state)
 {
 	unsigned int next[SENDERS] = { 0 }, total = 0;
@@ -143,6 +218,8 @@ int main(void)
 		cmocka_unit_test(in_order),
 		cmocka_unit_test(in_batches),
 		cmocka_unit_test(quiet_when_settled),
+		cmocka_unit_test(the_message_before_the_wake_up),
+		cmocka_unit_test(a_ring_outlasts_its_wake_ups),
 		cmocka_unit_test(nothing_is_lost_between_threads),
 	};
 
