@@ -380,7 +380,7 @@ static int ublk_end(struct ublk_control *control, const struct attached *attache
 		/* One that was killed while it waited for its own disk ends when that I/O has failed. */
 		if (err == -ETIMEDOUT && !ublk_record_read("", attached->index, &record) && ublk_stop(control, &record))
 			err = ublk_keeper_kill(attached->index);
-		/* Of another version: which processes they are is not to be read. They end when their disk has. */
+		/* It is of another version, and which processes they are is not to be read. They end when their disk has. */
 		if (err == -ESTALE && !ublk_record_read("", attached->index, &record) && ublk_stop(control, &record))
 			return server_wait(attached, server_ended) ? 0 : -ETIMEDOUT;
 		return err ? err : ublk_clean(control, attached);
