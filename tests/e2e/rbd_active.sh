@@ -126,8 +126,10 @@ moves() {
 	fio --ioengine="$engine" --rblk_uri=rblk+tcp://10.93.1.1:4431,127.0.0.1:4432/data --rblk_queues=1 --name=moves --rw=write --bs=4k \
 		--size=4k --io_size=8k --refill_buffers --rblk_give_up=5min --output="$scratch/fio.out" < /dev/null > "$scratch/err" 2>&1 &
 	writer=$!
-	holds() { kill -USR1 "${gateway[10.93.1.1:4431]}"; [[ $(tail -n 1 "$scratch/log.10.93.1.1:4431") == *" 1 command outstanding"* ]]; }
-	wait_for "the write at the first gateway" holds
+	holds() { kill -USR1 "${gateway[10.93.1.1:4431]}"; [[ $(tail -n 1 "$scratch/log.10.93.1.1:4431") == *" 1 command outstanding"*", open: data" ]]; }
+	# An OPEN may be outstanding, too, but not for a second.
+	held() { holds && sleep 1 && wait_for "the same" holds; }
+	wait_for "the write at the first gateway" held
 	ip addr del 10.93.1.1/32 dev lo
 	wait $writer || fail "the job that moves: $(cat "$scratch/err" "$scratch/fio.out")"
 	told 4432 ': initiator ' || fail "it did not move"
