@@ -204,7 +204,7 @@ inline end_session() {
 
 #ifdef HISTORY
 #define MAY_BE_KILLED true
-#define MAY_FORGET (ALL_DRAINED && ALL_QUIET && target[0].login == 0 && target[1].login == 0) /* nobody kicks it */
+#define MAY_FORGET (ALL_DRAINED && target[0].login == 0 && target[1].login == 0) /* nobody kicks it */
 #else
 #define MAY_BE_KILLED (epoch != 0) /* else it is no event for anybody */
 #define MAY_FORGET true
