@@ -59,8 +59,9 @@ after() {
 	echo "$1: longest pause $(sort -n "$scratch/pauses" | tail -n 1) ms"
 	: > "$scratch/pauses"
 }
-# The session of the file: one all along, with one connection to each queue.
-local_session() { ctl sessions | jq -c '.sessions[] | select(.volumes == ["local"]) | [.session, .peer, .connections, .ending]'; }
+# The session of the file's job: one all along, with one connection to each queue. fio asked for the size before, in a session of
+# its own, with three commands.
+local_session() { ctl sessions | jq -c '.sessions[] | select(.volumes == ["local"] and .commands > 8) | [.session, .peer, .connections, .ending]'; }
 
 for gateways in one several; do
 	rm -f "$scratch/end"
