@@ -379,6 +379,15 @@ if [ -z "$LAB_SLOW" ]; then
 	"$RBLK" detach --force "$DISK" && gone || lab_fail "detach by force"
 fi
 
+lab_say "a server of another version"
+for force in '' --force; do
+	attach --ublk "$RDMA"
+	printf '\377' | dd of="/run/rblk/ublk/${DEV#ublkb}.kept" bs=1 conv=notrunc status=none # the version
+	fails 'its server is of a version that this one cannot take over from' "$RBLK" attach --take-over "$DEV"
+	state_is live || lab_fail "its state is $(attached '.[0].state')"
+	"$RBLK" detach $force "$DISK" && gone || lab_fail "detach $force"
+done
+
 lab_say "the target stays away"
 attach --ublk --give-up 3s "$RDMA"
 target_kill
