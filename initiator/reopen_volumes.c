@@ -28,17 +28,12 @@ static bool may_pass(u16 status)
 	return status == RBLK_E_BUSY || status == RBLK_E_NO_RESOURCES || status == RBLK_E_DRAINING || status == RBLK_E_GONE;
 }
 
-/*
- * The volume was open at another target, which its portal may lead to again: what this one says of it is not the end of
- * the volume. With a single portal it is, but for F10: an address may move to and fro.
- */
-static bool may_be_elsewhere(const struct rblk_volume *volume, int err)
+/* With a single portal a refusal is the end of the volume, but for F10: an address may move to and fro. */
+static bool may_be_elsewhere(const struct rblk_volume *volume, int err, u16 status)
 {
-	const struct rblk_session *session = volume->session;
+	const struct core_session *core = &volume->session->core;
 
-	return err == -EXDEV ||
-	       (session->core.options.portals > 1 &&
-		memcmp(volume->domain.instance, session->core.instance, sizeof(volume->domain.instance)));
+	return err == -EXDEV || core_session_may_be_elsewhere(core, volume->domain.instance, status);
 }
 
 /* -- late volumes ------------------------------------------------------------------------------ */
@@ -108,7 +103,7 @@ static int reopen_answered(struct rblk_volume *volume, const void *report, const
 		volume_late(volume);
 		return 0;
 	}
-	if (may_be_elsewhere(volume, err) && !is_given_up(volume)) {
+	if (may_be_elsewhere(volume, err, result->status) && !is_given_up(volume)) {
 		volume->denied = 0;
 		return -EXDEV;
 	}

@@ -171,12 +171,12 @@ static const char *rblk_volume_error_text(int error, const struct rblk_opening *
 }
 
 /*
- * The volume cannot be used at the target that answers in this epoch: it was open at another one
+ * The volume cannot be used at the target that answers in this epoch: it may be at another one
  * (F10), or it is to be attached and no disk of the session is open here. If that is so of all
  * disks, the session goes on to the next target; at attach to each once. A restarted target that
  * lacks the volume looks the same. True: an attach's OPEN is to be sent again.
  */
-static bool rblk_volume_foreign(struct rblk_disk *disk, u64 epoch)
+static bool rblk_volume_foreign(struct rblk_disk *disk, u64 epoch, u16 status)
 {
 	struct rblk_session *session = disk->session;
 	struct core_session *core = &session->core;
@@ -188,8 +188,8 @@ static bool rblk_volume_foreign(struct rblk_disk *disk, u64 epoch)
 	if (first)
 		goes = core_session_elsewhere(core);
 	else
-		goes = core->options.portals > 1 && domain->known &&
-		       memcmp(domain->instance, core->instance, sizeof(core->instance));
+		goes = domain->known &&
+		       core_session_may_be_elsewhere(core, domain->instance, status);
 	if (core->epoch != epoch) {
 		goes = first && !core_session_over(core);
 		goto out;
@@ -395,7 +395,7 @@ static void rblk_volume_take_opened(struct rblk_disk *disk, const struct rblk_op
 		return;
 	}
 	if (error && (a->status ? first || a->status != RBLK_E_BUSY : error == -ENODEV))
-		goes = rblk_volume_foreign(disk, a->epoch);
+		goes = rblk_volume_foreign(disk, a->epoch, a->status);
 	/* The first try is logged; sysfs has the reason of the last one, an attach those of all. */
 	spin_lock_irq(&disk->session->core_lock);
 	length = first ? strlen(disk->reason) : 0;

@@ -262,6 +262,12 @@ u16 core_session_live(const struct core_session *session);
 bool core_session_elsewhere(const struct core_session *session);
 /* Does the portal lead to another target than the session's? */
 bool core_session_is_foreign(const struct core_session *session, u16 portal);
+/*
+ * Is a refusal to open a volume again, an enum rblk_status, or 0 of another error, not the end of it? This target never
+ * had it open, `instance` did; or it has given it to another one that the portals lead to, and may itself not know to
+ * whom.
+ */
+bool core_session_may_be_elsewhere(const struct core_session *session, const u8 instance[16], u16 status);
 
 const char *core_session_state_name(u8 state);
 const char *core_queue_state_name(u8 state);

@@ -70,6 +70,16 @@ bool core_session_is_foreign(const struct core_session *session, u16 portal)
 	return session->options.group[portal] != session->group || session->foreign >> portal & 1;
 }
 
+bool core_session_may_be_elsewhere(const struct core_session *session, const u8 instance[16], u16 status)
+{
+	bool others = false;
+
+	for (u16 portal = 0; portal < session->options.portals; portal++)
+		others |= core_session_is_foreign(session, portal);
+	return (status == RBLK_E_NO_VOLUME && others) ||
+	       (session->options.portals > 1 && memcmp(instance, session->instance, sizeof(session->instance)));
+}
+
 bool core_session_differ(const struct core_session *session, u16 a, u16 b)
 {
 	return session->options.group[a] != session->options.group[b] ||

@@ -61,10 +61,19 @@ wait_for "the second gateway again, which waits" told 4432 'in use by gateway'
 told 4432 'this process was shut out of the cluster' || fail "nobody says why"
 kill -0 "${gateway[4432]}" || fail "the second gateway has ended"
 
+# Neither notices before both have stood still: the job asks the gateway where it was first, which knows that another one has the image.
+kill -STOP $fio "${gateway[4431]}"
+: > "$scratch/log.4432"
+wait_for "the second gateway again" serves 4432
+: > "$scratch/log.4431"
+kill -CONT "${gateway[4431]}"
+wait_for "the first gateway again, which waits" told 4431 'in use by gateway'
+kill -CONT $fio
+wait_for "fio at the second gateway again" is_at 4432
+
 # Given to the other one, and back: nobody is shut out.
 shut_out=$(ceph osd blocklist ls 2> /dev/null | wc -l)
-wait_for "fio at gateway 4431" is_at 4431
-for from in 4431 4432; do
+for from in 4432 4431; do
 	to=$((8863 - from))
 	: > "$scratch/log.$to"
 	expect 0 "$RBLKCTL" move --socket "$scratch/control.$from" data
@@ -72,14 +81,14 @@ for from in 4431 4432; do
 	wait_for "gateway $to" serves $to
 	wait_for "fio at gateway $to" is_at $to
 done
-goes_on 4431
-: > "$scratch/log.4432"
+goes_on 4432
+: > "$scratch/log.4431"
 
 # In good order: likewise.
-kill -TERM "${gateway[4431]}"
-gateway_ended 4431 0
-wait_for "the second gateway again" serves 4432
-wait_for "fio at the second gateway again" goes_on 4432
+kill -TERM "${gateway[4432]}"
+gateway_ended 4432 0
+wait_for "the first gateway again" serves 4431
+wait_for "fio at the first gateway again" goes_on 4431
 [ "$(ceph osd blocklist ls 2> /dev/null | wc -l)" = "$shut_out" ] || fail "shut out in spite of a good end"
 wait $fio || fail "the job: $(cat "$scratch/err")"
 json_is '.jobs[0].error == 0 and .jobs[0].read.io_bytes > 0'

@@ -343,6 +343,8 @@ static void test_portal_is_back(void **state)
 	core_session_drained(&session, 1, LATER);
 	core_session_heard(&session, 0, LATER);
 	assert_true(core_session_is_foreign(&session, 1));
+	assert_true(core_session_may_be_elsewhere(&session, session.instance, RBLK_E_NO_VOLUME));
+	assert_false(core_session_may_be_elsewhere(&session, session.instance, RBLK_E_DENIED));
 	assert_int_equal(session.queue[1].home, 0);
 	lost_all(1, LATER);
 	core_session_tick(&session, 2 * LATER);
@@ -352,6 +354,8 @@ static void test_portal_is_back(void **state)
 	assert_true(core_session_accepted(&session, 0, INSTANCE, 5000, 0, 2 * LATER));
 	go_on();
 	assert_false(core_session_is_foreign(&session, 1));
+	assert_false(core_session_may_be_elsewhere(&session, session.instance, RBLK_E_NO_VOLUME));
+	assert_true(core_session_may_be_elsewhere(&session, (const u8 *)"another instance", 0));
 	assert_int_equal(session.queue[1].home, 0);
 }
 
