@@ -8,7 +8,15 @@
 
 engine="external:$RBLK_FIO_ENGINE"
 ceph_start 2
-rbd create --size 64M --image-feature layering data
+# at OBJECT: the number of the OSD that has it.
+at() { ceph osd map rbd "$1" --format json 2> /dev/null | jq .acting_primary; }
+image() { rbd info --format json data | jq -r ".$1"; }
+# Each job's first object is at another OSD than the one by which the gateways ask each other: that one is stopped.
+until rbd create --size 64M --image-feature layering data && asks=$(at "rblk.$(image id)") &&
+	[ "$(at "$(image block_name_prefix).0000000000000000")" != "$asks" ] &&
+	[ "$(at "$(image block_name_prefix).0000000000000008")" != "$asks" ]; do
+	rbd rm --no-progress data
+done
 declare -A gateway
 trap 'for pid in "${gateway[@]}"; do kill -KILL $pid 2> /dev/null || true; done; ceph_stop; rm -rf "$scratch"' EXIT
 # gateway_start PORT [ENVIRONMENT]...: it listens, and serves the volume.
@@ -21,7 +29,7 @@ gateway_start() {
 # job PORT DEPTH OFFSET
 job() {
 	fio --ioengine="$engine" --rblk_uri=rblk+tcp://127.0.0.1:"$1"/data --name="at-$1" --rw=randwrite --bs=4k --iodepth="$2" --offset="$3" \
-		--size=32m --io_size=1m --output="$scratch/fio.$1" < /dev/null > "$scratch/err.$1" 2>&1
+		--size=32m --io_size=4m --output="$scratch/fio.$1" < /dev/null > "$scratch/err.$1" 2>&1
 }
 # has PORT COUNT: so many commands are outstanding there; or it has been shut out.
 has() {
@@ -33,9 +41,7 @@ has() {
 volume_is 'path = rbd/data' 'gateways = several'
 gateway_start 4431 CEPH_ARGS="--objecter_inflight_ops=8 --rados_osd_op_timeout=1"
 gateway_start 4432
-# Not the one by which the gateways ask each other. The monitor's process is the first.
-asks=$(ceph osd map rbd "rblk.$(rbd info --format json data | jq -r .id)" --format json 2> /dev/null | jq .acting_primary)
-osd=${ceph_pids[2 - asks]}
+osd=${ceph_pids[2 - asks]} # the monitor's process is the first
 kill -STOP "$osd"
 job 4431 64 0 &
 jobs=($!)
