@@ -11,6 +11,7 @@ void tgt_inflight_init(struct tgt_inflight *inflight, unsigned int most)
 	TAILQ_INIT(&inflight->waiting);
 	inflight->weights = 0;
 	inflight->begun = 0;
+	inflight->jumps = 0;
 	for (unsigned int i = 0; i < TGT_INFLIGHT_BUCKETS; i++) {
 		LIST_INIT(&inflight->firsts[i]);
 		inflight->begun_last[i] = UINT32_MAX / 2; /* long ago */
@@ -89,7 +90,8 @@ static bool inflight_may_jump(const struct tgt_inflight *inflight, const struct 
 {
 	uint32_t since = inflight->begun - inflight->begun_last[waiter->owner % TGT_INFLIGHT_BUCKETS];
 
-	return waiter->priority && since >= inflight->weights / owner_weight(waiter->owner);
+	return waiter->priority && inflight->jumps < TGT_PRIORITY_MOST &&
+	       since >= inflight->weights / owner_weight(waiter->owner);
 }
 
 /* Behind those of its owner that go before it. */
@@ -117,6 +119,7 @@ void tgt_inflight_wait(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
 		inflight->weights += owner_weight(waiter->owner);
 	}
 	if (inflight_may_jump(inflight, waiter)) {
+		inflight->jumps++;
 		TAILQ_REMOVE(&inflight->waiting, waiter, link);
 		TAILQ_INSERT_HEAD(&inflight->waiting, waiter, link);
 	}
@@ -133,8 +136,10 @@ struct tgt_waiter *tgt_inflight_next(struct tgt_inflight *inflight)
 	TAILQ_REMOVE(&inflight->waiting, waiter, link);
 	inflight->begun_last[waiter->owner % TGT_INFLIGHT_BUCKETS] = ++inflight->begun;
 	waiter->passed = waiter->priority && inflight_plain(waiter) ? waiter->passed + 1 : 0;
-	if (!waiter->priority)
+	if (!waiter->priority) {
 		waiter->read_last = waiter->read;
+		inflight->jumps = 0;
+	}
 	/* The owner's next is its first now, and goes behind the other owners when its turn is over. */
 	next = inflight_succeed(inflight, waiter);
 	if (!next)

@@ -6,8 +6,9 @@
  *
  * An owner uses its turns for operations with priority first, but for TGT_PRIORITY_MOST of them at most before another
  * one of its own. When one comes, the owner's turn does, too, unless it had one in the time that all turns take: so
- * nobody gains a larger part by priority. Its others are READs and those that are none in turn, so that who reads does
- * not wait behind all that the same machine writes.
+ * nobody gains a larger part by priority; and not after TGT_PRIORITY_MOST such turns before one without priority has
+ * begun, because many owners that come and go leave no turn to those that only wait. Its others are READs and those
+ * that are none in turn, so that who reads does not wait behind all that the same machine writes.
  */
 #ifndef RBLK_TARGET_STORE_INFLIGHT_H
 #define RBLK_TARGET_STORE_INFLIGHT_H
@@ -53,6 +54,7 @@ struct tgt_inflight {
 	struct tgt_first_list firsts[TGT_INFLIGHT_BUCKETS]; /* the same, by owner */
 	uint32_t weights;			 /* of all that wait: operations of a round */
 	uint32_t begun;				 /* so many that had waited */
+	uint8_t jumps;				 /* turns that came at once, since one without priority has begun */
 	uint32_t begun_last[TGT_INFLIGHT_BUCKETS]; /* when one of such an owner did last */
 };
 

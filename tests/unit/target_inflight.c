@@ -250,6 +250,34 @@ static void priority_is_no_larger_part(void **state)
 	}
 }
 
+/* Each with one operation at a time, which comes when those of all the others have begun: no turn is denied to any of
+ * them, and yet an owner without priority gets one. */
+static void priority_of_many_leaves_turns_to_others(void **state)
+{
+	struct tgt_waiter filler = {.owner = tgt_inflight_owner(99, 0)};
+	struct tgt_waiter plain = {.owner = tgt_inflight_owner(9, 1)};
+	static struct tgt_waiter many[OWNERS];
+	unsigned int passed = 0;
+
+	(void)state;
+	tgt_inflight_init(&inflight, 1);
+	assert_true(tgt_inflight_enter(&inflight, &filler));
+	assert_false(tgt_inflight_enter(&inflight, &plain));
+	for (unsigned int n = 0; n < ROUNDS && passed <= TGT_PRIORITY_MOST + OWNERS; n++) {
+		struct tgt_waiter *late = &many[n % OWNERS];
+
+		if (!late->waiting) {
+			late->owner = tgt_inflight_owner(n % OWNERS + 1, 1);
+			late->priority = true;
+			assert_false(tgt_inflight_enter(&inflight, late));
+		}
+		passed = next() == &plain ? 0 : passed + 1;
+		if (!passed)
+			assert_false(tgt_inflight_enter(&inflight, &plain));
+	}
+	assert_in_range(passed, 0, TGT_PRIORITY_MOST + OWNERS); /* those wait, too */
+}
+
 #define CROWD 3000u /* owners, each with one operation that waits, or two */
 
 /* Each is found again among very many, and nobody's place is lost. */
@@ -281,11 +309,17 @@ static void a_crowd_is_served_in_turn(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns_follow_weights),	       cmocka_unit_test(equal_weights_are_equal),
-		cmocka_unit_test(the_only_one_gets_all),       cmocka_unit_test(a_withdrawal_keeps_the_turn),
-		cmocka_unit_test(the_bound_may_change),	       cmocka_unit_test(priority_goes_first),
-		cmocka_unit_test(reads_and_writes_take_turns), cmocka_unit_test(priority_does_not_wait_for_a_turn),
-		cmocka_unit_test(priority_is_no_larger_part),  cmocka_unit_test(a_crowd_is_served_in_turn),
+		cmocka_unit_test(turns_follow_weights),
+		cmocka_unit_test(equal_weights_are_equal),
+		cmocka_unit_test(the_only_one_gets_all),
+		cmocka_unit_test(a_withdrawal_keeps_the_turn),
+		cmocka_unit_test(the_bound_may_change),
+		cmocka_unit_test(priority_goes_first),
+		cmocka_unit_test(reads_and_writes_take_turns),
+		cmocka_unit_test(priority_does_not_wait_for_a_turn),
+		cmocka_unit_test(priority_is_no_larger_part),
+		cmocka_unit_test(a_crowd_is_served_in_turn),
+		cmocka_unit_test(priority_of_many_leaves_turns_to_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
