@@ -162,7 +162,7 @@ void tgt_volume_pace(struct tgt_channel *channel, bool paced)
 	pace_tell(channel, NULL);
 }
 
-/* The store has answered a READ or WRITE that it was given while the window was there. */
+/* The store has done a READ or WRITE that it was given while the window was there. What fails takes any time. */
 static void pace_ended(const struct tgt_io *io)
 {
 	enum tgt_pace_kind kind = io->kind == TGT_IO_READ       ? TGT_PACE_READ
@@ -171,7 +171,7 @@ static void pace_ended(const struct tgt_io *io)
 	struct tgt_channel *channel = io->channel;
 	struct tgt_pace *pace = &channel->pace[io->kind == TGT_IO_READ];
 
-	if (!channel->paced)
+	if (!channel->paced || io->error)
 		return;
 	pace->wanted |= !TAILQ_EMPTY(&inflight_of(channel, io)->waiting);
 	if (!tgt_pace_ended(pace, kind, io->bytes, io->begun_ns, env_now_ns(), paced_most(channel)))

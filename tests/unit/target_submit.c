@@ -388,6 +388,7 @@ static void crowd_open(struct scene *scene)
 {
 	scene_open(scene, false);
 	scene->store.ops = &crowd_ops;
+	scene->channels[0]->volume = &scene->volume;
 	storing_head = storing_tail = ended = 0;
 	memset(order, 0, sizeof(order));
 	memset(crowd, 0, sizeof(crowd));
@@ -507,7 +508,6 @@ static void reads_and_writes_are_paced_apart(void **state)
 
 	(void)state;
 	crowd_open(&scene);
-	scene.channels[0]->volume = &scene.volume;
 	crowd_start(&scene, i++, TGT_IO_READ, 'z');
 	tgt_volume_pace(scene.channels[0], true);
 	crowd_start(&scene, i++, TGT_IO_WRITE, 'w'); /* waits: the READ before it is counted with WRITEs */
@@ -531,6 +531,20 @@ static void reads_and_writes_are_paced_apart(void **state)
 	while (crowd_storing())
 		crowd_end_one(0);
 	assert_string_equal(order, "zrwrwzr");
+	scene_close(&scene);
+}
+
+/* A disk that fails at once is not a quick one, nor one that fails late a slow one. */
+static void what_fails_is_no_measure(void **state)
+{
+	struct scene scene;
+
+	(void)state;
+	crowd_open(&scene);
+	tgt_volume_pace(scene.channels[0], true);
+	crowd_start(&scene, 0, TGT_IO_READ, 'r');
+	crowd_end_one(-EIO);
+	assert_int_equal(scene.channels[0]->pace[1].probes, TGT_PACE_PROBES);
 	scene_close(&scene);
 }
 
@@ -578,6 +592,7 @@ int main(void)
 		cmocka_unit_test(owners_take_turns),
 		cmocka_unit_test(transfers_are_divided_among_channels),
 		cmocka_unit_test(reads_and_writes_are_paced_apart),
+		cmocka_unit_test(what_fails_is_no_measure),
 		cmocka_unit_test(flushes_are_done_together),
 	};
 
