@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: a disk whose volume is served by one of two gateways is attached whichever comes first in the line, has all of its
-# queues at that one, and goes to the other when that ends in good order or its process is killed, without an error; a volume that
+# queues at that one, and goes to the other when that ends in good order, is killed, or loses the volume, without an error; a volume that
 # neither has is refused with what each has said. Method: two daemons with one file, whose lock makes the second wait; fio with verification.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
@@ -17,10 +17,11 @@ cache = buffered
 lock_wait = 5ms
 END
 gateway_start() {
-	lab_rblkd_start --listen "rblk://$1" --state-dir "/tmp/state.$1" --control-socket none --config /tmp/gateways.conf
+	cp /tmp/gateways.conf "/tmp/$1.conf"
+	lab_rblkd_start --listen "rblk://$1" --state-dir "/tmp/state.$1" --control-socket "/tmp/control.$1" --config "/tmp/$1.conf"
 	gateway[$1]=$LAB_RBLKD log[$1]=$LAB_RBLKD_LOG
 }
-# gateway_stop, gateway_kill ADDRESS OTHER: the other one looks for the volume at once.
+# gateway_stop, gateway_kill, gateway_lose ADDRESS OTHER: the other one looks for the volume at once.
 gateway_stop() {
 	LAB_RBLKD=${gateway[$1]} LAB_RBLKD_LOG=${log[$1]} lab_rblkd_stop
 	kill -HUP "${gateway[$2]}"
@@ -28,6 +29,12 @@ gateway_stop() {
 gateway_kill() {
 	kill -KILL "${gateway[$1]}"
 	wait "${gateway[$1]}" 2> /dev/null
+	kill -HUP "${gateway[$2]}"
+}
+# It stays, without the volume.
+gateway_lose() {
+	sed -i '/^\[volume/,$d' "/tmp/$1.conf"
+	"$RBLKCTL" reload --force --socket "/tmp/control.$1" > /tmp/out || lab_fail "reload: $(cat /tmp/out)"
 	kill -HUP "${gateway[$2]}"
 }
 wait_for() { lab_wait 60 "$@" || { cat /sys/block/rblk0/rblk/*; lab_stacks; lab_fail "never: $*"; }; }
@@ -63,13 +70,14 @@ fio --name=gateways --filename="$LAB_DEV" --direct=1 --eta=never --ioengine=io_u
 	--size=4M --verify=crc32c --verify_backlog=64 --verify_fatal=1 --time_based --runtime=3600 --output=/tmp/gateways.txt &
 load=$!
 flows
-for turn in "stop $ONE $TWO" "stop $TWO $ONE" "kill $ONE $TWO" "kill $TWO $ONE"; do
+for turn in "stop $ONE $TWO" "stop $TWO $ONE" "kill $ONE $TWO" "kill $TWO $ONE" "lose $ONE $TWO"; do
 	set -- $turn
 	lab_say "gateway $2: $1, $3 goes on"
 	"gateway_$1" "$2" "$3"
-	shift
-	wait_for at "$2"
+	wait_for at "$3"
 	flows
+	[ "$1" != lose ] || gateway_stop "$2" "$3"
+	shift
 	gateway_start "$1"
 	flows
 	at "$2" || lab_fail "the disk goes back by itself"
