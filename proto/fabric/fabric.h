@@ -190,6 +190,21 @@ int fab_fd(const struct fab *fab);
  */
 int fab_arm(struct fab *fab);
 
+/* A peer is to be sent this: by sendmsg() with MSG_DONTWAIT and MSG_NOSIGNAL, or by what does the same. */
+struct fab_send {
+	int fd;
+	const struct msghdr *message; /* NULL: nothing */
+	int bytes;
+};
+
+/*
+ * As fab_arm(). Armed, it may leave one send to a caller whose wait does that, too: before the caller calls the fab
+ * again, fab_sent() says how many bytes went, or negative errno; FAB_UNSENT: none, and the fab sends them itself.
+ */
+int fab_arm_to_send(struct fab *fab, struct fab_send *send);
+#define FAB_UNSENT (-EAGAIN)
+void fab_sent(struct fab *fab, int sent);
+
 /*
  * The same, for a caller that only receives have to wake, as long as all connections are in good order.
  * Other completions may: a fabric that does not tell them apart, or was not opened so, does fab_arm().

@@ -74,6 +74,17 @@ int fab_arm(struct fab *fab)
 	return fab->ops->arm(fab);
 }
 
+int fab_arm_to_send(struct fab *fab, struct fab_send *send)
+{
+	send->message = NULL;
+	return fab->ops->arm_to_send ? fab->ops->arm_to_send(fab, send) : fab->ops->arm(fab);
+}
+
+void fab_sent(struct fab *fab, int sent)
+{
+	fab->ops->sent(fab, sent);
+}
+
 int fab_arm_receives(struct fab *fab)
 {
 	return fab->ops->arm_receives ? fab->ops->arm_receives(fab) : fab->ops->arm(fab);

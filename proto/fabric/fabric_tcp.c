@@ -203,18 +203,44 @@ static void fab_turn(struct tcp_fab *fab)
 	fab->loop.turning = false;
 }
 
+/* The caller has something to take. */
+static bool fab_has_news(const struct tcp_fab *fab)
+{
+	return !tcp_cq_empty(&fab->cq) || !TAILQ_EMPTY(&fab->events) || !TAILQ_EMPTY(&fab->requests) ||
+	       fab->accept_error;
+}
+
 static int tcp_arm(struct fab *head)
 {
 	struct tcp_fab *fab = tcp_fab_of(head);
 
 	fab->loop.armed = false;
 	fab_pass(fab, TCP_WORK_TX | TCP_WORK_COMPLETE);
-	if (!tcp_cq_empty(&fab->cq) || !TAILQ_EMPTY(&fab->events) || !TAILQ_EMPTY(&fab->requests) ||
-	    fab->accept_error || fab->loop.active_count > 0)
+	if (fab_has_news(fab) || fab->loop.active_count > 0)
 		return 1;
 	/* Events that came since epoll was asked last keep the descriptor readable: nothing is lost. */
 	fab->loop.armed = true;
 	return 0;
+}
+
+/* That of a connection, if it is all that the fab has to do. */
+static int tcp_arm_to_send(struct fab *head, struct fab_send *send)
+{
+	struct tcp_fab *fab = tcp_fab_of(head);
+	struct tcp_source *source = TAILQ_FIRST(&fab->loop.active);
+	uint8_t work;
+
+	if (fab_has_news(fab) || fab->loop.active_count != 1 || source->kind != TCP_SOURCE_CONN ||
+	    source->work != TCP_WORK_TX || !tcp_tx_leave(tcp_container(source, struct tcp_conn, source), send))
+		return tcp_arm(head);
+	tcp_loop_take(&fab->loop, TCP_WORK_TX, &work);
+	fab->loop.armed = true;
+	return 0;
+}
+
+static void tcp_sent(struct fab *head, int sent)
+{
+	tcp_tx_left(tcp_fab_of(head), sent);
 }
 
 /* -- completions ------------------------------------------------------------------------------ */
@@ -421,6 +447,7 @@ static void tcp_close(struct fab *head)
 	tcp_loop_fini(&fab->loop);
 	tcp_rq_fini(&fab->srq);
 	tcp_cq_fini(&fab->cq);
+	free(fab->left);
 	free(fab);
 }
 
@@ -503,6 +530,8 @@ const struct fab_ops fab_tcp_ops = {
 	.open = tcp_open,
 	.close = tcp_close,
 	.arm = tcp_arm,
+	.arm_to_send = tcp_arm_to_send,
+	.sent = tcp_sent,
 	.poll = tcp_poll,
 	.poll_event = tcp_poll_event,
 	.timeout_ms = tcp_timeout_ms,

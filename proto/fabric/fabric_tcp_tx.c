@@ -8,6 +8,7 @@
 #include "proto/fabric/fabric_tcp_tx.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -520,6 +521,54 @@ void tcp_tx_run(struct tcp_conn *conn)
 		else if (sent == TX_ALL && batch.control && conn->tx.nak)
 			tcp_conn_fail(conn, -EIO);
 	}
+}
+
+/* -- left to the caller ------------------------------------------------------------------------ */
+
+struct tcp_left {
+	struct tx_batch batch;
+	struct msghdr message;
+};
+
+/* It is all that there is, and nothing that happens while it is sent can change it. */
+static bool batch_is_all(const struct tx_batch *batch)
+{
+	const struct tcp_conn *conn = batch->conn;
+
+	return batch->frames_used && !batch->error && !conn->tx.nak && batch->send == conn->sq.post &&
+	       batch->response == conn->tx.response_tail && batch->bytes <= TX_BYTES_PER_TURN;
+}
+
+bool tcp_tx_leave(struct tcp_conn *conn, struct fab_send *send)
+{
+	struct tcp_fab *fab = tcp_conn_fab(conn);
+	struct tcp_left *left = fab->left;
+
+	if (conn->state != TCP_CONN_READY || conn->tx.blocked || conn->tx.kind != TCP_FRAME_NONE || conn->head.tls)
+		return false;
+	if (!left)
+		left = fab->left = malloc(sizeof(*left));
+	if (!left || !batch_fill(&left->batch, conn) || !batch_is_all(&left->batch))
+		return false;
+	left->message = (struct msghdr){.msg_iov = left->batch.iovs, .msg_iovlen = left->batch.iovs_used};
+	*send = (struct fab_send){.fd = conn->source.fd, .message = &left->message, .bytes = (int)left->batch.bytes};
+	return true;
+}
+
+void tcp_tx_left(struct tcp_fab *fab, int sent)
+{
+	struct tx_batch *batch = &fab->left->batch;
+
+	if (sent < 0 && sent != FAB_UNSENT && sent != -EINTR && sent != -ENOBUFS && sent != -ENOMEM) {
+		tcp_conn_fail(batch->conn, sent);
+		return;
+	}
+	if (sent > 0)
+		batch_sent(batch, (uint64_t)sent);
+	if (sent > 0 && (uint64_t)sent == batch->bytes)
+		return;
+	fab->head.activity += sent > 0;
+	tcp_tx_run(batch->conn); /* which finds out what hinders it */
 }
 
 void tcp_tx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak, uint32_t sequence)

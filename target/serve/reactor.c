@@ -281,12 +281,37 @@ bool tgt_reactor_drained(const struct tgt_reactor *reactor)
 
 /* -- the thread -------------------------------------------------------------------------------- */
 
+/* The ring sends in the call that waits what one of the fabs has still to send. */
+static void reactor_send(struct tgt_reactor *reactor, struct fab *fab, const struct fab_send *send)
+{
+	if (reactor->sender || !tgt_ring_sendmsg(reactor->ring, send->fd, send->message)) {
+		fab_sent(fab, FAB_UNSENT);
+		return;
+	}
+	reactor->sender = fab;
+	reactor->sender_bytes = send->bytes;
+}
+
+/* The ring was submitted: before anything else is done with the fab. */
+static void reactor_left(struct tgt_reactor *reactor)
+{
+	if (reactor->sender)
+		fab_sent(reactor->sender, tgt_ring_sent(reactor->ring, reactor->sender_bytes));
+	reactor->sender = NULL;
+}
+
 /* Arms every source to wake the ring. False: something is there already. */
 static bool reactor_arm(struct tgt_reactor *reactor)
 {
-	for (unsigned int i = 0; i < reactor->fabric_count; i++)
-		if (fab_arm(reactor->fabrics[i].fab) != 0)
+	for (unsigned int i = 0; i < reactor->fabric_count; i++) {
+		struct fab *fab = reactor->fabrics[i].fab;
+		struct fab_send send;
+
+		if (fab_arm_to_send(fab, &send) != 0)
 			return false;
+		if (send.message)
+			reactor_send(reactor, fab, &send);
+	}
 	return true;
 }
 
@@ -357,6 +382,7 @@ static void *reactor_thread(void *argument)
 			env_yield();
 		if (!slept)
 			tgt_ring_submit(reactor->ring);
+		reactor_left(reactor);
 	}
 	return NULL;
 }

@@ -119,6 +119,8 @@ struct tgt_reactor {
 
 	uint64_t drain_until_ns;
 	unsigned int polled;  /* what its connections had, in this turn */
+	struct fab *sender;   /* has left so many bytes to the ring to be sent; NULL: none has */
+	int sender_bytes;
 	bool is_peer;	      /* it has a thread (peers.h): control thread, before that begins */
 	bool is_empty;	      /* draining, and without a session */
 	_Atomic bool drained; /* any thread reads */

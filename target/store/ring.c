@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "proto/core/env.h"
 
@@ -43,6 +44,9 @@ struct tgt_ring {
 	unsigned int blocking; /* the files' */
 	unsigned int watch_count;
 	struct ring_watch watches[WATCHES_MAX];
+	struct ring_watch send, sent; /* of no descriptor: the send, and one whose completion is known */
+	struct io_uring_sqe *sending;
+	bool sends;
 	struct ring_file {
 		bool used;
 		unsigned int blocking;
@@ -53,11 +57,33 @@ struct tgt_ring {
 	struct iovec buffer[TGT_RING_BUFFERS_MAX]; /* the fixed ones, for the wide half */
 };
 
+static void watch_complete(struct tgt_ring_op *op, int result, uint32_t flags)
+{
+	struct ring_watch *watch = (struct ring_watch *)op;
+
+	(void)result;
+	(void)flags;
+	watch->armed = false;
+}
+
 /*
  * Completions are announced by a flag that peeking looks at, not by interrupting the thread that polls anyway; kernels
  * before 5.19 do not know that.
  */
 #define SETUP_FLAGS (IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP)
+
+/*
+ * An entry's sendmsg() that sends less than all says how much since Linux 6.1, which is the first to have this opcode,
+ * too; some before it lose what was sent.
+ */
+static bool ring_tells_parts(struct tgt_ring *ring)
+{
+	struct io_uring_probe *probe = io_uring_get_probe_ring(&ring->uring);
+	bool tells = probe && io_uring_opcode_supported(probe, IORING_OP_SENDMSG_ZC);
+
+	io_uring_free_probe(probe);
+	return tells && ring->uring.features & IORING_FEAT_CQE_SKIP;
+}
 
 int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring **out)
 {
@@ -79,6 +105,8 @@ int tgt_ring_create(unsigned int depth, unsigned int max_files, struct tgt_ring 
 	if (!ring->files)
 		goto err_exit;
 	ring->again_end = &ring->again;
+	ring->send.op.complete = ring->sent.op.complete = watch_complete;
+	ring->sends = ring_tells_parts(ring);
 	ring->max_files = max_files;
 	ring->depth = depth;
 	err = max_files ? io_uring_register_files_sparse(&ring->uring, max_files) : 0;
@@ -261,15 +289,6 @@ void tgt_ring_unregister_file(struct tgt_ring *ring, int index)
 	ring_set_threads(ring);
 }
 
-static void watch_complete(struct tgt_ring_op *op, int result, uint32_t flags)
-{
-	struct ring_watch *watch = (struct ring_watch *)op;
-
-	(void)result;
-	(void)flags;
-	watch->armed = false;
-}
-
 int tgt_ring_watch(struct tgt_ring *ring, int fd)
 {
 	struct ring_watch *watch;
@@ -439,6 +458,44 @@ static int ring_arm_watches(struct tgt_ring *ring)
 		watch->armed = true;
 	}
 	return 0;
+}
+
+/* Only what is less than all has a completion, and finds room for it: then it is there when the kernel returns. */
+bool tgt_ring_sendmsg(struct tgt_ring *ring, int fd, const struct msghdr *message)
+{
+	struct io_uring_sqe *sqe;
+
+	if (!ring->sends || ring->inflight + WATCHES_MAX >= ring->uring.cq.ring_entries || ring_arm_watches(ring))
+		return false;
+	sqe = ring->sending = uring_sqe(&ring->uring);
+	if (!sqe)
+		return false;
+	/* MSG_WAITALL: less than all is a failure, and has a completion. */
+	io_uring_prep_sendmsg(sqe, fd, message, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL);
+	io_uring_sqe_set_flags(sqe, IOSQE_CQE_SKIP_SUCCESS);
+	io_uring_sqe_set_data(sqe, &ring->send.op);
+	return true;
+}
+
+int tgt_ring_sent(struct tgt_ring *ring, int bytes)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head;
+
+	/* The kernel takes entries in their order. */
+	if (io_uring_sq_ready(&ring->uring)) {
+		io_uring_prep_nop(ring->sending);
+		io_uring_sqe_set_data(ring->sending, &ring->sent.op);
+		return -EAGAIN;
+	}
+	io_uring_for_each_cqe(&ring->uring, head, cqe)
+	{
+		if (io_uring_cqe_get_data(cqe) != &ring->send.op)
+			continue;
+		cqe->user_data = (uintptr_t)&ring->sent.op;
+		return cqe->res;
+	}
+	return bytes;
 }
 
 static int uring_submit_ready(struct io_uring *uring)

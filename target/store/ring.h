@@ -18,6 +18,7 @@
 
 struct tgt_ring;
 struct io_uring_sqe;
+struct msghdr;
 
 /*
  * Embedded in whatever waits for a completion; stays valid until `complete` has run with the
@@ -93,6 +94,12 @@ void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic un
 
 /* Submit what was prepared to the kernel: no system call if there is nothing. */
 int tgt_ring_submit(struct tgt_ring *ring);
+/*
+ * sendmsg() with MSG_DONTWAIT and MSG_NOSIGNAL, as the last entry that is prepared before the next submit or wait: done
+ * when that returns. False: not now. tgt_ring_sent() says then how many bytes went, or negative errno; -EAGAIN: none.
+ */
+bool tgt_ring_sendmsg(struct tgt_ring *ring, int fd, const struct msghdr *message);
+int tgt_ring_sent(struct tgt_ring *ring, int bytes);
 #define TGT_RING_MESSAGES 32u /* a flood of logins leaves room for I/O */
 /* Run `complete` of what has completed, at most `budget`, and TGT_RING_MESSAGES messages. Returns how many. A system call only
  * where the kernel says that completions wait for one. */

@@ -6,9 +6,9 @@
 #include "fixture.h"
 
 extern const struct fx_case fx_cases_tcp_hello[], fx_cases_tcp_frames[], fx_cases_tcp_acks[],
-	fx_cases_tcp_idle[], fx_cases_tcp_budget[], fx_cases_tcp_tls[], fx_cases_states[];
+	fx_cases_tcp_idle[], fx_cases_tcp_budget[], fx_cases_tcp_left[], fx_cases_tcp_tls[], fx_cases_states[];
 
 const struct fx_case *const fx_tables[] = {
 	fx_cases_tcp_hello, fx_cases_tcp_frames, fx_cases_tcp_acks,
-	fx_cases_tcp_idle,  fx_cases_tcp_budget, fx_cases_tcp_tls,    fx_cases_states,     NULL,
+	fx_cases_tcp_idle,  fx_cases_tcp_budget, fx_cases_tcp_left, fx_cases_tcp_tls,    fx_cases_states,     NULL,
 };

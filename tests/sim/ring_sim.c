@@ -312,6 +312,21 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 	return 0;
 }
 
+/* Fabs send by themselves. */
+bool tgt_ring_sendmsg(struct tgt_ring *ring, int fd, const struct msghdr *message)
+{
+	(void)ring;
+	(void)fd;
+	(void)message;
+	return false;
+}
+
+int tgt_ring_sent(struct tgt_ring *ring, int bytes)
+{
+	(void)bytes;
+	sim_fail("%s: its ring sends nothing", ring->actor->name);
+}
+
 /* Memory and descriptors need no registration here. */
 int tgt_ring_register_buffers(struct tgt_ring *ring, const struct iovec *iov, unsigned int count)
 {
