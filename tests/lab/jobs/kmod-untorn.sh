@@ -50,6 +50,14 @@ done
 refused 0 12288
 refused 4096 16384
 refused 0 $((2 * unit))
+# Linux joins what is submitted together: each is still untorn, though all of them are no untorn write of a disk's.
+for at in 0 16384; do
+	"$untorn" "$LAB_DEV" $at 16384 m 4 || lab_fail "joined untorn writes are refused"
+	cmp -n 65536 -i $at:0 "$LAB_DEV" <(head -c 65536 /dev/zero | tr '\0' m) || lab_fail "$LAB_DEV: joined untorn writes are lost"
+	"$untorn" "$LAB_DEV" $at 4096 n 3 || lab_fail "joined small untorn writes are refused"
+	cmp -n 12288 -i $at:0 "$LAB_DEV" <(head -c 12288 /dev/zero | tr '\0' n) || lab_fail "$LAB_DEV: small joined untorn writes are lost"
+done
+writes=$(commands)
 # Others are not.
 dd if=/dev/zero of="$LAB_DEV" bs=16384 count=1 oflag=direct status=none
 [ "$(commands)" = $writes ] || lab_fail "a plain write is untorn"
