@@ -172,7 +172,7 @@ static void image_updated(void *arg)
 /* -- opening ----------------------------------------------------------------------------------- */
 
 /* The name's image may be another one by the time that it is opened; its id stays. */
-static int image_id(rados_ioctx_t io, const struct rbd_name *name, char id[ID_BYTES], char *error)
+static int image_find(rados_ioctx_t io, const struct rbd_name *name, char id[ID_BYTES], uint64_t *features, char *error)
 {
 	rbd_image_t image;
 	int err = rbd_open_read_only(io, name->image, &image, NULL);
@@ -180,18 +180,26 @@ static int image_id(rados_ioctx_t io, const struct rbd_name *name, char id[ID_BY
 	if (err)
 		return tgt_rbd_host->error(error, err, "%s", strerror(-err));
 	err = rbd_get_id(image, id, ID_BYTES);
+	if (!err)
+		err = rbd_get_features(image, features);
 	rbd_close(image);
 	return err ? tgt_rbd_host->error(error, err, "its id: %s", strerror(-err)) : 0;
 }
 
-static int image_open(struct rbd_image *image, const struct rbd_name *name, const char *id, char *error)
+/*
+ * To read, too, it is opened with librbd's watch: it cannot be removed, and its size and snapshots are known. Without,
+ * what is gone reads as zeroes. But reads of one with a journal would take its lock, and some users may not watch.
+ */
+static int image_open(struct rbd_image *image, const struct rbd_name *name, const char *id, uint64_t features,
+		      char *error)
 {
-	int err;
+	const char *snapshot = name->snapshot[0] ? name->snapshot : NULL;
+	int err = -EPERM;
 
-	if (image->use != RBD_READS)
-		err = rbd_open_by_id(image->io, id, &image->image, NULL);
-	else
-		err = rbd_open_by_id_read_only(image->io, id, &image->image, name->snapshot[0] ? name->snapshot : NULL);
+	if (image->use != RBD_READS || snapshot || !(features & RBD_FEATURE_JOURNALING))
+		err = rbd_open_by_id(image->io, id, &image->image, snapshot);
+	if (err == -EPERM && image->use == RBD_READS)
+		err = rbd_open_by_id_read_only(image->io, id, &image->image, snapshot);
 	return err ? tgt_rbd_host->error(error, err, "%s", strerror(-err)) : 0;
 }
 
@@ -228,6 +236,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 		       struct tgt_store_info *info, char *error)
 {
 	char id[ID_BYTES];
+	uint64_t features;
 	int err;
 
 	image->look.run = image_look;
@@ -241,7 +250,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 	err = image_pool(name, image, error);
 	if (err)
 		goto err_put;
-	err = image_id(image->io, name, id, error);
+	err = image_find(image->io, name, id, &features, error);
 	if (!err && image->use != RBD_READS)
 		err = tgt_rbd_gateway_enter(&image->gateway, image->use == RBD_WRITES_ALONE, image->client, image->io,
 					    id, error);
@@ -254,7 +263,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 	if (!err && image->use == RBD_WRITES)
 		tgt_rbd_remind(&image->gateway);
 	if (!err)
-		err = image_open(image, name, id, error);
+		err = image_open(image, name, id, features, error);
 	if (err)
 		goto err_leave;
 	err = image_begin(image, name, id, info, error);

@@ -73,6 +73,15 @@ expect 0 "$RBLK" info --json "$target/before"
 expect 1 "$RBLK" copy "$scratch/disk" "$target/before"
 err_has 'the volume is read only'
 
+# What is only read is not removed meanwhile, has its new size, and is never read as zeroes where a snapshot was.
+! rbd rm --no-progress clone > "$scratch/out" 2>&1 || fail "an image that is served was removed"
+rbd resize --no-progress --size 40M clone
+clone_grown() { [ "$("$RBLK" info --json "$target/clone" | jq .bytes)" = 41943040 ]; }
+wait_for "the new size of what is only read" clone_grown
+rbd snap rm --no-progress data@before 2> /dev/null
+expect 1 "$RBLK" copy "$target/before" "$scratch/back"
+err_has 'Input/output error'
+
 # While a gateway serves it, none can be alone with it, and says who has it.
 volume_is 'path = rbd/data' 'lock_wait = 1s' 'gateways = one'
 rbd_refused "in use by gateway "
