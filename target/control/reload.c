@@ -380,8 +380,11 @@ static void step_still_missing(struct plan *plan, struct step *step)
 /* One attempt. The wanted configuration gets the old settings if only those can be served. */
 static void step_open_late(struct plan *plan, struct step *step)
 {
-	int status = tgt_reload_add_late(plan->reload, step->config, step->error);
+	int status;
 
+	step->config->others_wait = step->missing;
+	status = tgt_reload_add_late(plan->reload, step->config, step->error);
+	step->config->others_wait = false;
 	if (status < 0 && step->missing) {
 		step_still_missing(plan, step);
 		return;

@@ -13,37 +13,84 @@
 #include "target/control/config.h"
 #include "target/store/volume.h"
 
-/* Adds a volume at the start. The time that earlier volumes have waited for their locks counts as its wait, too. */
-static int begin_add(const struct tgt_reload *reload, struct tgt_volume_config config, uint64_t begun_ns, char *error)
+/* A volume: its last attempt. */
+struct begun {
+	int status;
+	char reason[TGT_ERROR_BYTES]; /* empty: it is served */
+};
+
+/*
+ * Adds a volume at the start, or waits no longer than a moment, if it is the first attempt. The time that earlier
+ * volumes have waited for their locks counts as its wait, too.
+ */
+static void begin_add(const struct tgt_reload *reload, struct tgt_volume_config config, uint64_t begun_ns, bool first,
+		      struct begun *begun)
 {
 	uint64_t waited_ms = (env_now_ns() - begun_ns) / 1000000u;
 
 	config.lock_wait_ms -= (uint32_t)(waited_ms < config.lock_wait_ms ? waited_ms : config.lock_wait_ms);
-	return tgt_volume_add(reload->registry, &config, error);
+	config.others_wait = first;
+	begun->status = tgt_volume_add(reload->registry, &config, begun->reason);
+	if (!begun->status)
+		begun->reason[0] = '\0'; /* a first attempt may have left one */
+}
+
+/* One is late, and others may be, for the same reason: all of them together. */
+static void begin_ahead(const struct tgt_volume_config *configs, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		const struct tgt_store_ops *ops = tgt_store_find(configs[i].store);
+
+		if (ops->open_ahead)
+			ops->open_ahead(&configs[i]);
+	}
+}
+
+/* Until more than `lacking` have failed. Returns how many have; *failed: the first, or one that was interrupted. */
+static unsigned int begin_all(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int lacking,
+			      struct begun *begun, const struct begun **failed)
+{
+	uint64_t begun_ns = env_now_ns();
+	unsigned int left = 0, late = 0, count = current->volume_count;
+
+	/* Twice: those that are late come last. */
+	for (unsigned int n = 0; n < 2 * count && left <= lacking; n++) {
+		struct begun *now = &begun[n % count];
+		bool first = n < count;
+
+		if (!first && now->status != -ETIMEDOUT)
+			continue;
+		begin_add(reload, current->volumes[n % count], begun_ns, first, now);
+		if (first && now->status == -ETIMEDOUT) {
+			if (!late++)
+				begin_ahead(&current->volumes[n + 1], count - n - 1);
+			continue;
+		}
+		if (now->status && !left++)
+			*failed = now;
+		if (now->status == -EINTR) {
+			*failed = now;
+			left = lacking + 1;
+		}
+	}
+	return left;
 }
 
 int tgt_reload_begin(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int lacking,
 		     char *error)
 {
-	char(*reasons)[TGT_ERROR_BYTES] = calloc(current->volume_count + 1, sizeof(*reasons));
-	uint64_t begun_ns = env_now_ns();
-	unsigned int left = 0;
-	int status = 0, failed = 0;
+	struct begun *begun = calloc(current->volume_count + 1, sizeof(*begun));
+	const struct begun *failed = NULL;
+	int err = 0;
 
-	if (!reasons)
+	if (!begun)
 		return tgt_error(error, -ENOMEM, "out of memory");
-	for (unsigned int i = 0; i < current->volume_count && left <= lacking && status != -EINTR; i++) {
-		status = begin_add(reload, current->volumes[i], begun_ns, reasons[i]);
-		if (status == 0)
-			reasons[i][0] = '\0'; /* a first attempt may have left one */
-		else if (!left++ || status == -EINTR)
-			failed = tgt_error(error, status, "%s", reasons[i]);
-	}
-	if (status != -EINTR && left <= lacking)
-		failed = 0;
-	for (unsigned int i = 0; i < current->volume_count && !failed; i++)
-		if (reasons[i][0])
-			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, current->volumes[i].name, reasons[i]);
-	free(reasons);
-	return failed;
+	if (begin_all(reload, current, lacking, begun, &failed) > lacking)
+		err = tgt_error(error, failed->status, "%s", failed->reason);
+	for (unsigned int i = 0; i < current->volume_count && !err; i++)
+		if (begun[i].reason[0])
+			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, current->volumes[i].name,
+					 begun[i].reason);
+	free(begun);
+	return err;
 }

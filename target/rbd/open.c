@@ -16,7 +16,10 @@
 #include "target/base/error.h"
 #include "target/base/settings.h"
 
-/* An opening without trouble takes a tenth of a second, and 3 seconds if it has to shut out a gateway. */
+/*
+ * An opening without trouble takes a tenth of a second, and 3 seconds if it has to shut out a gateway. So long from its
+ * beginning it is waited for: those that have begun together are late together.
+ */
 #define LIMIT_S 20u
 #define LIMIT_WORDS "20 seconds"
 /* Where others wait behind it: once; */
@@ -40,6 +43,7 @@ struct opening {
 	struct rbd_name name;
 	enum rbd_use use;
 	bool wanted; /* somebody waits */
+	uint64_t begun_ns;
 	uint64_t ask_ns; /* when the monitors are asked next */
 	bool kept;	 /* its thread waits for the next attempt */
 	bool over;	 /* the thread has ended, or that: */
@@ -157,22 +161,23 @@ static enum rbd_use config_use(const struct tgt_volume_config *config)
 	return config->gateways == TGT_GATEWAYS_ONE ? RBD_WRITES_ALONE : RBD_WRITES;
 }
 
-/* Lock held. Under way already, or begun. *limit_ns: so long it is waited for. */
-static struct opening *opening_get(const struct tgt_volume_config *config, const struct rbd_name *name,
-				   uint64_t *limit_ns, char *error)
+/* Lock held. Under way already, and not waited for; NULL: there is none. */
+static struct opening *opening_find(const struct tgt_volume_config *config)
 {
-	struct opening *opening;
+	struct opening *opening = openings;
+
+	while (opening &&
+	       (opening->wanted || opening->use != config_use(config) || strcmp(opening->path, config->path)))
+		opening = opening->next;
+	return opening;
+}
+
+/* Lock held. */
+static struct opening *opening_begin(const struct tgt_volume_config *config, const struct rbd_name *name, char *error)
+{
+	struct opening *opening = calloc(1, sizeof(*opening));
 	int err;
 
-	for (opening = openings; opening; opening = opening->next)
-		if (!opening->wanted && opening->use == config_use(config) && !strcmp(opening->path, config->path))
-			break;
-	*limit_ns = !config->others_wait ? LIMIT_S * NS_PER_S : opening ? 0 : MOMENT_NS;
-	if (opening) {
-		opening->wanted = true;
-		return opening;
-	}
-	opening = calloc(1, sizeof(*opening));
 	if (!opening) {
 		tgt_rbd_host->error(error, -ENOMEM, "%s: out of memory", config->path);
 		return NULL;
@@ -180,8 +185,8 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 	memcpy(opening->path, config->path, sizeof(opening->path) - 1); /* its parts fit */
 	opening->name = *name;
 	opening->use = config_use(config);
-	opening->wanted = true;
-	opening->ask_ns = tgt_rbd_now_ns() + DOUBT_NS;
+	opening->begun_ns = tgt_rbd_now_ns();
+	opening->ask_ns = opening->begun_ns + DOUBT_NS;
 	err = tgt_rbd_thread(opening_thread, opening);
 	if (err) {
 		tgt_rbd_host->error(error, err, "%s: no thread: %s", config->path, strerror(-err));
@@ -191,6 +196,19 @@ static struct opening *opening_get(const struct tgt_volume_config *config, const
 	opening->next = openings;
 	openings = opening;
 	return opening;
+}
+
+void tgt_rbd_open_ahead(const struct tgt_volume_config *config)
+{
+	char error[TGT_ERROR_BYTES];
+	struct rbd_name name;
+
+	if (name_parse(config->path, &name, error))
+		return;
+	pthread_mutex_lock(&lock);
+	if (!opening_find(config))
+		opening_begin(config, &name, error);
+	pthread_mutex_unlock(&lock);
 }
 
 /* -- waiting ----------------------------------------------------------------------------------- */
@@ -216,15 +234,20 @@ static int open_once(const struct tgt_volume_config *config, const struct rbd_na
 		     char *error)
 {
 	struct opening *opening;
-	uint64_t limit_ns;
+	uint64_t until_ns = 0;
 	bool goes_on;
 	int err = -ENOMEM;
 
 	pthread_mutex_lock(&lock);
-	opening = opening_get(config, name, &limit_ns, error);
+	opening = opening_find(config);
+	if (!opening) {
+		opening = opening_begin(config, name, error);
+		until_ns = tgt_rbd_now_ns() + MOMENT_NS;
+	}
 	if (!opening)
 		goto out;
-	goes_on = opening_wait(opening, tgt_rbd_now_ns() + limit_ns);
+	opening->wanted = true;
+	goes_on = opening_wait(opening, config->others_wait ? until_ns : opening->begun_ns + LIMIT_S * NS_PER_S);
 	if (opening->over) {
 		err = opening->err;
 		if (err)

@@ -285,6 +285,8 @@ struct tgt_store *tgt_rbd_store_of(struct rbd_store *store);
 
 /* -- open.c ------------------------------------------------------------------------------------ */
 
+/* As the store's. */
+void tgt_rbd_open_ahead(const struct tgt_volume_config *config);
 /* As the store's `open`: waits for a thread that does it, with a limit. */
 int tgt_rbd_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
 /* Once, before any opening. */

@@ -293,6 +293,7 @@ static const struct tgt_store_ops rbd_ops = {
 	.on_path = true,
 	.elsewhere = true,
 	.silent = tgt_rbd_reach_silent,
+	.open_ahead = tgt_rbd_open_ahead,
 	.open = tgt_rbd_open,
 	.close = tgt_rbd_store_close,
 	.refresh = rbd_refresh,

@@ -46,15 +46,27 @@ static const struct tgt_store_ops *module_load(char *error)
 
 static const struct tgt_store_ops *_Atomic loaded;
 
-/* One thread at a time opens volumes. A package that is installed later is found then. */
+/* One thread at a time opens volumes. A package that is installed later is found then. NULL, as above. */
+static const struct tgt_store_ops *rbd_load(char *error)
+{
+	if (!atomic_load(&loaded))
+		atomic_store(&loaded, module_load(error));
+	return atomic_load(&loaded);
+}
+
+static void rbd_open_ahead(const struct tgt_volume_config *config)
+{
+	char error[TGT_ERROR_BYTES];
+	const struct tgt_store_ops *ops = rbd_load(error);
+
+	if (ops)
+		ops->open_ahead(config);
+}
+
 static int rbd_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
 {
-	const struct tgt_store_ops *ops = atomic_load(&loaded);
+	const struct tgt_store_ops *ops = rbd_load(error);
 
-	if (!ops) {
-		ops = module_load(error);
-		atomic_store(&loaded, ops);
-	}
 	return ops ? ops->open(config, store, error) : -ENOENT;
 }
 
@@ -69,6 +81,7 @@ const struct tgt_store_ops tgt_store_rbd = {
 	.kind = "rbd",
 	.on_path = true,
 	.elsewhere = true,
+	.open_ahead = rbd_open_ahead,
 	.open = rbd_open,
 	.silent = rbd_silent,
 };

@@ -307,6 +307,8 @@ struct tgt_store_ops {
 	/* May the path be an NVMe namespace, by its generic node? NULL: no. */
 	bool (*is_namespace)(const struct tgt_volume_config *config);
 
+	/* Configuring thread; does not wait. Begins what open() waits for, beside others'. NULL: it does all itself. */
+	void (*open_ahead)(const struct tgt_volume_config *config);
 	/* Configuring thread; may block. error: TGT_ERROR_BYTES, "path: reason". F6: takes the lock. */
 	int (*open)(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
 	/*

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: an image whose opening does not end delays others, which are opened behind it again and again, by no more than
- * a moment, once; and an opening that was late is taken by the next attempt, also when it has ended in between. Method:
- * the openings, with a fake of what they open, and the machine's time.
+ * a moment, once; those that have begun together are late together; and an opening that was late is taken by the next
+ * attempt, also when it has ended in between. Method: the openings, with a fake of what they open, and the machine's
+ * time.
  */
 #include "tests/unit/unit.h"
 
@@ -73,7 +74,7 @@ void tgt_rbd_client_probe(void)
 int tgt_rbd_store_open(const char *path, const struct rbd_name *name, enum rbd_use use, struct rbd_store **store,
 		       char *error)
 {
-	bool late = !strcmp(path, "rbd/late");
+	bool late = !strncmp(path, "rbd/late", 8);
 
 	pthread_mutex_lock(&lock);
 	while (late && stuck)
@@ -97,17 +98,22 @@ struct tgt_store *tgt_rbd_store_of(struct rbd_store *store)
 
 /* -- opening ------------------------------------------------------------------------------------- */
 
-static int try_open(const char *path, struct tgt_store **store)
+static int open_path(const char *path, bool others_wait, struct tgt_store **store)
 {
-	struct tgt_volume_config config = {.others_wait = true};
+	struct tgt_volume_config config = {.others_wait = others_wait};
 	char error[TGT_ERROR_BYTES];
 	int err;
 
 	strcpy(config.path, path);
-	passes = !strcmp(path, "rbd/late");
+	passes = !strncmp(path, "rbd/late", 8);
 	err = tgt_rbd_open(&config, store, error);
 	passes = false;
 	return err;
+}
+
+static int try_open(const char *path, struct tgt_store **store)
+{
+	return open_path(path, true, store);
 }
 
 static void a_late_one_delays_others_once(void **state)
@@ -132,6 +138,25 @@ static void a_late_one_delays_others_once(void **state)
 	assert_ptr_equal(store, &stores[0]);
 }
 
+/* As a start does: the first one, and others behind it. */
+static void those_that_begin_together_are_late_together(void **state)
+{
+	struct tgt_volume_config config = {.path = "rbd/late2"};
+	struct tgt_store *store = NULL;
+	uint64_t began_ns = now_ns;
+
+	for (; config.path[8] <= '9'; config.path[8]++) {
+		tgt_rbd_open_ahead(&config);
+		tgt_rbd_open_ahead(&config); /* once is enough */
+	}
+	assert_int_equal(now_ns, began_ns);
+	for (config.path[8] = '2'; config.path[8] <= '9'; config.path[8]++) {
+		assert_int_equal(try_open(config.path, &store), -ETIMEDOUT);
+		assert_int_equal(open_path(config.path, false, &store), -ETIMEDOUT);
+	}
+	assert_in_range(now_ns - began_ns, 20000000000u, 20000000000u + 50000000u);
+}
+
 static void it_is_taken_by_the_next_attempt(void **state)
 {
 	struct tgt_store *store = NULL;
@@ -140,14 +165,14 @@ static void it_is_taken_by_the_next_attempt(void **state)
 	pthread_mutex_lock(&lock);
 	stuck = false;
 	pthread_cond_broadcast(&changed);
-	while (!opened)
+	while (opened < 9)
 		pthread_cond_wait(&changed, &lock);
 	pthread_mutex_unlock(&lock);
 	/* Its thread may be about to say so. */
 	while (try_open("rbd/late", &store) && tries++ < 1000000)
 		sched_yield();
 	assert_ptr_equal(store, &stores[1]);
-	assert_int_equal(opened, 1);
+	assert_int_equal(opened, 9);
 	assert_int_equal(closed, 0);
 }
 
@@ -155,6 +180,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_late_one_delays_others_once),
+		cmocka_unit_test(those_that_begin_together_are_late_together),
 		cmocka_unit_test(it_is_taken_by_the_next_attempt),
 	};
 

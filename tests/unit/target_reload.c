@@ -8,6 +8,7 @@
 #include "target/control/reload.h"
 #include "tests/unit/target_rig.h"
 
+#include <ctype.h>
 #include <sys/file.h>
 #include "target/base/unserved.h"
 #include "target/control/config.h"
@@ -296,6 +297,83 @@ static void a_lost_volume_is_opened_again(void **state)
 	tgt_unserved_destroy(unserved);
 }
 
+/* -- a store that is late ------------------------------------------------------------------------ */
+
+static bool is_late;
+static char asked[256]; /* of it: "+a" ahead; "a" for a moment; "A" for as long as it takes */
+
+static void ask(const char *what, const struct tgt_volume_config *config, bool long_wait)
+{
+	size_t length = strlen(asked);
+
+	snprintf(asked + length, sizeof(asked) - length, "%s%c", what,
+		 long_wait ? toupper(config->name[0]) : config->name[0]);
+}
+
+static void late_open_ahead(const struct tgt_volume_config *config)
+{
+	ask("+", config, false);
+}
+
+static int late_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error)
+{
+	ask("", config, !config->others_wait);
+	return tgt_error(error, -ETIMEDOUT, "%s is late", config->name);
+}
+
+const struct tgt_store_ops *__real_tgt_store_find(const char *kind);
+const struct tgt_store_ops *__wrap_tgt_store_find(const char *kind);
+const struct tgt_store_ops *__wrap_tgt_store_find(const char *kind)
+{
+	static const struct tgt_store_ops late = {
+		.kind = "uring", .on_path = true, .open_ahead = late_open_ahead, .open = late_open};
+
+	return is_late ? &late : __real_tgt_store_find(kind);
+}
+
+/* All volumes are at it, and not served. */
+static void all_are_late(void)
+{
+	for (unsigned int i = 0; i < VOLUMES; i++)
+		tgt_volume_put(tgt_volume_remove(registry, name[i]));
+	is_late = true;
+	asked[0] = '\0';
+}
+
+static void a_start_waits_for_those_that_are_late_together(void **state)
+{
+	struct tgt_unserved *unserved = tgt_unserved_create();
+	const struct tgt_reload reload = {.registry = registry, .unserved = unserved};
+	char error[TGT_ERROR_BYTES];
+
+	all_are_late();
+	assert_int_equal(tgt_reload_begin(&reload, &current, VOLUMES, error), 0);
+	assert_string_equal(asked, "a+b+cbcABC");
+	assert_int_equal(tgt_unserved_count(unserved, TGT_UNSERVED_VOLUME), VOLUMES);
+	asked[0] = '\0';
+	assert_int_equal(tgt_reload_begin(&reload, &current, 0, error), -ETIMEDOUT);
+	assert_string_equal(asked, "a+b+cbcA");
+	assert_non_null(strstr(error, "a is late"));
+	is_late = false;
+	assert_int_equal(tgt_reload_begin(&reload, &current, 0, error), 0);
+	for (unsigned int i = 0; i < VOLUMES; i++)
+		assert_int_equal(served(i), 512);
+	tgt_unserved_destroy(unserved);
+}
+
+/* It is no part of the reload, which waits for what it changes. */
+static void a_reload_does_not_wait_for_what_was_missing(void **state)
+{
+	struct tgt_config wanted = config_of(512);
+	char error[TGT_ERROR_BYTES];
+
+	all_are_late();
+	wanted.volumes[1].block_bytes = 4096;
+	assert_int_equal(reload_to(wanted, wait_never, error), 0);
+	assert_string_equal(asked, "aBBc"); /* and with its former settings */
+	is_late = false;
+}
+
 #define RELOAD_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -308,6 +386,8 @@ int main(void)
 		RELOAD_TEST(what_does_not_pass_is_not_waited_for),
 		RELOAD_TEST(a_former_life_is_waited_for),
 		RELOAD_TEST(a_lost_volume_is_opened_again),
+		RELOAD_TEST(a_start_waits_for_those_that_are_late_together),
+		RELOAD_TEST(a_reload_does_not_wait_for_what_was_missing),
 	};
 
 	return cmocka_run_group_tests_name("target reload", tests, NULL, NULL);
