@@ -57,7 +57,7 @@ struct locker {
 };
 struct lockers {
 	struct locker list[LOCKERS_MAX];
-	int count;
+	int count, exclusive;
 	/* A bit for each that they were asked for: hosts whose I/O is theirs; all hosts, if there is nothing else. */
 	uint64_t held, hosts;
 	char text[3][LOCKERS_BYTES]; /* clients, cookies, addresses: one behind the other */
@@ -127,6 +127,8 @@ static void gateway_watch_again(struct rbd_task *task)
 	err = gateway_watch(gateway);
 	if (err == -ESHUTDOWN)
 		tgt_rbd_client_fenced(gateway->client, NULL);
+	else if (err == -ENOENT) /* the object is gone, and its lock with it, or their pool */
+		tgt_rbd_client_unlocked(gateway->client);
 	else if (err)
 		tgt_rbd_keeper_later(task, WATCH_AGAIN_NS);
 }
@@ -171,12 +173,11 @@ static int lockers_list(const struct rbd_gateway *gateway, struct lockers *locke
 	size_t bytes[3] = {LOCKERS_BYTES, LOCKERS_BYTES, LOCKERS_BYTES}, tag_bytes;
 	const char *at[3] = {lockers->text[0], lockers->text[1], lockers->text[2]};
 	char tag[64];
-	int exclusive;
 	ssize_t count;
 
 	tag_bytes = sizeof(tag);
 	lockers->count = 0;
-	count = rados_list_lockers(gateway->io, gateway->object, LOCK_NAME, &exclusive, tag, &tag_bytes,
+	count = rados_list_lockers(gateway->io, gateway->object, LOCK_NAME, &lockers->exclusive, tag, &tag_bytes,
 				   lockers->text[0], &bytes[0], lockers->text[1], &bytes[1], lockers->text[2],
 				   &bytes[2]);
 	if (count < 0)
@@ -448,8 +449,7 @@ static int gateway_object(const struct rbd_gateway *gateway)
 static int gateway_contend(struct rbd_gateway *gateway, char *error)
 {
 	struct lockers *lockers = calloc(1, sizeof(*lockers));
-	const char *alone = gateway->alone ? ", and this one is to be alone (gateways = one)"
-					   : ", which is alone (gateways = one)";
+	const char *why = ", whose rblkd is of another version: it must end first";
 	int err = lockers ? lockers_list(gateway, lockers) : -ENOMEM;
 
 	if (!err && lockers->count)
@@ -458,15 +458,20 @@ static int gateway_contend(struct rbd_gateway *gateway, char *error)
 		tgt_rbd_host->error(error, err,
 				    "rbd: whether who serves the image lives cannot be found out (object %s): %s",
 				    gateway->object, strerror(-err));
+	else if (gateway->alone)
+		why = ", and this one is to be alone (gateways = one)";
+	else if (lockers->exclusive)
+		why = ", which is alone (gateways = one)";
 	for (int i = 0; i < (lockers ? lockers->count : 0) && !err; i++) {
 		const struct locker *locker = &lockers->list[i];
 
 		if (locker_is_self(gateway, locker))
 			err = tgt_rbd_host->error(error, -EBUSY,
-						  "in use by this process, for a volume that is being closed");
+						  "in use by this process, for another volume or one that is being "
+						  "closed");
 		else if (locker->state != LOCKER_SILENT && locker->state != LOCKER_GONE)
 			err = tgt_rbd_host->error(error, -EBUSY, "in use by gateway %s (%s)%s", locker->name,
-						  locker->address, alone);
+						  locker->address, why);
 	}
 	for (int i = 0; i < (lockers ? lockers->count : 0) && !err; i++)
 		if (lockers->list[i].state == LOCKER_SILENT)

@@ -20,6 +20,8 @@
 
 #define HOLDER "holder"
 #define FORMER "former"
+#define BUSY "busy"
+#define THIS "this"
 
 static bool several;	   /* serve it: this one, one that is silent, and one that is busy, */
 static int busy_asks;	   /* so often when it is asked, and then quiet */
@@ -29,6 +31,8 @@ static unsigned int notifies; /* since one was shut out */
 static time_t notify_s;	      /* so long an OSD holds the next one */
 static const char *holder; /* address of who has the lock; NULL: it is free */
 static bool formerly;	   /* this process, as another client */
+static const char *lives;  /* NULL, or another one that has it, and answers */
+static int held_alone = 1; /* exclusively */
 static char shot[256];	   /* what was added to the blocklist */
 static int unlocks_fail;   /* so often */
 static unsigned int unlocks, warnings;
@@ -36,6 +40,7 @@ static struct rbd_gateway gateway;
 static bool watched;
 static rados_watcherrcb_t watch_lost;
 static bool loses; /* the watch, once, while it is ended */
+static int watch_fails; /* with that */
 
 /* -- the machine's time ------------------------------------------------------------------------ */
 
@@ -85,7 +90,7 @@ rados_t tgt_rbd_client_cluster(const struct rbd_client *client)
 
 const char *tgt_rbd_client_name(const struct rbd_client *client)
 {
-	return "this";
+	return THIS;
 }
 
 void tgt_rbd_client_fenced(struct rbd_client *client, const char *why)
@@ -93,9 +98,11 @@ void tgt_rbd_client_fenced(struct rbd_client *client, const char *why)
 	abort();
 }
 
+static unsigned int unlocked;
+
 void tgt_rbd_client_unlocked(struct rbd_client *client)
 {
-	abort();
+	unlocked++;
 }
 
 bool tgt_rbd_client_was(const struct rbd_client *client, const char *name)
@@ -156,8 +163,8 @@ int rados_watch3(rados_ioctx_t io, const char *object, uint64_t *watch, rados_wa
 {
 	*watch = 1;
 	watch_lost = lost;
-	watched = true;
-	return 0;
+	watched = !watch_fails;
+	return watch_fails;
 }
 
 int rados_unwatch2(rados_ioctx_t io, uint64_t watch)
@@ -213,7 +220,7 @@ int rados_decode_notify_response(char *answer, size_t bytes, struct notify_ack_t
 	*acks = &ack;
 	*timeouts = NULL;
 	*timeout_count = 0;
-	*ack_count = several;
+	*ack_count = several || lives;
 	return 0;
 }
 
@@ -263,7 +270,7 @@ ssize_t rados_list_lockers(rados_ioctx_t io, const char *object, const char *nam
 	static const char addresses_of_several[] = "1:0/1\0002:0/2\0003:0/3";
 	static const char cookies_of_two[] = "this\0busy", addresses_of_two[] = "1:0/1\0003:0/3";
 
-	*exclusive = !several;
+	*exclusive = held_alone && !several;
 	if (several && silent_lists-- <= 0) {
 		*client_bytes = *cookie_bytes = sizeof(cookies_of_two);
 		memcpy(clients, cookies_of_two, *client_bytes);
@@ -284,7 +291,7 @@ ssize_t rados_list_lockers(rados_ioctx_t io, const char *object, const char *nam
 	if (!holder)
 		return 0;
 	*client_bytes = (size_t)snprintf(clients, *client_bytes, "client.1") + 1;
-	*cookie_bytes = (size_t)snprintf(cookies, *cookie_bytes, "%s", formerly ? FORMER : HOLDER) + 1;
+	*cookie_bytes = (size_t)snprintf(cookies, *cookie_bytes, "%s", lives ? lives : formerly ? FORMER : HOLDER) + 1;
 	*address_bytes = (size_t)snprintf(addresses, *address_bytes, "%s", holder) + 1;
 	return 1;
 }
@@ -415,6 +422,50 @@ static void a_lost_watch_is_begun_again(void **state)
 	assert_false(watched);
 }
 
+/* Somebody has removed the object: others cannot know of this one. */
+static void a_removed_object_has_no_lock(void **state)
+{
+	char error[TGT_ERROR_BYTES];
+
+	(void)state;
+	gateway = (struct rbd_gateway){0};
+	holder = NULL;
+	assert_int_equal(tgt_rbd_gateway_enter(&gateway, true, NULL, NULL, "id", error), 0);
+	watch_fails = -ENOENT;
+	watch_lost(&gateway, gateway.watch, -ENOTCONN);
+	assert_int_equal(unlocked, 1);
+	watch_fails = 0;
+	tgt_rbd_gateway_leave(&gateway);
+}
+
+/* The words of whoever cannot have the lock, which this client has, or one that lives. */
+static void lock_is_refused(bool alone, const char *words)
+{
+	char error[TGT_ERROR_BYTES];
+
+	gateway = (struct rbd_gateway){0};
+	holder = "3:0/3";
+	assert_int_equal(tgt_rbd_gateway_enter(&gateway, alone, NULL, NULL, "id", error), -EBUSY);
+	assert_non_null(strstr(error, words));
+	holder = NULL;
+}
+
+static void whoever_has_the_lock_is_told(void **state)
+{
+	(void)state;
+	lives = BUSY;
+	held_alone = 1;
+	lock_is_refused(true, "in use by gateway busy (3:0/3), and this one is to be alone");
+	lock_is_refused(false, "in use by gateway busy (3:0/3), which is alone");
+	held_alone = 0;
+	lock_is_refused(true, "and this one is to be alone");
+	lock_is_refused(false, "whose rblkd is of another version");
+	lives = THIS;
+	lock_is_refused(false, "in use by this process, for another volume");
+	lives = NULL;
+	held_alone = 1;
+}
+
 static void enter_several(int asks, int lists)
 {
 	char error[TGT_ERROR_BYTES];
@@ -528,6 +579,8 @@ int main(void)
 		cmocka_unit_test(no_machine_is_shut_out),
 		cmocka_unit_test(a_watch_lost_late_is_not_begun_again),
 		cmocka_unit_test(a_lost_watch_is_begun_again),
+		cmocka_unit_test(a_removed_object_has_no_lock),
+		cmocka_unit_test(whoever_has_the_lock_is_told),
 		cmocka_unit_test(a_former_client_loses_its_lock),
 		cmocka_unit_test(a_lock_that_stays_is_tried_again_for_a_while),
 		cmocka_unit_test(a_busy_one_has_its_time_beside_a_silent_one),
