@@ -149,7 +149,22 @@ static int image_describe(struct rbd_image *image, struct tgt_store_info *info, 
 	return err ? tgt_rbd_host->error(error, err, "%s", strerror(-err)) : 0;
 }
 
-/* -- its size ---------------------------------------------------------------------------------- */
+/* -- its state --------------------------------------------------------------------------------- */
+
+#define SECONDARY "it is mirrored (rbd mirror), and not the primary image"
+
+/* Only rbd-mirror writes it: everyone else's writes fail as if another client had locked it. */
+static bool image_is_secondary(rbd_image_t image)
+{
+	rbd_mirror_image_info_t info;
+	bool secondary;
+
+	if (rbd_mirror_image_get_info(image, &info, sizeof(info)))
+		return false;
+	secondary = info.state != RBD_MIRROR_IMAGE_DISABLED && !info.primary;
+	rbd_mirror_image_get_info_cleanup(&info);
+	return secondary;
+}
 
 /* A thread of the keeper's. */
 static void image_look(struct rbd_task *task)
@@ -159,6 +174,10 @@ static void image_look(struct rbd_task *task)
 
 	if (!rbd_get_size(image->image, &bytes))
 		atomic_store(&image->bytes, bytes);
+	if (image->use != RBD_READS && image_is_secondary(image->image)) {
+		atomic_store(&image->secondary, true);
+		tgt_rbd_host->lost(image->gateway.store, SECONDARY);
+	}
 }
 
 /* librbd's thread: must not call it. */
@@ -213,6 +232,8 @@ static int image_begin(struct rbd_image *image, const struct rbd_name *name, con
 		err = image_describe(image, info, error);
 	if (!err)
 		err = image_identify(image, name, id, info, error);
+	if (!err && image->use != RBD_READS && image_is_secondary(image->image))
+		err = tgt_rbd_host->error(error, -EROFS, SECONDARY ": it can only be read (read_only = yes)");
 	if (err || name->snapshot[0])
 		return err;
 	err = rbd_update_watch(image->image, &image->updates, image_updated, image);

@@ -252,7 +252,7 @@ void tgt_rbd_fence_wait(struct rbd_gateway *gateway);
 #define RBD_COMPARE_BYTES 512u
 
 struct rbd_image {
-	struct rbd_task look; /* first: at its size */
+	struct rbd_task look; /* first: at its size, and whether it may be written */
 	struct rbd_client *client;
 	rados_ioctx_t io;
 	rbd_image_t image;
@@ -261,6 +261,7 @@ struct rbd_image {
 	uint64_t updates; /* handle of the watch for changes of its size */
 	bool watched;
 	_Atomic uint64_t bytes; /* what it has now */
+	_Atomic bool secondary; /* it is mirrored to this cluster: not to be written */
 	uint32_t object_bytes;
 };
 

@@ -23,6 +23,7 @@
  */
 #define PAUSE_NS 100000000ull
 #define RETRIES_MAX 300u
+#define RETRIES_SAID 10u /* by then it is known whether it is that */
 
 struct rbd_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
@@ -123,10 +124,13 @@ static void op_locked(struct rbd_op *op, bool locked)
 /* A thread of librados, or the reactor's where nothing was begun. */
 static void op_done(struct rbd_op *op, ssize_t result)
 {
-	bool locked = result == -EROFS && op_store(op)->image.use != RBD_READS;
+	struct rbd_image *image = &op_store(op)->image;
+	bool locked = result == -EROFS && image->use != RBD_READS && !atomic_load(&image->secondary);
 
-	if (locked || op->retries)
+	if (op->retries >= RETRIES_SAID)
 		op_locked(op, locked);
+	if (locked) /* or it is the secondary one by now */
+		tgt_rbd_keeper_later(&image->look, 0);
 	if (locked && op->retries++ < RETRIES_MAX) {
 		tgt_rbd_keeper_later(&op->again, PAUSE_NS);
 		return;

@@ -123,6 +123,17 @@ wait $locker || fail "the lock: $(cat "$scratch/locked")"
 wait $fio || fail "writes at a locked image"
 log_has 'the image is no longer locked'
 
+# Mirrored, and no longer the primary image: that is said, and it is served again when it is promoted.
+rbd mirror pool enable rbd image > /dev/null
+rbd mirror image enable data snapshot > /dev/null
+rbd mirror image demote data > /dev/null
+"$RBLK" copy "$scratch/disk" "$target/data" > "$scratch/out" 2> "$scratch/err" < /dev/null || true
+log_has 'volume data: rbd/data: it is mirrored (rbd mirror), and not the primary image: it can only be read'
+rbd mirror image promote data > /dev/null
+log_has 'volume data: served again'
+expect 0 fio "${engine[@]}" --rblk_uri="$target/data" --name=primary --rw=write --bs=4k --size=64k --output-format=json
+rbd mirror image disable data > /dev/null 2>&1
+
 # Killed and started again while a job writes: it waits, and what it reads is what it wrote. The first one is shut out of the
 # cluster before the next one begins.
 address=$(rados -p rbd lock info "$(rados -p rbd ls | grep '^rblk[.]')" rblk | jq -r '.lockers[0].addr')

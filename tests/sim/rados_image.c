@@ -154,6 +154,19 @@ void rbd_config_image_list_cleanup(rbd_config_option_t *options, int count)
 	(void)count;
 }
 
+int rbd_mirror_image_get_info(rbd_image_t image, rbd_mirror_image_info_t *info, size_t bytes)
+{
+	(void)image;
+	memset(info, 0, bytes);
+	info->state = RBD_MIRROR_IMAGE_DISABLED;
+	return 0;
+}
+
+void rbd_mirror_image_get_info_cleanup(rbd_mirror_image_info_t *info)
+{
+	(void)info;
+}
+
 int rbd_update_watch(rbd_image_t image, uint64_t *handle, rbd_update_callback_t updated, void *arg)
 {
 	(void)image;
