@@ -215,10 +215,13 @@ static int image_open(struct rbd_image *image, const struct rbd_name *name, cons
 	const char *snapshot = name->snapshot[0] ? name->snapshot : NULL;
 	int err = -EPERM;
 
+	/* Its writes wait while the pool is full. */
+	rados_unset_pool_full_try(image->io);
 	if (image->use != RBD_READS || snapshot || !(features & RBD_FEATURE_JOURNALING))
 		err = rbd_open_by_id(image->io, id, &image->image, snapshot);
 	if (err == -EPERM && image->use == RBD_READS)
 		err = rbd_open_by_id_read_only(image->io, id, &image->image, snapshot);
+	rados_set_pool_full_try(image->io);
 	return err ? tgt_rbd_host->error(error, err, "%s", strerror(-err)) : 0;
 }
 
@@ -250,6 +253,8 @@ static int image_pool(const struct rbd_name *name, struct rbd_image *image, char
 	if (err)
 		return tgt_rbd_host->error(error, err, "pool %s: %s", name->pool, strerror(-err));
 	rados_ioctx_set_namespace(image->io, name->space);
+	/* Locks take no room: gateways come, go and are fenced also while the pool is full. */
+	rados_set_pool_full_try(image->io);
 	return 0;
 }
 
