@@ -55,6 +55,8 @@ int tgt_reload_apply(const struct tgt_reload *reload, struct tgt_config *current
 /* Takes out volumes that are lost, and tries to serve those of `current` that are not served. Returns how many
  * are not. */
 unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current);
+/* One is late, and others may be for the same reason: those of `from` on that are not served begin to open together. */
+void tgt_reload_open_ahead(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int from);
 /* "volume data: WHAT: its path and size", as an event, too. */
 void tgt_reload_log(const struct tgt_volume *volume, const char *what, enum tgt_daemon_event_kind kind);
 /* The same of one that is served at last. */

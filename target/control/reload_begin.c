@@ -35,17 +35,6 @@ static void begin_add(const struct tgt_reload *reload, struct tgt_volume_config 
 		begun->reason[0] = '\0'; /* a first attempt may have left one */
 }
 
-/* One is late, and others may be, for the same reason: all of them together. */
-static void begin_ahead(const struct tgt_volume_config *configs, unsigned int count)
-{
-	for (unsigned int i = 0; i < count; i++) {
-		const struct tgt_store_ops *ops = tgt_store_find(configs[i].store);
-
-		if (ops->open_ahead)
-			ops->open_ahead(&configs[i]);
-	}
-}
-
 /* Until more than `lacking` have failed. Returns how many have; *failed: the first, or one that was interrupted. */
 static unsigned int begin_all(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int lacking,
 			      struct begun *begun, const struct begun **failed)
@@ -63,7 +52,7 @@ static unsigned int begin_all(const struct tgt_reload *reload, const struct tgt_
 		begin_add(reload, current->volumes[n % count], begun_ns, first, now);
 		if (first && now->status == -ETIMEDOUT) {
 			if (!late++)
-				begin_ahead(&current->volumes[n + 1], count - n - 1);
+				tgt_reload_open_ahead(reload, current, n + 1);
 			continue;
 		}
 		if (now->status && !left++)

@@ -63,6 +63,26 @@ void tgt_reload_tell(const struct tgt_reload *reload)
 	tgt_reactors_call(reload->reactors, reload->reactor_count, tgt_reactor_list_changed, NULL);
 }
 
+static bool is_served(const struct tgt_reload *reload, const char *name)
+{
+	struct tgt_volume *volume = tgt_volume_get(reload->registry, name);
+
+	if (volume)
+		tgt_volume_put(volume);
+	return volume != NULL;
+}
+
+void tgt_reload_open_ahead(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int from)
+{
+	for (unsigned int i = from; i < current->volume_count; i++) {
+		const struct tgt_volume_config *config = &current->volumes[i];
+		const struct tgt_store_ops *ops = tgt_store_find(config->store);
+
+		if (ops->open_ahead && env_now_ns() >= config->away_ns && !is_served(reload, config->name))
+			ops->open_ahead(config);
+	}
+}
+
 /* Takes over a reference. It is awaited before it cannot be found, so that whoever opens it waits for it. */
 static void lost_take_out(const struct tgt_reload *reload, struct tgt_volume *volume)
 {
@@ -80,7 +100,7 @@ static void lost_take_out(const struct tgt_reload *reload, struct tgt_volume *vo
 unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_config *current)
 {
 	char error[TGT_ERROR_BYTES];
-	unsigned int i, left = 0;
+	unsigned int i, left = 0, late = 0;
 	int status;
 
 	for (i = 0; i < current->volume_count; i++) {
@@ -100,6 +120,8 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 			continue;
 		behind.others_wait = true;
 		status = tgt_reload_add_late(reload, &behind, error);
+		if (status == -ETIMEDOUT && !late++)
+			tgt_reload_open_ahead(reload, current, i + 1);
 		if (status < 0) {
 			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, config->name, error);
 			/* Initiators that know its address are to go there. */

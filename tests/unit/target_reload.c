@@ -361,6 +361,24 @@ static void a_start_waits_for_those_that_are_late_together(void **state)
 	tgt_unserved_destroy(unserved);
 }
 
+/* As above, without a wait; but for one that is served. */
+static void all_that_is_late_is_mended_together(void **state)
+{
+	const struct tgt_reload reload = {.registry = registry};
+	char error[TGT_ERROR_BYTES];
+
+	all_are_late();
+	assert_int_equal(tgt_reload_mend(&reload, &current), VOLUMES);
+	assert_string_equal(asked, "a+b+cbc");
+	is_late = false;
+	assert_int_equal(tgt_volume_add(registry, &current.volumes[1], error), 0);
+	is_late = true;
+	asked[0] = '\0';
+	assert_int_equal(tgt_reload_mend(&reload, &current), VOLUMES - 1);
+	assert_string_equal(asked, "a+cc");
+	is_late = false;
+}
+
 /* It is no part of the reload, which waits for what it changes. */
 static void a_reload_does_not_wait_for_what_was_missing(void **state)
 {
@@ -387,6 +405,7 @@ int main(void)
 		RELOAD_TEST(a_former_life_is_waited_for),
 		RELOAD_TEST(a_lost_volume_is_opened_again),
 		RELOAD_TEST(a_start_waits_for_those_that_are_late_together),
+		RELOAD_TEST(all_that_is_late_is_mended_together),
 		RELOAD_TEST(a_reload_does_not_wait_for_what_was_missing),
 	};
 
