@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <uuid/uuid.h>
+#include "target/base/error.h"
 
 #define OPTIONS_MAX 256
 #define ID_BYTES 128
@@ -36,6 +37,8 @@ static bool option_is_cache(const rbd_config_option_t *option)
 
 static int cache_refused(const rbd_config_option_t *option, char *error)
 {
+	if (!option_is_cache(option))
+		return 0;
 	return tgt_rbd_host->error(
 		error, -EINVAL,
 		"%s = %s is set for the image or its pool: writes would be acknowledged that are not durable "
@@ -43,7 +46,16 @@ static int cache_refused(const rbd_config_option_t *option, char *error)
 		option->name, option->value, option->name, option->name);
 }
 
-static int image_check_cache(rbd_image_t image, char *error)
+/* A read would write, and take the image's lock for that. */
+static int copy_refused(const rbd_config_option_t *option, char *error)
+{
+	if (strcmp(option->name, "rbd_clone_copy_on_read") || !strcmp(option->value, "false"))
+		return 0;
+	return tgt_rbd_host->error(error, -EINVAL, "%s is set", option->name);
+}
+
+/* Whether one of its settings is refused. */
+static int image_check(rbd_image_t image, int (*refused)(const rbd_config_option_t *option, char *error), char *error)
 {
 	rbd_config_option_t *options = calloc(OPTIONS_MAX, sizeof(*options));
 	int count = OPTIONS_MAX, err;
@@ -55,8 +67,7 @@ static int image_check_cache(rbd_image_t image, char *error)
 		tgt_rbd_host->error(error, err, "its settings cannot be read: %s", strerror(-err));
 	} else {
 		for (int i = 0; i < count && !err; i++)
-			if (option_is_cache(&options[i]))
-				err = cache_refused(&options[i], error);
+			err = refused(&options[i], error);
 		rbd_config_image_list_cleanup(options, count);
 	}
 	free(options);
@@ -190,34 +201,42 @@ static void image_updated(void *arg)
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/* The name's image may be another one by the time that it is opened; its id stays. */
-static int image_find(rados_ioctx_t io, const struct rbd_name *name, char id[ID_BYTES], uint64_t *features, char *error)
+/*
+ * The name's image may be another one by the time that it is opened; its id stays. *reads_lock: unless it is opened for
+ * nothing else, reads would take its lock.
+ */
+static int image_find(rados_ioctx_t io, const struct rbd_name *name, char id[ID_BYTES], bool *reads_lock, char *error)
 {
+	char reason[TGT_ERROR_BYTES];
 	rbd_image_t image;
+	uint64_t features;
 	int err = rbd_open_read_only(io, name->image, &image, NULL);
 
 	if (err)
 		return tgt_rbd_host->error(error, err, "%s", strerror(-err));
 	err = rbd_get_id(image, id, ID_BYTES);
 	if (!err)
-		err = rbd_get_features(image, features);
+		err = rbd_get_features(image, &features);
+	*reads_lock = !err && (features & RBD_FEATURE_JOURNALING || image_check(image, copy_refused, reason));
 	rbd_close(image);
 	return err ? tgt_rbd_host->error(error, err, "its id: %s", strerror(-err)) : 0;
 }
 
 /*
  * To read, too, it is opened with librbd's watch: it cannot be removed, and its size and snapshots are known. Without,
- * what is gone reads as zeroes. But reads of one with a journal would take its lock, and some users may not watch.
+ * what is gone reads as zeroes. But reads must not take its lock, which a snapshot has not, and some users may not
+ * watch.
  */
-static int image_open(struct rbd_image *image, const struct rbd_name *name, const char *id, uint64_t features,
+static int image_open(struct rbd_image *image, const struct rbd_name *name, const char *id, bool reads_lock,
 		      char *error)
 {
 	const char *snapshot = name->snapshot[0] ? name->snapshot : NULL;
 	int err = -EPERM;
 
-	/* Its writes wait while the pool is full. */
-	rados_unset_pool_full_try(image->io);
-	if (image->use != RBD_READS || snapshot || !(features & RBD_FEATURE_JOURNALING))
+	/* Writes wait while the pool is full. */
+	if (image->use != RBD_READS)
+		rados_unset_pool_full_try(image->io);
+	if (image->use != RBD_READS || snapshot || !reads_lock)
 		err = rbd_open_by_id(image->io, id, &image->image, snapshot);
 	if (err == -EPERM && image->use == RBD_READS)
 		err = rbd_open_by_id_read_only(image->io, id, &image->image, snapshot);
@@ -229,7 +248,7 @@ static int image_open(struct rbd_image *image, const struct rbd_name *name, cons
 static int image_begin(struct rbd_image *image, const struct rbd_name *name, const char *id,
 		       struct tgt_store_info *info, char *error)
 {
-	int err = image_check_cache(image->image, error);
+	int err = image_check(image->image, cache_refused, error);
 
 	if (!err)
 		err = image_describe(image, info, error);
@@ -262,7 +281,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 		       struct tgt_store_info *info, char *error)
 {
 	char id[ID_BYTES];
-	uint64_t features;
+	bool reads_lock;
 	int err;
 
 	image->look.run = image_look;
@@ -276,7 +295,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 	err = image_pool(name, image, error);
 	if (err)
 		goto err_put;
-	err = image_find(image->io, name, id, &features, error);
+	err = image_find(image->io, name, id, &reads_lock, error);
 	if (!err && image->use != RBD_READS)
 		err = tgt_rbd_gateway_enter(&image->gateway, image->use == RBD_WRITES_ALONE, image->client, image->io,
 					    id, error);
@@ -289,7 +308,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 	if (!err && image->use == RBD_WRITES)
 		tgt_rbd_remind(&image->gateway);
 	if (!err)
-		err = image_open(image, name, id, features, error);
+		err = image_open(image, name, id, reads_lock, error);
 	if (err)
 		goto err_leave;
 	err = image_begin(image, name, id, info, error);

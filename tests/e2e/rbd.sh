@@ -70,6 +70,14 @@ expect 0 "$RBLK" copy "$target/before" "$scratch/back"
 cmp "$scratch/image" "$scratch/back" || fail "the snapshot is another"
 expect 0 "$RBLK" info --json "$target/before"
 [ "$(jq -r .uuid "$scratch/out")" != "$uuid" ] || fail "the snapshot has the image's uuid"
+# Its parent's data is not copied into a clone that is only read.
+rbd clone data@parent copies
+rbd config image set rbd/copies rbd_clone_copy_on_read true
+printf '%s\n' '[volume copies]' 'store = rbd' 'path = rbd/copies' 'read_only = yes' >> "$scratch/rblkd.conf"
+reloaded 'volume copies: added'
+expect 0 "$RBLK" copy "$target/copies" "$scratch/back"
+rm -f "$scratch/back"
+[ -z "$(rbd lock ls copies)" ] || fail "a reader has locked the image"
 expect 1 "$RBLK" copy "$scratch/disk" "$target/before"
 err_has 'the volume is read only'
 
