@@ -130,7 +130,7 @@ static void op_done(struct rbd_op *op, ssize_t result)
 	if (op->retries >= RETRIES_SAID)
 		op_locked(op, locked);
 	if (locked) /* or it is the secondary one by now */
-		tgt_rbd_keeper_later(&image->look, 0);
+		tgt_rbd_keeper_later(&image->look, PAUSE_NS);
 	if (locked && op->retries++ < RETRIES_MAX) {
 		tgt_rbd_keeper_later(&op->again, PAUSE_NS);
 		return;
