@@ -72,9 +72,24 @@ static blk_status_t rblk_io_finish(struct request *rq)
 	return status;
 }
 
+/* Has this command done less than its request is, see rblk_io_bytes()? */
+static bool rblk_io_is_part(struct rblk_io *io)
+{
+	return io->command.bytes && io->command.bytes < blk_rq_bytes(rblk_io_rq(io));
+}
+
 void rblk_io_complete(struct request *rq)
 {
-	blk_mq_end_request(rq, rblk_io_finish(rq));
+	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
+	bool part = rblk_io_is_part(io);
+	blk_status_t status = rblk_io_finish(rq);
+
+	if (!part || status) {
+		blk_mq_end_request(rq, status);
+		return;
+	}
+	blk_update_request(rq, BLK_STS_OK, io->command.bytes);
+	blk_mq_requeue_request(rq, true);
 }
 
 void rblk_io_fail(struct rblk_io *io, int error)
@@ -108,7 +123,8 @@ static void rblk_io_ended(struct rblk_io *io)
 		io->command.error = RBLK_FLUSH_ERROR;
 	if (blk_mq_complete_request_remote(rq))
 		return;
-	if (!blk_mq_add_to_batch(rq, io->command.queue->batch, rblk_io_status(io) != BLK_STS_OK,
+	if (!blk_mq_add_to_batch(rq, io->command.queue->batch,
+				 rblk_io_status(io) != BLK_STS_OK || rblk_io_is_part(io),
 				 rblk_io_complete_batch))
 		rblk_io_complete(rq);
 }
@@ -232,6 +248,22 @@ void rblk_command_reset(struct rblk_command *command, u16 tag, u8 opcode)
 	command->memory = RBLK_MEMORY_NONE;
 }
 
+/*
+ * A command is for all of its request; or for the first of untorn writes that Linux has joined, if
+ * all of them are not one. The others go again when it has ended.
+ */
+static u32 rblk_io_bytes(const struct request *rq)
+{
+	const struct rblk_disk *disk = rblk_disk_of(rq);
+	u32 bytes = blk_rq_bytes(rq);
+
+	if (!(rq->cmd_flags & REQ_ATOMIC) ||
+	    rblk_untorn_valid(blk_rq_pos(rq) << SECTOR_SHIFT, bytes, disk->untorn_min_bytes,
+			      disk->untorn_max_bytes))
+		return bytes;
+	return rblk_compat_first_bytes(rq);
+}
+
 /* Opcode and flags. */
 static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *flags)
 {
@@ -262,7 +294,8 @@ static blk_status_t rblk_io_describe(const struct request *rq, u8 *opcode, u8 *f
 		return BLK_STS_OK;
 	*flags |= RBLK_CMD_UNTORN;
 	/* Opened again, the volume may keep less, or none. The target judges the rest. */
-	return blk_rq_bytes(rq) > rblk_disk_of(rq)->untorn_max_bytes ? BLK_STS_NOTSUPP : BLK_STS_OK;
+	return rblk_io_bytes(rq) > rblk_disk_of(rq)->untorn_max_bytes ? BLK_STS_NOTSUPP
+								      : BLK_STS_OK;
 }
 
 /*
@@ -313,10 +346,10 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 	io->owes = core_durable_owes(&disk->part, opcode, flags);
 	if (opcode != RBLK_OP_FLUSH) {
 		command->wire.lba = rblk_to_le64(blk_rq_pos(rq) >> shift);
-		command->wire.blocks = rblk_to_le32(blk_rq_bytes(rq) >> disk->block_shift);
+		command->wire.blocks = rblk_to_le32(rblk_io_bytes(rq) >> disk->block_shift);
 	}
 	if (opcode == RBLK_OP_READ || opcode == RBLK_OP_WRITE)
-		error = rblk_memory_map(io);
+		error = rblk_memory_map(io, rblk_io_bytes(rq));
 	if (error == -ENOMEM)
 		return BLK_STS_RESOURCE;
 	if (!error && command->bytes)

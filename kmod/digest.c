@@ -17,14 +17,18 @@ static u32 rblk_digest(struct rblk_io *io)
 	const struct rblk_command *command = &io->command;
 	struct request *rq = rblk_io_rq(io);
 	struct req_iterator iter;
+	u32 crc = ~0u, left = command->bytes;
 	struct bio_vec bv;
-	u32 crc = ~0u;
 
 	if (command->memory == RBLK_MEMORY_SLOT || command->memory == RBLK_MEMORY_CAPSULE)
 		return ~crc32c(crc, rblk_memory_slot(command->queue, command->tag), command->bytes);
 	rq_for_each_segment(bv, rq, iter) {
-		void *data = bvec_kmap_local(&bv);
+		void *data;
 
+		if (!left)
+			break;
+		left -= bv.bv_len;
+		data = bvec_kmap_local(&bv);
 		crc = crc32c(crc, data, bv.bv_len);
 		kunmap_local(data);
 	}

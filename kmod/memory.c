@@ -282,10 +282,13 @@ static void rblk_memory_copy(struct rblk_io *io, bool to_slot)
 {
 	u8 *slot = rblk_memory_slot(io->command.queue, io->command.tag);
 	struct request *rq = rblk_io_rq(io);
+	const u8 *end = slot + io->command.bytes;
 	struct req_iterator iter;
 	struct bio_vec bv;
 
 	rq_for_each_segment(bv, rq, iter) {
+		if (slot == end)
+			break;
 		if (to_slot)
 			memcpy_from_bvec(slot, &bv);
 		else
@@ -367,14 +370,14 @@ err_free_table:
 	return error;
 }
 
-int rblk_memory_map(struct rblk_io *io)
+int rblk_memory_map(struct rblk_io *io, u32 bytes)
 {
 	struct rblk_command *command = &io->command;
 	struct rblk_queue *queue = command->queue;
 	struct request *rq = rblk_io_rq(io);
 	bool write = rq_data_dir(rq) == WRITE;
 
-	command->bytes = blk_rq_payload_bytes(rq);
+	command->bytes = bytes;
 	if (command->bytes > queue->memory->slots.slot_bytes)
 		return rblk_memory_map_fast(io);
 	if (write)

@@ -43,7 +43,7 @@ u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
  * Make the request's data reachable and fill the descriptor's segment. Atomic context. 0 or
  * negative errno (-ENOMEM: try later). Undone by rblk_memory_unmap().
  */
-int rblk_memory_map(struct rblk_io *io);
+int rblk_memory_map(struct rblk_io *io, u32 bytes);
 /*
  * After the rkey has ended, or the queue has been drained. Copies nothing; gives back a borrowed
  * tag; any context. Idempotent.

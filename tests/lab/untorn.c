@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Untorn writes, which Debian's fio knows no option for: untorn DEVICE OFFSET BYTES CHARACTER [COUNT]. So many, one
- * behind the other, are submitted in one call, so that the kernel may join them. Says why one was refused, and ends with 1
- * then.
+ * behind the other, are submitted in one call, so that the kernel may join them. Says why one was refused, and ends
+ * with 1 then.
  */
 #include <errno.h>
 #include <fcntl.h>

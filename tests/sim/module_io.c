@@ -330,6 +330,7 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	struct sim_module_op *op = op_free(module);
 	struct sim_disk_request request;
 	struct sim_disk_view view;
+	uint32_t joined_bytes = 0;
 	bool request_fua;
 
 	if (!op)
@@ -349,6 +350,8 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 	command.untorn = module->host->untorn && command.kind == SIM_COMMAND_WRITE && command.id % 2 &&
 			 rblk_untorn_valid(command.sector * SIM_SECTOR, command.sectors * SIM_SECTOR,
 					   view.untorn_min_bytes, view.untorn_max_bytes);
+	if (module->host->untorn && command.kind == SIM_COMMAND_WRITE && command.id % 2 && !command.untorn)
+		joined_bytes = view.untorn_min_bytes;
 	if (view.goes_on)
 		sim_model_goes_on(command.session, command.volume);
 	op->disk = disk;
@@ -367,12 +370,19 @@ bool sim_module_begin(struct sim_module *module, struct sim_module_disk *disk,
 		  (unsigned long long)command.id, op->context);
 	module->under_way++;
 	request = (struct sim_disk_request){
-		.kind = command.kind, .fua = request_fua, .untorn = command.untorn,
+		.kind = command.kind,
+		.fua = request_fua,
+		.untorn = command.untorn,
 		.priority = sim_sector_priority(command.sector),
+		.joined_bytes = joined_bytes,
 		.fail_fast = sim_chance(module->fail_fast),
-		.last = last || op->polled || sim_chance(500000), .sector = command.sector,
-		.sectors = command.sectors, .memory = op->memory, .context = op->context,
-		.done = op_done, .arg = op,
+		.last = last || op->polled || sim_chance(500000),
+		.sector = command.sector,
+		.sectors = command.sectors,
+		.memory = op->memory,
+		.context = op->context,
+		.done = op_done,
+		.arg = op,
 	};
 	op->fail_fast = request.fail_fast;
 	if (!sim_disk_submit(disk->disk, &request)) {

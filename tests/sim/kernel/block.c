@@ -142,6 +142,26 @@ void blk_mq_end_request(struct request *rq, blk_status_t status)
 	request_put(rq);
 }
 
+bool blk_update_request(struct request *rq, blk_status_t status, unsigned int bytes)
+{
+	if (status != BLK_STS_OK || !bytes || bytes >= rq->bytes || bytes != rq->bio->bi_iter.bi_size)
+		sim_fail("the kernel: %u bytes of a request of %u end with status %u", bytes, rq->bytes, status);
+	rq->sector += bytes >> SECTOR_SHIFT;
+	rq->bytes -= bytes;
+	rq->memory = (u8 *)rq->memory + bytes;
+	sim_reached("module", "joined untorn writes go one by one", NULL);
+	return true;
+}
+
+void blk_mq_requeue_request(struct request *rq, bool kick)
+{
+	if (rq->state != SIM_RQ_COMPLETE || !kick)
+		sim_fail("the kernel: a request is queued again that was not completed, or nobody looks at it");
+	rq->state = SIM_RQ_IDLE;
+	list_add(&rq->entry, &rq->q->waiting);
+	sim_work_queue(&rq->q->run_work);
+}
+
 bool blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *batch, bool is_error,
 			 void (*end_all)(struct io_comp_batch *batch))
 {
@@ -242,6 +262,7 @@ struct request *sim_blk_get(struct request_queue *q, unsigned int hctx)
 		rq->cmd_flags = rq->bytes = 0;
 		rq->sector = 0;
 		rq->memory = NULL;
+		rq->bio = &rq->first;
 		q->served = true;
 		share_check(q, hctx);
 		return rq;

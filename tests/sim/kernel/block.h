@@ -51,6 +51,7 @@ struct request {
 	u64 sector;
 	u32 bytes;
 	void *memory;
+	struct bio { struct { u32 bi_size; } bi_iter; } *bio, first; /* each of as many bytes, if several are joined */
 	unsigned long timeout, deadline; /* jiffies */
 	enum sim_request_state state;
 	unsigned int refs;	  /* who looks at it, besides its user */
@@ -154,6 +155,9 @@ bool blk_mq_request_completed(const struct request *rq);
 void blk_mq_complete_request(struct request *rq);
 bool blk_mq_complete_request_remote(struct request *rq);
 void blk_mq_end_request(struct request *rq, blk_status_t status);
+/* So many bytes have succeeded, and the rest of the request is dispatched again. */
+bool blk_update_request(struct request *rq, blk_status_t status, unsigned int bytes);
+void blk_mq_requeue_request(struct request *rq, bool kick);
 #define rq_list_for_each(list, rq) for ((rq) = *(list); (rq); (rq) = (rq)->rq_next)
 bool blk_mq_add_to_batch(struct request *rq, struct io_comp_batch *batch, bool is_error,
 			 void (*end_all)(struct io_comp_batch *batch));
@@ -171,13 +175,14 @@ void blk_mq_free_request(struct request *rq);
 /* Neither its timer nor what that has begun runs any more. */
 void blk_sync_queue(struct request_queue *q);
 
-/* -- data: a list of one segment ---------------------------------------------------------------------- */
+/* -- data: a segment for each bio ----------------------------------------------------------------------- */
 
 struct bio_vec { void *memory; u32 bv_len; };
-struct req_iterator { bool begun; };
+struct req_iterator { u32 done; };
 #define rq_for_each_segment(bv, rq, iter) \
-	for ((iter).begun = false, (bv) = (struct bio_vec){ (rq)->memory, (rq)->bytes }; !(iter).begun; \
-	     (iter).begun = true)
+	for ((iter).done = 0; (iter).done < (rq)->bytes && \
+	     ((bv) = (struct bio_vec){ (u8 *)(rq)->memory + (iter).done, (rq)->bio->bi_iter.bi_size }, true); \
+	     (iter).done += (bv).bv_len)
 #define bvec_kmap_local(bv) ((bv)->memory)
 #define kunmap_local(memory) ((void)(memory))
 /* As the kernel has it: nothing is inverted, neither at first nor in the end. */
@@ -270,6 +275,7 @@ typedef unsigned int rblk_compat_node_t;
 struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set, const struct rblk_limits *l,
 				       void *data);
 #define rblk_compat_alloc_queue(set) sim_blk_queue(set, NULL)
+#define rblk_compat_first_bytes(rq) ((rq)->bio->bi_iter.bi_size)
 static inline int rblk_compat_map_sg(struct request *rq, struct scatterlist *sgl)
 {
 	*sgl = (struct scatterlist){ .address = rq->memory, .length = rq->bytes };

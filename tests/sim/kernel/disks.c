@@ -359,6 +359,7 @@ void sim_seen_queue_lost(const char *format, va_list args)
 struct user {
 	sim_disk_done_fn done;
 	void *arg;
+	u64 sector;
 	u32 incarnation; /* of the queue by which it was sent last */
 	struct sim_disk_lost lost;
 };
@@ -465,8 +466,11 @@ static void on_end(struct request *rq, blk_status_t status)
 	struct rblk_io *io = blk_mq_rq_to_pdu(rq);
 	struct user *user = rq->user;
 	struct sim_disk_result result = {
-		.done = status == BLK_STS_OK, .error = io->command.error, .status = io->command.status,
-		.again = io->retry, .lost = user->lost,
+		.done = status == BLK_STS_OK,
+		.error = io->command.error,
+		.status = io->command.status,
+		.again = io->retry || rq->sector != user->sector,
+		.lost = user->lost,
 	};
 
 	sim_paths_check_end(&io->command, status);
@@ -493,13 +497,14 @@ int sim_disk_submit(struct rblk_disk *disk, const struct sim_disk_request *reque
 
 	if (!user)
 		return -EAGAIN;
-	*user = (struct user){ .done = request->done, .arg = request->arg };
+	*user = (struct user){.done = request->done, .arg = request->arg, .sector = request->sector};
 	rq->cmd_flags = ops[request->kind] | (request->fua ? REQ_FUA : 0) |
-			(request->untorn ? REQ_ATOMIC : 0) |
+			(request->untorn || request->joined_bytes ? REQ_ATOMIC : 0) |
 			(request->fail_fast ? REQ_FAILFAST : 0);
 	rq->ioprio = request->priority ? IOPRIO_CLASS_RT << 13 : 0;
 	rq->sector = request->sector;
 	rq->bytes = (u32)(request->sectors << SECTOR_SHIFT);
+	rq->first.bi_iter.bi_size = request->joined_bytes ? request->joined_bytes : rq->bytes;
 	rq->memory = request->memory;
 	rq->completed = on_completed;
 	rq->end = on_end;

@@ -162,6 +162,7 @@ struct sim_disk_request {
 	enum sim_command_kind kind;
 	bool fua, untorn, priority, fail_fast, last; /* last: nothing comes behind it at once */
 	uint64_t sector, sectors;
+	uint32_t joined_bytes; /* of each of the untorn writes that it is; 0: it is one request, untorn or not */
 	void *memory;
 	unsigned int context;
 	sim_disk_done_fn done;
