@@ -130,20 +130,6 @@ static void attach_from_tab(struct attach_done *done, const char *name)
 	attach_tab_free(&tab);
 }
 
-static bool attach_options_given(void)
-{
-	static const struct attach_options none = ATTACH_OPTIONS_DEFAULTS;
-	const struct attach_options *o = &values.options;
-
-	return o->queues != none.queues || o->poll_queues != none.poll_queues ||
-	       o->credits != none.credits || o->connect_ms != none.connect_ms ||
-	       o->command_ms != none.command_ms || o->reconnect_ms != none.reconnect_ms ||
-	       o->fail_fast_ms != none.fail_fast_ms || o->give_up_ms != none.give_up_ms ||
-	       o->tos || o->ack_timeout || o->source || o->initiator || o->key || o->read_only || o->accept_volatile || o->own_session || o->digest ||
-	       o->priority ||
-	       o->ublk || o->module;
-}
-
 /* Devices to standard output, one on a line. */
 static int attach_tell(const struct attach_done *done)
 {
@@ -182,10 +168,9 @@ static int attach_take_over(char **operands, int count)
 		cmd_error("usage: rblk attach --take-over DEVICE|NAME|VOLUME, or rblk attach --take-over --all");
 		return CMD_USAGE;
 	}
-	if (values.discover || attach_options_given()) {
-		cmd_error("attach: with --take-over the disk has the options that it was attached with");
+	if (CMD_OPTIONS_ONLY("with --take-over: the disk keeps the options that it was attached with",
+			     "take-over", "all", "json"))
 		return CMD_USAGE;
-	}
 	attached = attached_choose(count ? operands[0] : NULL, &list);
 	if (attached < 0)
 		return CMD_FAILED;
@@ -210,17 +195,15 @@ static int attach_verb_run(char **operands, int count)
 
 	if (values.take_over)
 		return attach_take_over(operands, count);
-
 	if (values.discover && attach_discover(operands, count) != CMD_OK)
 		return CMD_USAGE;
 	if (values.all ? count : !count) {
 		cmd_error("usage: rblk attach [OPTION]... VOLUME|NAME, or rblk attach --all");
 		return CMD_USAGE;
 	}
-	if ((values.all || !strstr(operands[0], "://")) && attach_options_given()) {
-		cmd_error("attach: the options of a volume in %s are set in that file", values.tab);
+	if ((values.all || !strstr(operands[0], "://")) &&
+	    CMD_OPTIONS_ONLY("with --all or a name: rblktab(5) has its options", "all", "tab", "json"))
 		return CMD_USAGE;
-	}
 	if (count && strstr(operands[0], "://")) {
 		if (cmd_options_not("with a target", "tab"))
 			return CMD_USAGE;

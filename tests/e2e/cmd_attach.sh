@@ -9,15 +9,17 @@ err_has 'usage: rblk attach'
 expect 2 "$RBLK" attach --all data
 err_has 'usage: rblk attach'
 expect 2 "$RBLK" attach --queues 4 data
-err_has 'attach: the options of a volume in /etc/rblk/rblktab are set in that file'
+err_has 'attach: --queues is not taken with --all or a name: rblktab(5) has its options'
 expect 2 "$RBLK" attach --give-up soon rblk://localhost/disk
 err_has '--give-up: "soon" is not a time from 0 to'
 expect 2 "$RBLK" attach --connect-timeout 1ms rblk://localhost/disk
 err_has '--connect-timeout: "1ms" is not a time from 100ms to 10min'
 expect 2 "$RBLK" attach --ublk --module rblk://localhost/disk
 err_has '--ublk and --module: a disk is attached by one of them'
-expect 2 "$RBLK" attach --module data
-err_has 'attach: the options of a volume in /etc/rblk/rblktab are set in that file'
+expect 2 "$RBLK" attach --all --module
+err_has 'attach: --module is not taken with --all or a name'
+expect 2 "$RBLK" attach --take-over --all --tab /dev/null
+err_has 'attach: --tab is not taken with --take-over: the disk keeps the options that it was attached with'
 expect 2 "$RBLK" attach --module rblk+tcp://localhost/disk
 err_has 'rblk+tcp://localhost/disk: the kernel module supports only RDMA'
 expect 2 "$RBLK" attach rblk://localhost
