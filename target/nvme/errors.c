@@ -7,17 +7,11 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all controllers' */
 
-/* Words 10 and 11 of an I/O command are the block that it begins at. */
-static bool errors_has_block(uint8_t opcode)
-{
-	return opcode == NVME_READ || opcode == NVME_WRITE || opcode == NVME_COMPARE || opcode == NVME_WRITE_ZEROES ||
-	       opcode == NVME_VERIFY;
-}
-
 void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *slot, uint16_t status)
 {
 	struct nvme_errors *errors = &queue->controller->errors;
 	const struct nvme_command *command = &slot->command;
+	const struct nvme_io *io = nvme_io_of(command->opcode);
 	struct nvme_error *entry;
 
 	pthread_mutex_lock(&lock);
@@ -33,7 +27,7 @@ void nvme_errors_keep(const struct nvme_queue *queue, const struct nvme_slot *sl
 	/* Fabrics commands have their type there. */
 	if (!nvme_is_admin(queue) && command->opcode != NVME_FABRICS) {
 		entry->namespace = command->namespace;
-		if (errors_has_block(command->opcode))
+		if (io && io->ranged)
 			entry->block = rblk_to_le64(nvme_block(command));
 	}
 	pthread_mutex_unlock(&lock);

@@ -41,8 +41,28 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode)
 
 /* -- commands ------------------------------------------------------------------------------------ */
 
-/* Its range, which all but FLUSH have. Bits of word 12 beside the count must be among `flags`; "limited retry" is a
- * hint. */
+static const struct nvme_io commands[] = {
+	[NVME_FLUSH] = {.to = RBLK_OP_FLUSH, .needs = RBLK_VOLUME_FLUSH},
+	[NVME_WRITE] = {.to = RBLK_OP_WRITE, .writes = true, .ranged = true, .word12 = NVME_FUA},
+	[NVME_READ] = {.to = RBLK_OP_READ, .ranged = true},
+	[NVME_COMPARE] = {.to = RBLK_OP_READ, .ranged = true, .word12 = NVME_FUA},
+	[NVME_WRITE_ZEROES] = {.to = RBLK_OP_WRITE_ZEROES, .writes = true, .ranged = true,
+			       .word12 = NVME_FUA | NVME_DEALLOCATE, .needs = RBLK_VOLUME_WRITE_ZEROES},
+	[NVME_DATASET_MANAGEMENT] = {.to = RBLK_OP_DISCARD, .writes = true, .needs = RBLK_VOLUME_DISCARD},
+	/* The target reads the blocks; their checksum is not sent. */
+	[NVME_VERIFY] = {.to = RBLK_OP_CHECKSUM, .ranged = true, .word12 = NVME_FUA, .needs = RBLK_VOLUME_CHECKSUM},
+	[NVME_RESERVE_REGISTER] = {.to = RBLK_OP_RESERVE, .needs = RBLK_VOLUME_RESERVATIONS},
+	[NVME_RESERVE_REPORT] = {.to = RBLK_OP_RESERVATIONS, .needs = RBLK_VOLUME_RESERVATIONS},
+	[NVME_RESERVE_ACQUIRE] = {.to = RBLK_OP_RESERVE, .needs = RBLK_VOLUME_RESERVATIONS},
+	[NVME_RESERVE_RELEASE] = {.to = RBLK_OP_RESERVE, .needs = RBLK_VOLUME_RESERVATIONS},
+};
+
+const struct nvme_io *nvme_io_of(uint8_t opcode)
+{
+	return opcode < sizeof(commands) / sizeof(commands[0]) && commands[opcode].to ? &commands[opcode] : NULL;
+}
+
+/* Its range. Bits of word 12 beside the count must be among `flags`; "limited retry" is a hint. */
 static uint16_t decode_range(struct nvme_slot *slot, uint32_t flags)
 {
 	uint32_t word12 = nvme_word(slot, 12);
@@ -133,6 +153,7 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 {
 	const struct nvme_command *command = &slot->command;
 	uint32_t namespace = rblk_le32(command->namespace), word12 = nvme_word(slot, 12);
+	const struct nvme_io *io = nvme_io_of(command->opcode);
 	struct rblk_wire_command *wire = &slot->wire;
 	uint16_t status;
 
@@ -152,57 +173,34 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 	}
 	if (namespace != NAMESPACE && !(command->opcode == NVME_FLUSH && namespace == ALL_NAMESPACES))
 		return NVME_BAD_NAMESPACE;
+	if (!io || (io->needs && !nvme_has(queue, io->needs)))
+		return NVME_BAD_OPCODE;
+	wire->opcode = io->to;
+	wire->flags = io->writes && io->word12 & word12 & NVME_FUA ? RBLK_CMD_FUA : 0;
+	status = io->ranged ? decode_range(slot, io->word12) : NVME_OK;
+	if (status)
+		return status;
 	switch (command->opcode) {
 	case NVME_READ:
-		wire->opcode = RBLK_OP_READ;
-		status = decode_range(slot, 0);
-		return status ? status : decode_transfer(queue, slot, capsule_bytes);
 	case NVME_WRITE:
-		wire->opcode = RBLK_OP_WRITE;
-		wire->flags = word12 & NVME_FUA ? RBLK_CMD_FUA : 0;
-		status = decode_range(slot, NVME_FUA);
-		if (!status)
-			status = decode_transfer(queue, slot, capsule_bytes);
+		status = decode_transfer(queue, slot, capsule_bytes);
 		if (slot->fuse) /* its data comes here */
 			wire->flags &= RBLK_CMD_FUA;
 		return status;
 	case NVME_COMPARE:
-		wire->opcode = RBLK_OP_READ;
-		status = decode_range(slot, NVME_FUA);
-		return status ? status : decode_compare(queue, slot, capsule_bytes);
-	case NVME_FLUSH:
-		wire->opcode = RBLK_OP_FLUSH;
-		break;
-	case NVME_WRITE_ZEROES:
-		if (!nvme_has(queue, RBLK_VOLUME_WRITE_ZEROES))
-			return NVME_BAD_OPCODE;
-		wire->opcode = RBLK_OP_WRITE_ZEROES;
-		wire->flags =
-			(word12 & NVME_FUA ? RBLK_CMD_FUA : 0) | (word12 & NVME_DEALLOCATE ? 0 : RBLK_CMD_NO_UNMAP);
-		status = decode_range(slot, NVME_FUA | NVME_DEALLOCATE);
-		if (status)
-			return status;
-		break;
+		return decode_compare(queue, slot, capsule_bytes);
 	case NVME_DATASET_MANAGEMENT:
-		if (!nvme_has(queue, RBLK_VOLUME_DISCARD))
-			return NVME_BAD_OPCODE;
-		wire->opcode = RBLK_OP_DISCARD;
 		return decode_ranges(queue, slot, capsule_bytes);
-	case NVME_VERIFY: /* all of it is read, and its checksum is not sent */
-		if (!nvme_has(queue, RBLK_VOLUME_CHECKSUM))
-			return NVME_BAD_OPCODE;
-		wire->opcode = RBLK_OP_CHECKSUM;
-		status = decode_range(slot, NVME_FUA);
-		if (status)
-			return status;
-		break;
 	case NVME_RESERVE_REGISTER:
 	case NVME_RESERVE_REPORT:
 	case NVME_RESERVE_ACQUIRE:
 	case NVME_RESERVE_RELEASE:
 		return nvme_reserve_decode(queue, slot, capsule_bytes);
+	case NVME_WRITE_ZEROES:
+		wire->flags |= word12 & NVME_DEALLOCATE ? 0 : RBLK_CMD_NO_UNMAP;
+		break;
 	default:
-		return NVME_BAD_OPCODE;
+		break;
 	}
 	return capsule_bytes ? NVME_BAD_SGL_LENGTH : NVME_OK;
 }

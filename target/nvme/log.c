@@ -37,28 +37,13 @@ void nvme_log_effects(const struct nvme_queue *queue, uint8_t *data, uint64_t by
 {
 	static const uint8_t admin[] = {NVME_GET_LOG_PAGE, NVME_IDENTIFY,    NVME_ABORT,      NVME_SET_FEATURES,
 					NVME_GET_FEATURES, NVME_ASYNC_EVENT, NVME_KEEP_ALIVE, NVME_FABRICS};
-	static const struct {
-		uint8_t opcode;
-		bool writes;
-		uint32_t flag; /* of the volume; 0: always */
-	} io[] = {
-		{NVME_FLUSH, false, RBLK_VOLUME_FLUSH},
-		{NVME_WRITE, true, 0},
-		{NVME_READ, false, 0},
-		{NVME_COMPARE, false, 0},
-		{NVME_WRITE_ZEROES, true, RBLK_VOLUME_WRITE_ZEROES},
-		{NVME_DATASET_MANAGEMENT, true, RBLK_VOLUME_DISCARD},
-		{NVME_VERIFY, false, RBLK_VOLUME_CHECKSUM},
-		{NVME_RESERVE_REGISTER, false, RBLK_VOLUME_RESERVATIONS},
-		{NVME_RESERVE_REPORT, false, RBLK_VOLUME_RESERVATIONS},
-		{NVME_RESERVE_ACQUIRE, false, RBLK_VOLUME_RESERVATIONS},
-		{NVME_RESERVE_RELEASE, false, RBLK_VOLUME_RESERVATIONS},
-	};
 
 	for (unsigned int i = 0; i < sizeof(admin); i++)
 		dword_set(data, bytes, admin[i], SUPPORTED);
-	for (unsigned int i = 0; i < sizeof(io) / sizeof(io[0]); i++)
-		if (!io[i].flag || nvme_has(queue, io[i].flag))
-			dword_set(data, bytes, IO_COMMANDS + io[i].opcode,
-				  SUPPORTED | (io[i].writes ? CHANGES_DATA : 0));
+	for (unsigned int opcode = 0; opcode <= UINT8_MAX; opcode++) {
+		const struct nvme_io *io = nvme_io_of((uint8_t)opcode);
+
+		if (io && (!io->needs || nvme_has(queue, io->needs)))
+			dword_set(data, bytes, IO_COMMANDS + opcode, SUPPORTED | (io->writes ? CHANGES_DATA : 0));
+	}
 }

@@ -315,6 +315,16 @@ void nvme_respond_bars(struct nvme_queue *queue);
 
 /* -- io.c ---------------------------------------------------------------------------------------- */
 
+/* A command of I/O. */
+struct nvme_io {
+	uint8_t to; /* rblk's command that does its work */
+	bool writes;
+	bool ranged;	 /* words 10 to 12 say which blocks */
+	uint32_t word12; /* the bits of word 12 that it may set beside their count */
+	uint32_t needs;	 /* the volume has to have this RBLK_VOLUME_...; 0: every volume has the command */
+};
+/* NULL: there is no such command. */
+const struct nvme_io *nvme_io_of(uint8_t opcode);
 uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode);
 /* Fills slot->wire. A status: it is answered so; slot->data: the ranges, and the data of others that came in the
  * capsule. */

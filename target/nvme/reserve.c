@@ -53,11 +53,8 @@ uint16_t nvme_reserve_decode(struct nvme_queue *queue, struct nvme_slot *slot, u
 	bool reports = slot->command.opcode == NVME_RESERVE_REPORT;
 	uint64_t least = slot->command.opcode == NVME_RESERVE_RELEASE ? 8 : sizeof(struct nvme_reserve);
 	uint64_t most = DATA_MOST;
-	uint16_t status;
+	uint16_t status = words_check(slot);
 
-	if (!nvme_has(queue, RBLK_VOLUME_RESERVATIONS))
-		return NVME_BAD_OPCODE;
-	status = words_check(slot);
 	if (!status)
 		status = nvme_io_decode_data(queue, slot, capsule_bytes);
 	if (status)
