@@ -24,7 +24,7 @@ static const struct cmd_option options[] = {
 	{ "tab", 0, CMD_OPTION_TEXT, offsetof(struct attach_values, tab), 0, 0, "FILE",
 	  "read this table instead of " ATTACH_TAB },
 	{ "take-over", 0, CMD_OPTION_FLAG, offsetof(struct attach_values, take_over), 0, 0, NULL,
-	  "of a disk by ublk, or with --all of each: this program's server replaces the one that runs, under I/O" },
+	  "replace the server of an attached ublk disk, or with --all of each, by this program's, under I/O" },
 	ATTACH_OPTIONS(struct attach_values, options),
 	CMD_OPTION_JSON(struct attach_values),
 	CMD_OPTION_HELP,

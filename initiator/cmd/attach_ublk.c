@@ -126,7 +126,7 @@ static int ublk_attach(const char *name, const char *uri, const struct attach_op
 	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], line[ATTACH_LINE_BYTES], device[16];
 	char hint[CMD_HINT_BYTES], initiator[RBLK_NAME_BYTES];
 	struct attach_options words = *options;
-	const char *separator = name[0] ? ": " : "";
+	const char *disk = name[0] ? name : uri;
 	struct ublk_disk_started started;
 	struct ublk_disk_options own;
 	struct ini_uri parsed;
@@ -136,7 +136,7 @@ static int ublk_attach(const char *name, const char *uri, const struct attach_op
 	/* The line's words are those of the record, and of udev's links. */
 	if (attach_ublk_options(uri, options, &own, reason) || attach_uri_read(uri, &parsed, reason) ||
 	    attach_line_compose(&parsed, "::", &words, line, reason)) {
-		cmd_error("%s%s%s", name, separator, reason);
+		cmd_error("%s%s%s", name, name[0] ? ": " : "", reason);
 		return -1;
 	}
 	if (attached_named("", name, device)) {
@@ -158,14 +158,14 @@ static int ublk_attach(const char *name, const char *uri, const struct attach_op
 		own.session.queues = cmd_paths_hosts(found);
 	}
 	if (ublk_keeper_start(&own, UBLK_DISK_NEW, &started)) {
-		cmd_error("%s%s%s", name, separator, started.words);
+		cmd_error("%s: %s", disk, started.words);
 		if (cmd_key_hint(started.words, own.session.key_file, hint))
-			cmd_note("%s%s%s", name, separator, hint);
+			cmd_note("%s: %s", disk, hint);
 		return -1;
 	}
 	snprintf(device, sizeof(device), "ublkb%u", started.id);
 	if (!attach_node_wait(device) || attached_read("", device, attached)) {
-		cmd_error("%s%s/dev/%s: attached, but the device does not appear", name, separator, device);
+		cmd_error("%s: attached as /dev/%s, but the device does not appear", disk, device);
 		return -1;
 	}
 	attach_link_wait(name);

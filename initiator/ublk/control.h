@@ -23,7 +23,7 @@ int ublk_control_open(struct ublk_control *control);
 void ublk_control_close(struct ublk_control *control);
 
 /*
- * A device of this shape; info->dev_id is its number, and the kernel may have fewer queues than were asked for.
+ * Adds a device of this shape; info->dev_id is its number, and the kernel may give it fewer queues than were asked for.
  * Then its node /dev/ublkcN exists.
  */
 int ublk_control_add(struct ublk_control *control, struct ublksrv_ctrl_dev_info *info);
@@ -42,24 +42,24 @@ int ublk_control_start(struct ublk_control *control, uint32_t id, pid_t server);
  */
 int ublk_control_settle(struct ublk_control *control, uint32_t id);
 /*
- * The server has ended, whose disk this process takes over, with the calls' order as above: then the kernel opens
- * /dev/ublkcN to it. -EBUSY: the kernel has not yet taken back what the last one had.
+ * This process begins to take over the disk of a server that has ended, after ublk_control_settle(): then it can open
+ * /dev/ublkcN. -EBUSY: the kernel has not yet taken back what the last server had.
  */
 int ublk_control_start_recovery(struct ublk_control *control, uint32_t id);
-/* The queues are served: the disk goes on, first with what the last server had not answered. */
+/* The queues are served: I/O goes on, beginning with the requests that the last server had not answered. */
 int ublk_control_end_recovery(struct ublk_control *control, uint32_t id, pid_t server);
 /*
- * The kernel notices the end of a server by a tag that it has from it. Linux up to 6.15: if the server has all tags of
- * a queue, by a request that takes longer than this, which means nothing else to ublk.
+ * Sets the disk's io_timeout. The kernel notices by a tag that it holds that a server has ended. If the server held all
+ * tags of a queue, Linux up to 6.15 notices it only by a request that takes longer than this; it has no other effect.
  */
 int ublk_control_notice(uint32_t id, unsigned int ms);
-/* Requests of a new disk are not put in another order for the sake of moving heads; its target knows its disks. */
+/* Switches the I/O scheduler of a new disk off: the target schedules for its disks. */
 int ublk_control_no_scheduler(uint32_t id);
-/* A started disk has so many bytes from now on. -EOPNOTSUPP: the kernel is older than 6.16. */
+/* Resizes a started disk. -EOPNOTSUPP: the kernel is older than 6.16. */
 int ublk_control_resize(struct ublk_control *control, uint32_t id, uint64_t bytes);
-/* /dev/ublkbN goes, when all of its I/O has ended; dirty data is written before. Its queues' commands end. */
+/* Writes dirty data, waits for all I/O, and removes /dev/ublkbN; the commands of its queues end. */
 int ublk_control_stop(struct ublk_control *control, uint32_t id);
-/* The device goes as soon as nobody has it open any more, whom this does not wait for. */
+/* Removes the device as soon as nobody has it open; does not wait for that. */
 int ublk_control_delete(struct ublk_control *control, uint32_t id);
 
 #endif

@@ -49,12 +49,6 @@ struct disk {
 	int signal; /* that came before there was a disk to serve; 0: none */
 };
 
-static int disk_fail(char words[UBLK_WORDS_BYTES], const char *what, int err)
-{
-	snprintf(words, UBLK_WORDS_BYTES, "%s: %s", what, strerror(-err));
-	return err;
-}
-
 /* -- queues ------------------------------------------------------------------------------------ */
 
 /* Until the eventfd or a signal is there, or the time is over; the signal, or 0. */
@@ -111,7 +105,7 @@ static int disk_ended(struct disk *disk, char words[UBLK_WORDS_BYTES])
 static int disk_signal(struct disk *disk, int signal, char words[UBLK_WORDS_BYTES])
 {
 	if (!disk->successor)
-		return disk_fail(words, disk->options->uri, -EINTR);
+		return ublk_disk_fail(words, "stopped by a signal", -EINTR);
 	if (signal == UBLK_SIGNAL_LEAVE && disk->shared.kept->stage != UBLK_KEPT_HANDED)
 		_exit(UBLK_SERVER_ENDED);
 	disk->signal = signal;
@@ -144,7 +138,7 @@ static int disk_agree(struct disk *disk, struct rblk_volume_info *info, unsigned
 		}
 		if (memcmp(info->uuid, view.info.uuid, sizeof(info->uuid)) || info->bytes != view.info.bytes ||
 		    info->block_bytes != view.info.block_bytes)
-			return disk_fail(words, "its queues reach different volumes", -ESTALE);
+			return ublk_disk_fail(words, "its queues reach different volumes", -ESTALE);
 		if (view.info.max_io_bytes < info->max_io_bytes)
 			info->max_io_bytes = view.info.max_io_bytes;
 		if (view.credits < *credits)
@@ -153,8 +147,8 @@ static int disk_agree(struct disk *disk, struct rblk_volume_info *info, unsigned
 	/* The block layer would let fsync() succeed. */
 	if (!info->can_flush && info->volatile_cache && !info->read_only && !disk->options->read_only &&
 	    !disk->options->accept_volatile) {
-		snprintf(words, UBLK_WORDS_BYTES, "%s: cannot be flushed, and is lost with the target: attach it as volatile, or not at all",
-			 disk->options->uri);
+		snprintf(words, UBLK_WORDS_BYTES,
+			 "it cannot be flushed, and is lost with the target: attach it as volatile, or not at all");
 		return -EOPNOTSUPP;
 	}
 	return 0;
@@ -168,11 +162,11 @@ static int disk_connect(struct disk *disk, struct rblk_volume_info *info, unsign
 	disk->shared.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	disk->shared.leave_fd = eventfd(0, EFD_CLOEXEC);
 	if (disk->shared.wake_fd < 0 || disk->shared.leave_fd < 0)
-		return disk_fail(words, "eventfd", -errno);
+		return ublk_disk_fail(words, "eventfd", -errno);
 	for (; disk->queue_count < wanted; disk->queue_count++) {
 		disk->queues[disk->queue_count] = ublk_queue_create(&disk->shared, disk->queue_count);
 		if (!disk->queues[disk->queue_count])
-			return disk_fail(words, "thread", -errno);
+			return ublk_disk_fail(words, "thread", -errno);
 	}
 	err = disk_await(disk, UBLK_QUEUE_CONNECTED, words);
 	return err ? err : disk_agree(disk, info, credits, words);
@@ -192,10 +186,10 @@ static int disk_link(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	kept->kernel_flushes = disk->shared.kernel_flushes;
 	kept->stage = UBLK_KEPT_ADDED;
 	err = ublk_kept_link("", kept);
-	return err ? disk_fail(words, UBLK_RECORD_FOLDER, err) : 0;
+	return err ? ublk_disk_fail(words, UBLK_RECORD_FOLDER, err) : 0;
 }
 
-static int disk_open_device(struct disk *disk)
+static int disk_open_device(struct disk *disk, char words[UBLK_WORDS_BYTES])
 {
 	const struct timespec pause = { .tv_nsec = DISK_NODE_POLL_MS * 1000000L };
 	char path[32];
@@ -207,7 +201,7 @@ static int disk_open_device(struct disk *disk)
 			return 0;
 		nanosleep(&pause, NULL);
 	}
-	return -errno;
+	return ublk_disk_fail(words, path, -errno);
 }
 
 static int disk_add(struct disk *disk, const struct rblk_volume_info *info, unsigned int credits, char words[UBLK_WORDS_BYTES])
@@ -219,8 +213,9 @@ static int disk_add(struct disk *disk, const struct rblk_volume_info *info, unsi
 	disk->shared.depth = credits < disk->options->session.credits ? credits : disk->options->session.credits;
 	err = ublk_parameters_make(info, disk->options->read_only, disk->shared.io_bytes, page, &disk->parameters);
 	if (err) {
-		snprintf(words, UBLK_WORDS_BYTES, "%s: its blocks of %u bytes and requests of %u do not fit this machine's pages of %u",
-			 disk->options->uri, info->block_bytes, info->max_io_bytes, page);
+		snprintf(words, UBLK_WORDS_BYTES,
+			 "its blocks of %u bytes and requests of %u do not fit this machine's pages of %u",
+			 info->block_bytes, info->max_io_bytes, page);
 		return err;
 	}
 	disk->shared.kernel_flushes = ublk_parameters_flushes(&disk->parameters);
@@ -234,17 +229,17 @@ static int disk_add(struct disk *disk, const struct rblk_volume_info *info, unsi
 	};
 	err = ublk_control_add(&disk->control, &disk->info);
 	if (err)
-		return disk_fail(words, "the kernel makes no ublk device", err);
+		return ublk_disk_fail(words, "the kernel cannot add an ublk device", err);
 	err = disk_link(disk, words);
 	if (err)
 		return err;
 	if (disk->info.nr_hw_queues != disk->queue_count)
-		return disk_fail(words, "the kernel has fewer queues", -ENOSPC);
-	err = disk_open_device(disk);
+		return ublk_disk_fail(words, "the kernel gives it fewer queues than it needs", -ENOSPC);
+	err = disk_open_device(disk, words);
 	if (err)
-		return disk_fail(words, "/dev/ublkc", err);
+		return err;
 	err = ublk_control_set_parameters(&disk->control, disk->info.dev_id, &disk->parameters);
-	return err ? disk_fail(words, "the kernel refuses the disk's parameters", err) : 0;
+	return err ? ublk_disk_fail(words, "the kernel refuses the disk's parameters", err) : 0;
 }
 
 /* -- taking over ------------------------------------------------------------------------------- */
@@ -259,7 +254,7 @@ static int disk_find(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	disk->added = !err && disk->info.ublksrv_flags == kept->attachment;
 	if (!err && (!disk->added || disk->info.state == UBLK_S_DEV_DEAD))
 		err = -ENODEV;
-	return err ? disk_fail(words, "the disk", err) : 0;
+	return err ? ublk_disk_fail(words, "the kernel does not have the disk", err) : 0;
 }
 
 /* The volume may have become another while no session of ours knew it. */
@@ -270,7 +265,7 @@ static int disk_fits(struct disk *disk, const struct rblk_volume_info *info, cha
 	disk->shared.kernel_flushes = disk->shared.kept->kernel_flushes;
 	if (info->block_bytes == disk->record.block_bytes && info->max_io_bytes >= disk->shared.io_bytes)
 		return 0;
-	return disk_fail(words, "its blocks are of another size now, or its target takes less at once", -EOPNOTSUPP);
+	return ublk_disk_fail(words, "its blocks have another size now, or its target takes less at once", -EOPNOTSUPP);
 }
 
 /*
@@ -292,7 +287,7 @@ static int disk_take_over(struct disk *disk, char words[UBLK_WORDS_BYTES])
 			break;
 		kept->stage = UBLK_KEPT_STARTED;
 		if (err != -EBUSY)
-			return disk_fail(words, "the kernel does not give the disk to another server", err);
+			return ublk_disk_fail(words, "the kernel does not give the disk to another server", err);
 		signal = disk_wait(disk, DISK_BACK_POLL_MS);
 		err = signal ? disk_signal(disk, signal, words) : 0;
 		if (!err)
@@ -302,8 +297,7 @@ static int disk_take_over(struct disk *disk, char words[UBLK_WORDS_BYTES])
 		if (err)
 			return err;
 	}
-	err = disk_open_device(disk);
-	return err ? disk_fail(words, "/dev/ublkc", err) : 0;
+	return disk_open_device(disk, words);
 }
 
 /* -- the record -------------------------------------------------------------------------------- */
@@ -389,7 +383,7 @@ static void disk_record_update(struct disk *disk)
 		ublk_summary_add(r, &view);
 	}
 	if (strcmp(before, r->state) && ublk_record_write_udev("", r))
-		syslog(LOG_WARNING, "/dev/ublkb%u: no links to it: %s: %m", r->id, UBLK_RECORD_FOLDER);
+		syslog(LOG_WARNING, "/dev/ublkb%u: udev's links are not updated: %s: %m", r->id, UBLK_RECORD_FOLDER);
 	if (strcmp(before, r->state))
 		syslog(strcmp(r->state, "live") ? LOG_WARNING : LOG_INFO, "/dev/ublkb%u %s: %s%s%s", r->id, r->uri, r->state,
 		       r->words[0] ? ": " : "", r->words);
@@ -440,7 +434,7 @@ static int disk_start(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	else
 		err = ublk_control_start(&disk->control, disk->info.dev_id, getpid());
 	if (err)
-		return disk_fail(words, "the kernel does not start the disk", err);
+		return ublk_disk_fail(words, "the kernel does not start the disk", err);
 	disk->shared.kept->stage = UBLK_KEPT_STARTED;
 	disk->shared.kept->served = 1;
 	return 0;
@@ -452,10 +446,10 @@ static int disk_begin(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	int err = disk_take_signals(disk);
 
 	if (err)
-		return disk_fail(words, "signalfd", err);
+		return ublk_disk_fail(words, "signalfd", err);
 	err = ublk_control_open(&disk->control);
 	if (err)
-		return disk_fail(words, UBLK_CONTROL_PATH, err);
+		return ublk_disk_fail(words, UBLK_CONTROL_PATH, err);
 	disk->controlled = true;
 	err = disk_prepare(disk, words);
 	if (!err && disk->successor)
@@ -475,7 +469,7 @@ static int disk_begin(struct disk *disk, char words[UBLK_WORDS_BYTES])
 	if (!disk->successor)
 		ublk_control_no_scheduler(disk->info.dev_id);
 	if (ublk_control_notice(disk->info.dev_id, DISK_NOTICE_MS))
-		syslog(LOG_WARNING, "/dev/ublkb%u: %m: if the server is killed, the disk may stand still for 30 s",
+		syslog(LOG_WARNING, "/dev/ublkb%u: io_timeout: %m: if the server is killed, I/O may pause for 30 s",
 		       disk->info.dev_id);
 	return 0;
 }
@@ -495,7 +489,7 @@ static void disk_end(struct disk *disk)
 		ublk_queue_destroy(disk->queues[i]);
 	if (disk->shared.device_fd >= 0)
 		close(disk->shared.device_fd);
-	/* While the kernel still has the number: behind that it may be another server's. */
+	/* In this order: once the device is deleted, its number may be another disk's. */
 	if (disk->added) {
 		ublk_record_remove("", disk->info.dev_id);
 		ublk_control_delete(&disk->control, disk->info.dev_id);
@@ -511,11 +505,12 @@ static void disk_stop_unused(struct disk *disk)
 	int fd = -1;
 	pid_t user;
 
-	/* Killed while it waits for its own disk, it would never end, and the keeper would start no other. */
+	/* If it were killed while it waits for its own disk, it would never end, and no other would be started. */
 	if (live && ublk_disk_claim(disk->info.dev_id, &fd, &user) == UBLK_DISK_UNUSED && !fsync(fd))
 		ublk_control_stop(&disk->control, disk->info.dev_id);
 	else
-		syslog(LOG_WARNING, "/dev/ublkb%u: %s, and stays", disk->info.dev_id, live ? "is in use" : "not live");
+		syslog(LOG_WARNING, "/dev/ublkb%u: not detached: %s", disk->info.dev_id,
+		       live ? "it is in use, or its data cannot be written" : "its target cannot be reached");
 	if (fd >= 0)
 		close(fd);
 }
@@ -531,7 +526,7 @@ static _Noreturn void disk_leave(struct disk *disk)
 	if (write(disk->shared.leave_fd, &one, sizeof(one)) == sizeof(one))
 		for (int i = 0; i < DISK_LEAVE_MS / DISK_BACK_POLL_MS && !disk_all(disk, UBLK_QUEUE_LEFT); i++)
 			disk_wait(disk, DISK_BACK_POLL_MS);
-	syslog(LOG_INFO, "/dev/ublkb%u %s: is another program's now", disk->info.dev_id, disk->options->uri);
+	syslog(LOG_INFO, "/dev/ublkb%u %s: another program takes it over", disk->info.dev_id, disk->options->uri);
 	_exit(UBLK_SERVER_ENDED);
 }
 
@@ -557,6 +552,12 @@ static void disk_run(struct disk *disk)
 }
 
 /* -- the process ------------------------------------------------------------------------------- */
+
+int ublk_disk_fail(char words[UBLK_WORDS_BYTES], const char *what, int err)
+{
+	snprintf(words, UBLK_WORDS_BYTES, "%s: %s", what, strerror(-err));
+	return err;
+}
 
 bool ublk_disk_tell(int fd, const struct ublk_disk_started *started)
 {
@@ -585,7 +586,7 @@ int ublk_disk_serve(const struct ublk_disk_options *options, struct ublk_kept *k
 		disk_record_recovering(&disk, started.words);
 		_exit(UBLK_SERVER_UNREACHED);
 	}
-	/* One that was interrupted meanwhile has no use for the disk. */
+	/* A command that was interrupted meanwhile does not want the disk any more. */
 	if ((ublk_disk_tell(fd, &started) || disk.successor) && started.works) {
 		if (fd >= 0)
 			close(fd);

@@ -23,7 +23,7 @@ struct ublk_disk_started {
 	char words[UBLK_WORDS_BYTES]; /* why not */
 };
 
-#define UBLK_SIGNAL_LEAVE SIGUSR1 /* to a keeper, and by it to its server: another program takes the disk over */
+#define UBLK_SIGNAL_LEAVE SIGUSR1 /* to a keeper, which passes it to its server: another program takes the disk over */
 
 /* How a server's process exits; a keeper reads it. */
 enum ublk_server_end {
@@ -35,16 +35,18 @@ enum ublk_server_end {
 struct ublk_kept;
 
 /*
- * The server, in a process that is its own, until it ends: of a new disk, or of the one that kept->id names. fd: where
- * it tells struct ublk_disk_started, and closes then; -1: nowhere. enum ublk_server_end
+ * Serves a new disk, or the one that kept->id names, until it ends; the process is its own. It writes struct
+ * ublk_disk_started to fd, and closes it; -1: nobody waits for that. Returns enum ublk_server_end.
  */
 int ublk_disk_serve(const struct ublk_disk_options *options, struct ublk_kept *kept, int fd);
-/* Also who has no server to tell of. False: nobody hears it. */
+/* words: "WHAT: the error's text". Returns err. */
+int ublk_disk_fail(char words[UBLK_WORDS_BYTES], const char *what, int err);
+/* Writes it to fd; also for a keeper without a server. False: the reader has gone. */
 bool ublk_disk_tell(int fd, const struct ublk_disk_started *started);
 
 #define UBLK_SIGNAL_ACKNOWLEDGE SIGUSR2 /* to a server: the user knows that writes may be lost (F7) */
 
-/* Who has the disk open, other than this process: "mounted" and the like is for the caller to find. */
+/* Who else has the disk open. The caller finds out whether it is mounted. */
 enum ublk_disk_use {
 	UBLK_DISK_UNUSED = 0,
 	UBLK_DISK_CLAIMED, /* a file system, swap, a device mapped over it; of a partition, too */

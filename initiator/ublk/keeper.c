@@ -43,12 +43,6 @@ struct keeper {
 	int fd; /* kept's, with its lock */
 };
 
-static int keeper_fail(char words[UBLK_WORDS_BYTES], const char *what, int err)
-{
-	snprintf(words, UBLK_WORDS_BYTES, "%s: %s", what, strerror(-err));
-	return err;
-}
-
 /* -- how often --------------------------------------------------------------------------------- */
 
 uint32_t ublk_keeper_pause_ms(struct ublk_keeper_history *history, uint64_t start_ms, uint64_t now, bool served,
@@ -90,12 +84,12 @@ static int keeper_protect(char words[UBLK_WORDS_BYTES])
 	if (fd >= 0)
 		close(fd);
 	if (written != 5)
-		return keeper_fail(words, "/proc/self/oom_score_adj", -errno);
+		return ublk_disk_fail(words, "/proc/self/oom_score_adj", -errno);
 	mallopt(M_ARENA_MAX, 1); /* or each thread would reserve, and lock, 64 MiB */
 	if (prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))
-		return keeper_fail(words, "PR_SET_IO_FLUSHER", -errno);
+		return ublk_disk_fail(words, "PR_SET_IO_FLUSHER", -errno);
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
-		return keeper_fail(words, "its memory cannot be locked", -errno);
+		return ublk_disk_fail(words, "its memory cannot be locked", -errno);
 	return 0;
 }
 
@@ -244,9 +238,9 @@ static const char *keeper_judge(const struct keeper *k, struct ublk_keeper_histo
 	if (limit_ms < connect_ms)
 		limit_ms = connect_ms;
 	if (k->kept->failed)
-		return "its server has ended, which had given up";
+		return "its server had given up, and has ended";
 	if (k->kept->stage == UBLK_KEPT_HANDED)
-		return "a server was killed while the kernel gave it the disk, which it does only once";
+		return "a server was killed while the kernel gave it the disk: the kernel does that only once";
 	*pause_ms = ublk_keeper_pause_ms(history, start_ms, ublk_record_now_ms(), k->kept->served, unreached, limit_ms);
 	if (*pause_ms != UBLK_KEEPER_STOP)
 		return NULL;
@@ -371,7 +365,7 @@ static void keeper_join(pid_t last)
 	fclose(file);
 }
 
-/* They have ended, and the disk is this one's. */
+/* Ends the disk's other keeper and server. 0: the disk is this keeper's; or -errno. */
 static int keeper_relieve(struct keeper *k)
 {
 	const pid_t keeper = k->kept->keeper;
@@ -381,7 +375,7 @@ static int keeper_relieve(struct keeper *k)
 	if (err == -EAGAIN && k->kept->stage < UBLK_KEPT_STARTED)
 		return -EBUSY;
 	if (err == -EAGAIN) {
-		/* Without its keeper a server has nobody who would tell it. */
+		/* A server whose keeper has died gets the signal itself. */
 		const pid_t last = keeper_lives(k->kept->keeper) ? k->kept->keeper : k->kept->server;
 
 		if (keeper_lives(last)) {
@@ -428,7 +422,7 @@ static int keeper_open(struct keeper *k, uint32_t id, char words[UBLK_WORDS_BYTE
 		return k->fd;
 	}
 	if (k->fd < 0)
-		return keeper_fail(words, UBLK_RECORD_FOLDER, k->fd);
+		return ublk_disk_fail(words, UBLK_RECORD_FOLDER, k->fd);
 	err = id == UBLK_DISK_NEW ? 0 : keeper_relieve(k);
 	if (err == -EIO)
 		snprintf(words, UBLK_WORDS_BYTES, "it has failed: detach it and attach it again");
@@ -437,7 +431,7 @@ static int keeper_open(struct keeper *k, uint32_t id, char words[UBLK_WORDS_BYTE
 	else if (err == -EALREADY)
 		snprintf(words, UBLK_WORDS_BYTES, "another command takes it over");
 	else if (err)
-		keeper_fail(words, "its server does not end", err);
+		ublk_disk_fail(words, "its server does not end", err);
 	return err;
 }
 
@@ -468,10 +462,10 @@ int ublk_keeper_start(const struct ublk_disk_options *options, uint32_t id, stru
 
 	*started = (struct ublk_disk_started){ .works = false };
 	if (pipe2(ends, O_CLOEXEC))
-		return keeper_fail(started->words, "pipe", -errno);
+		return ublk_disk_fail(started->words, "pipe", -errno);
 	child = fork();
 	if (child < 0) {
-		keeper_fail(started->words, "fork", -errno);
+		ublk_disk_fail(started->words, "fork", -errno);
 		close(ends[0]);
 		close(ends[1]);
 		return -1;
@@ -488,7 +482,7 @@ int ublk_keeper_start(const struct ublk_disk_options *options, uint32_t id, stru
 	if (length != sizeof(*started)) {
 		started->works = false;
 		snprintf(started->words, sizeof(started->words),
-			 "its server has ended without a word; the system's log may have one");
+			 "its server ended before it was ready, see the system's log");
 	}
 	/* A keeper without a disk ends. */
 	if (!started->works)

@@ -13,9 +13,9 @@
 
 #define UBLK_DISK_NEW UINT32_MAX
 /*
- * Starts keeper and server of a new disk, and waits until it is there. Or of disk `id`, which is: its keeper and its
- * server end, if they live, and others, of this program, take it over; options: as it was attached. The caller has no
- * threads and no sessions. The keeper is a child of init then, without a terminal. 0, or -1 and why in started->words.
+ * Starts the keeper and the server of a new disk (UBLK_DISK_NEW), or replaces those of disk `id` by this program's,
+ * with the options that it was attached with; waits until the disk is served. The caller has no threads and no sessions. The
+ * keeper becomes a child of init, without a terminal. 0, or -1 and the reason in started->words.
  */
 int ublk_keeper_start(const struct ublk_disk_options *options, uint32_t id, struct ublk_disk_started *started);
 /*
@@ -26,14 +26,14 @@ int ublk_keeper_kill(uint32_t id);
 
 /* A keeper has seen this of its servers. Zero at first. */
 struct ublk_keeper_history {
-	unsigned int early;  /* servers, one behind the other, that were killed soon after their start */
-	uint64_t without_ms; /* since then nobody serves the disk */
+	unsigned int early;  /* consecutive servers that were killed soon after their start */
+	uint64_t without_ms; /* nobody has served the disk since */
 };
 #define UBLK_KEEPER_STOP UINT32_MAX
 /*
- * A server has ended at now_ms, which was started at start_ms, and the disk is not detached. served: it has served;
- * unreached: it has ended by itself, with UBLK_SERVER_UNREACHED. limit_ms: so long I/O may wait. How long to wait
- * before the next one is started; UBLK_KEEPER_STOP: the disk fails. Pure.
+ * How long to wait before the next server is started; UBLK_KEEPER_STOP: the disk fails. The last one was started at
+ * start_ms and has ended at now_ms. served: it has served the disk; unreached: it has ended with UBLK_SERVER_UNREACHED.
+ * limit_ms: how long I/O may wait. Pure.
  */
 uint32_t ublk_keeper_pause_ms(struct ublk_keeper_history *history, uint64_t start_ms, uint64_t now_ms, bool served,
 			      bool unreached, uint64_t limit_ms);

@@ -373,8 +373,8 @@ static bool queue_sleep(struct ublk_queue *q)
 }
 
 /*
- * Answers what is begun. All else stays as the kernel has it: requests that it has handed over, or will, are a next
- * server's. Then the thread keeps its tags until the process ends.
+ * Answers what is begun, and leaves all other requests, also those that the kernel has handed over, to the next server:
+ * the thread keeps its tags until the process ends.
  */
 static void queue_leave(struct ublk_queue *q)
 {

@@ -13,10 +13,10 @@
 #include "initiator/rblk.h"
 
 enum ublk_go {
-	UBLK_GO_WAIT = 0, /* what the volume is like is not known yet */
+	UBLK_GO_WAIT = 0, /* the volume's properties are not known yet */
 	UBLK_GO_PREPARE,
 	UBLK_GO_SERVE,
-	UBLK_GO_END,      /* it will not come */
+	UBLK_GO_END,      /* the disk will not start */
 };
 
 struct ublk_kept;
@@ -62,7 +62,7 @@ struct ublk_queue_view {
 	char words[RBLK_ERROR_BYTES]; /* why it is not connected, or did not start; "": it is */
 	uint64_t losses;              /* of all its connections */
 	struct rblk_stats stats;      /* a second old at most */
-	/* As old. connected_ms: when that was, by ublk_record_now_ms(); 0: there is no connection. */
+	/* Also a second old at most. connected_ms: when it connected, by ublk_record_now_ms(); 0: it has not. */
 	struct rblk_path_info paths[RBLK_PATHS_MAX];
 	unsigned int path_count;
 };

@@ -18,7 +18,7 @@
 struct ublk_record {
 	uint32_t id; /* N of /dev/ublkbN */
 	pid_t server;
-	bool alive; /* read only: it, or its keeper, is there */
+	bool alive; /* of ublk_record_read(): it, or its keeper, lives */
 	uint64_t attachment; /* unique to this attach until the next reboot; the kernel's device has it, too */
 	char uri[RBLK_URI_BYTES], volume[64], peer[288], key[192];
 	char state[16], words[RBLK_ERROR_BYTES];
@@ -30,7 +30,7 @@ struct ublk_record {
 	struct rblk_stats stats;
 	struct rblk_path_info paths[RBLK_PATHS_MAX]; /* of all queues; connected_ms as in struct ublk_queue_view */
 	unsigned int path_count;
-	uint64_t volume_bytes; /* the volume's size, which the disk has not if the kernel cannot change it */
+	uint64_t volume_bytes; /* the volume's size; the disk keeps another one if the kernel cannot resize it */
 	uint8_t uuid[16];
 	/* How it was attached, besides: */
 	char initiator[64], source[512]; /* an address for each host */
@@ -38,19 +38,19 @@ struct ublk_record {
 	bool accept_volatile;
 };
 
-/* Goes on while the machine sleeps, and is the same for all processes. */
+/* CLOCK_BOOTTIME: it advances while the machine sleeps, and is the same for all processes. */
 uint64_t ublk_record_now_ms(void);
 /* For `attachment` of a new disk. */
 uint64_t ublk_record_attachment(void);
 
-/* In the place of the last one: readers see either. 0 or -errno. */
+/* Replaces the last one at once: readers see the one or the other. 0 or -errno. */
 int ublk_record_write(const char *root, const struct ublk_record *record);
-/* Beside it, what udev's rule takes from there; again whenever the disk's state is another. 0 or -errno. */
+/* Writes what udev's rule reads; to be called whenever the disk's state has changed. 0 or -errno. */
 int ublk_record_write_udev(const char *root, const struct ublk_record *record);
 int ublk_record_read(const char *root, uint32_t id, struct ublk_record *record);
-/* And what is kept beside it. */
+/* Also removes udev's file and the kept memory. */
 void ublk_record_remove(const char *root, uint32_t id);
-/* The numbers of all records, in their order. A count with *ids to be freed, or -errno. */
+/* The numbers of all records, sorted. A count with *ids to be freed, or -errno. */
 int ublk_record_list(const char *root, uint32_t **ids);
 
 #endif
