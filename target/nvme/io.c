@@ -205,7 +205,7 @@ uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32
 	return capsule_bytes ? NVME_BAD_SGL_LENGTH : NVME_OK;
 }
 
-bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t *status)
+bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	uint32_t most = rblk_le32(queue->controller->volume.max_discard_blocks);
 	struct nvme_range range;
@@ -227,7 +227,6 @@ bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16
 		memcpy(place, &range, sizeof(range));
 		return true;
 	}
-	*status = NVME_OK;
 	return false;
 }
 

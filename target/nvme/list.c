@@ -54,7 +54,6 @@ void nvme_listed(struct nvme_queue *queue, uint64_t result)
 		nvme_step_begin(queue, NVME_STEP_LIST, slot);
 		return;
 	}
-	queue->step = NVME_STEP_NONE;
 	queue->asked_for = NULL;
 	if (queue->controller->discovery)
 		nvme_admin_listed(queue, slot);

@@ -87,8 +87,6 @@ void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
 /* One is whole, and nobody has refused it yet. */
 static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 {
-	uint16_t status = NVME_OK;
-
 	if (nvme_auth_is_command(&slot->command)) {
 		nvme_auth_command(queue, slot);
 		return;
@@ -103,10 +101,10 @@ static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 		nvme_reserve_begin(queue, slot);
 	} else if (slot->command.opcode != NVME_DATASET_MANAGEMENT) {
 		nvme_slot_wait(queue, slot);
-	} else if (nvme_io_next_range(queue, slot, &status)) {
+	} else if (nvme_io_next_range(queue, slot)) {
 		nvme_slot_wait(queue, slot);
 	} else {
-		nvme_respond(queue, slot, status, 0);
+		nvme_respond(queue, slot, NVME_OK, 0);
 	}
 }
 
@@ -282,7 +280,6 @@ static void step_refused(struct nvme_queue *queue, uint16_t status)
 {
 	struct nvme_slot *slot = queue->asked_for;
 
-	queue->step = NVME_STEP_NONE;
 	queue->asked_for = NULL;
 	if (slot)
 		nvme_respond(queue, slot, NVME_INTERNAL, 0);
@@ -299,7 +296,6 @@ static void volume_opened(struct nvme_queue *queue)
 {
 	enum nvme_path_state state;
 
-	queue->step = NVME_STEP_NONE;
 	/* Another volume may have its name by now. */
 	if (!nvme_list_is_wanted(queue, (const void *)queue->report)) {
 		nvme_respond_connect(queue, NVME_CONNECT_BUSY);
@@ -337,20 +333,18 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 		queue->transport->tick(queue, READY_MS);
 		return;
 	}
+	queue->step = NVME_STEP_NONE;
 	if (step == NVME_STEP_READY) {
-		queue->step = NVME_STEP_NONE;
 		nvme_respond_connect(queue, status == RBLK_E_BUSY ? NVME_CONNECT_BUSY : NVME_OK);
 		return;
 	}
 	if (step == NVME_STEP_CLOSE) {
-		queue->step = NVME_STEP_NONE;
 		queue->status |= NVME_CSTS_SHUT;
 		nvme_respond(queue, slot, NVME_OK, 0);
 		return;
 	}
 	/* Another target's controller is in charge: this one waits, as those that stand in line here. */
 	if (step == NVME_STEP_OPEN && status == RBLK_E_FENCED) {
-		queue->step = NVME_STEP_NONE;
 		queue->reopen_later = true;
 		nvme_respond_connect(queue, NVME_OK);
 		return;
@@ -361,7 +355,6 @@ static void step_completed(struct nvme_queue *queue, enum rblk_status status, ui
 	}
 	switch (step) {
 	case NVME_STEP_IDENTIFY:
-		queue->step = NVME_STEP_NONE;
 		if (queue->controller->discovery)
 			nvme_respond_connect(queue, NVME_OK);
 		else
@@ -408,7 +401,7 @@ void nvme_completed(struct nvme_queue *queue, const struct rblk_wire_completion 
 		return;
 	}
 	/* In front, because it has a tag, and one that has none may wait for that. */
-	if (!status && nvme_io_next_range(queue, slot, &refused)) {
+	if (!status && nvme_io_next_range(queue, slot)) {
 		TAILQ_INSERT_HEAD(&queue->waiting, slot, link);
 		return;
 	}

@@ -271,9 +271,9 @@ void nvme_forget_hello(void *state);
 struct nvme_queue *nvme_queue_create(struct nvme_hello *hello, const void *private_data, uint8_t bytes,
 				     const struct nvme_transport *transport, const struct fab_conn *conn);
 void nvme_queue_free(struct nvme_queue *queue);
-/* The setup behind Connect. */
+/* Begins the setup behind Connect. */
 void nvme_queue_begin(struct nvme_queue *queue);
-/* Its controller may have news: it ends if that does. */
+/* Ends the queue if its controller has ended, and looks for the controller's other news. */
 void nvme_check_end(struct nvme_queue *queue);
 /* Its timer. */
 void nvme_tick(struct nvme_queue *queue);
@@ -286,7 +286,7 @@ void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot);
 bool nvme_may_begin(const struct nvme_queue *queue);
 /* A command of the host. Its data, capsule_bytes, is to follow in `memory` of a receive (true) or in slot->data. */
 bool nvme_slot_begin(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes, uint16_t *refused);
-/* Hands it over in a receive's memory, where its data is already: how many bytes the message has. */
+/* Puts it behind its data, which is in this receive's memory. Returns the length of the message. */
 uint32_t nvme_slot_place(struct nvme_queue *queue, struct nvme_slot *slot, char *memory);
 /* A command that was not handed over: all of its capsule is here. */
 void nvme_slot_run(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t refused);
@@ -294,7 +294,7 @@ void nvme_slot_run(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t re
 void nvme_fetch(struct nvme_queue *queue, struct nvme_slot *slot);
 /* It has come. */
 void nvme_fetched(struct nvme_queue *queue, struct nvme_slot *slot);
-/* A message of one command; its data, `bytes` of it, is in place already. How many bytes it has. */
+/* Puts a command behind its `bytes` of data, which are in memory already. Returns the length of the message. */
 uint32_t nvme_message_place(struct nvme_queue *queue, char *memory, uint32_t bytes, struct rblk_wire_command *wire);
 /* All that waits and can be handed over. */
 void nvme_hand_over(struct nvme_queue *queue);
@@ -331,18 +331,18 @@ uint16_t nvme_status_of(enum rblk_status status, uint8_t opcode);
 uint16_t nvme_io_decode(struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
 /* Where its data is: in the capsule, all of it, or with the host. Sets slot->bytes. A status. */
 uint16_t nvme_io_decode_data(const struct nvme_queue *queue, struct nvme_slot *slot, uint32_t capsule_bytes);
-/* The reactor WRITEs to this key. *slot: that of the host to which it goes; NULL: it was for this room. False: a
- * mistake of this end. */
+/* The reactor WRITEs to this key. *slot: the command whose data goes to the host; NULL: the data was for this room.
+ * False: a mistake of this end. */
 bool nvme_io_written(struct nvme_queue *queue, uint32_t key, uint64_t offset, const void *data, uint32_t bytes,
 		     struct nvme_slot **slot);
-/* The next range of a DSM. False: that was the last. *status: refused. */
-bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t *status);
+/* Fills in the next range of a DSM. False: there is no other. */
+bool nvme_io_next_range(struct nvme_queue *queue, struct nvme_slot *slot);
 
 /* -- fused.c ------------------------------------------------------------------------------------- */
 
 /* A command of a pair, with the data of its capsule. A status: it is answered so. */
 void nvme_fused(struct nvme_queue *queue, struct nvme_slot *slot, uint16_t status);
-/* Another command comes than a second. */
+/* The command after a first is not its second. */
 void nvme_fused_missing(struct nvme_queue *queue);
 /* The data of one of them that was fetched is here. */
 void nvme_fused_arrived(struct nvme_queue *queue, struct nvme_slot *slot);
@@ -393,7 +393,7 @@ void nvme_path_log(const struct nvme_queue *queue, bool groups, uint8_t *data, u
 
 /* -- list.c -------------------------------------------------------------------------------------- */
 
-/* Is it the subsystem's that the host has named? */
+/* Is it the volume of the subsystem that the host has named? */
 bool nvme_list_is_wanted(const struct nvme_queue *queue, const struct rblk_wire_volume *volume);
 /* LIST has succeeded, with this result. */
 void nvme_listed(struct nvme_queue *queue, uint64_t result);
@@ -423,7 +423,7 @@ void nvme_auth_init(struct rblk_secrets *(*find)(void *arg, const char *name), v
  */
 bool nvme_auth_begin(struct nvme_queue *queue);
 void nvme_auth_free(struct nvme_queue *queue);
-/* It is under way, and the host may do nothing else. */
+/* The host has to authenticate itself first. */
 bool nvme_auth_bars(const struct nvme_queue *queue);
 bool nvme_auth_is_command(const struct nvme_command *command);
 /* Authentication Send and Receive, with slot->bytes of data. */
