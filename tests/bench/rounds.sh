@@ -4,7 +4,7 @@
 # to table and page. Sourced after setup.sh; expects bench.
 . "$bench/workloads.sh"
 
-ROUNDS_OPTIONS=r:n:b:w:scf
+ROUNDS_OPTIONS=hr:n:b:w:scf
 # shellcheck disable=SC2016
 ROUNDS_HELP='  -n ROUNDS     every system is measured in turn, so often (default 5); below 3, no spread is known
   -r SECONDS    of each measurement (default 3)
