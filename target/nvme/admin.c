@@ -99,7 +99,7 @@ static void fabrics(struct nvme_queue *queue, struct nvme_slot *slot)
 
 /* -- features ------------------------------------------------------------------------------------ */
 
-/* Its value, but for those that others are asked for. A status. */
+/* Finds the value of a feature that is kept here. Returns a status. */
 static uint16_t feature_find(const struct nvme_queue *queue, const struct nvme_slot *slot, uint32_t *value)
 {
 	const struct nvme_controller *controller = queue->controller;
@@ -155,7 +155,7 @@ static uint16_t feature_set(struct nvme_queue *queue, uint8_t feature, uint32_t 
 	}
 }
 
-/* It is REGISTER's to change: rblk is asked. */
+/* Asks rblk: only REGISTER changes it. */
 static void ask_persists(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	slot->reserves = true;
@@ -194,7 +194,7 @@ static void features(struct nvme_queue *queue, struct nvme_slot *slot)
 	uint8_t feature = word10 & 0xff;
 	uint16_t status;
 
-	/* None is kept over the controller's end; the current values alone. */
+	/* No value outlives the controller, and only current ones can be read. */
 	if (word10 & (sets ? 1u << 31 : 0x700u)) {
 		refuse(queue, slot, NVME_BAD_FIELD);
 		return;

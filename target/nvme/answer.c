@@ -38,7 +38,7 @@ void nvme_respond_connect(struct nvme_queue *queue, uint16_t status)
 	struct nvme_completion completion =
 		completion_of(queue, queue->hello.id, status, status ? 0 : queue->controller->id);
 
-	/* It has been. */
+	/* Connect was answered before: the host authenticates itself. */
 	if (nvme_auth_bars(queue)) {
 		nvme_auth_set_up(queue, status);
 		return;

@@ -152,8 +152,8 @@ static bool is_alike(const struct nvme_dh_job *one, const struct nvme_dh_job *ot
 	return one->agrees == other->agrees && !memcmp(one->network, other->network, sizeof(one->network));
 }
 
-/* One that makes its pair, and one that has it: in a subnet of many hosts those would else end when they are lucky.
- * With the lock. */
+/* A network has one job that makes a key pair, and one that has a pair: or those of a subnet with many hosts would end
+ * only by luck. With the lock. */
 static bool network_has_one(const struct nvme_dh_job *job)
 {
 	const struct nvme_dh_job *other;

@@ -124,7 +124,7 @@ void nvme_event_done(struct nvme_queue *queue, enum nvme_step step, enum rblk_st
 	/* Connect will say why, if the host comes again. */
 	if (status && !queue->closed && !queue->reopen_later && queue->controller->path.state == NVME_PATH_OPENS)
 		queue->transport->fail(queue, -ENODEV);
-	/* If it is open still, and cannot be opened again, it was removed, which is an event; or all ends. */
+	/* A volume that is open and cannot be opened again was removed, which an event tells; or the session ends. */
 	if (status || (queue->closed && !volume_is_back(queue, volume)))
 		return;
 	if (nvme_path_opened(queue->controller)) {

@@ -107,7 +107,7 @@ static uint16_t decode_transfer(const struct nvme_queue *queue, struct nvme_slot
 	if (capsule && slot->command.opcode == NVME_READ)
 		return NVME_BAD_SGL_TYPE;
 	slot->wire.flags |= capsule ? RBLK_CMD_CAPSULE : 0;
-	/* Data that goes out of a volume in memory could change behind its digest. */
+	/* A volume in memory may change data after its digest was computed. */
 	if (nvme_data_digest_bytes(&queue->hello) &&
 	    (slot->command.opcode != NVME_READ || !nvme_has(queue, RBLK_VOLUME_FLUSH)))
 		slot->wire.flags |= RBLK_CMD_DIGEST;

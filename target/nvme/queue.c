@@ -84,7 +84,7 @@ void nvme_slot_wait(struct nvme_queue *queue, struct nvme_slot *slot)
 	nvme_hand_over(queue);
 }
 
-/* One is whole, and nobody has refused it yet. */
+/* A whole command, which was not refused so far. */
 static void slot_go_on(struct nvme_queue *queue, struct nvme_slot *slot)
 {
 	if (nvme_auth_is_command(&slot->command)) {

@@ -56,9 +56,10 @@ struct nvme_slot {
 	struct nvme_command command;
 	struct rblk_wire_command wire; /* what it is to rblk; its tag and sequence are set when it is handed over */
 	uint16_t number;	       /* fixed */
-	bool used, tagged, fetches;    /* fetches: `data`, from the host; */
-	bool damaged;		       /* it does not match its digests */
-	bool differs;		       /* a Compare: so far */
+	bool used, tagged;
+	bool fetches;		       /* `data` is to come from the host */
+	bool damaged;		       /* `data` does not match its digests */
+	bool differs;		       /* a Compare has found a difference */
 	bool gathers;		       /* the host's data comes to `data`, before the command is handed over */
 	bool aborting;		       /* the host has asked for it */
 	bool reserves, reports;	       /* of reservations: a command; a report is asked for */
@@ -178,12 +179,12 @@ struct nvme_queue {
 	struct nvme_slot *events[NVME_EVENTS_MAX]; /* requests that wait for one */
 	unsigned int event_count;
 	uint32_t heard_event; /* its number, until it is confirmed; 0: none */
-	bool reopens, reopen_later; /* the volume has changed: OPEN tells how; or it may be back */
-	bool removed, closed; /* it was removed: its handle is to be closed, or is not open any more */
-	bool absent, seen; /* it has not come back: nor is there a namespace, as the host has seen */
+	bool reopens, reopen_later; /* OPEN is due, or at the next tick: the volume has changed, or may be back */
+	bool removed, closed; /* it was removed: its handle has to be closed; it has been */
+	bool absent, seen; /* it has not come back, so there is no namespace; the host has seen that */
 	uint32_t changed, told; /* NVME_EVENT_...: what the host has not read yet; what it has been told to */
 	unsigned int path_changes; /* of its ANA state */
-	struct nvme_slot *held; /* sets a property when the step is over */
+	struct nvme_slot *held; /* a Property Set that waits for the end of the step */
 	uint64_t heard_ns;
 
 	struct nvme_slot slots[]; /* `entries` */

@@ -403,7 +403,7 @@ static int arm(struct fab *head)
 	uint64_t told;
 	int some;
 
-	/* Before it is looked at what it tells of. */
+	/* Before looking for the news that it tells of. */
 	if (read(fab->eventfd, &told, sizeof(told)) < 0)
 		told = 0; /* nobody has */
 	news = nvme_controller_news(fab->news);
