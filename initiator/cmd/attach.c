@@ -42,7 +42,6 @@ static void attach_one(struct attach_done *done, const char *name, const char *u
 		       const struct attach_options *how, enum attach_way way)
 {
 	struct attached *more;
-	int err;
 
 	more = realloc(done->list, ((size_t)done->count + 1) * sizeof(*more));
 	if (!more) {
@@ -51,11 +50,7 @@ static void attach_one(struct attach_done *done, const char *name, const char *u
 		return;
 	}
 	done->list = more;
-	if (way == ATTACH_BY_UBLK)
-		err = attach_ublk_run(name, uri, how, &more[done->count]);
-	else
-		err = attach_run(name, uri, how, &more[done->count]);
-	if (err)
+	if (attach_run(way, name, uri, how, &more[done->count]))
 		done->failed = true;
 	else
 		done->count++;

@@ -5,7 +5,7 @@
  * of ublk does (initiator/ublk), which keeps a record.
  *
  *	attach.c              rblk attach
- *	attach_run.c          one attach to the module from beginning to end
+ *	attach_run.c          one attach from beginning to end; the module's addresses
  *	attach_way.c          by which way a disk is attached, and why not by the other
  *	attach_ublk.c         one attach by ublk, its next server, its detach
  *	attach_line.c         the line that the module reads: pure
@@ -216,23 +216,6 @@ int attach_key_remove(int control, const char *name);
 /* Before an attach with it: a file is installed, by its path. NULL: nothing. */
 int attach_key_prepare(int control, const char *name);
 
-/* -- attach_run.c ------------------------------------------------------------------------------ */
-
-/*
- * Has the module attach to an address of each host, or to their next ones if it reaches the target at none of them. 0 and the
- * device's name; or -errno, which was said, with the disk's name first. Blocks for the resolver and the module.
- */
-int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
-		 char *device, size_t bytes);
-
-/* udev or devtmpfs makes the node of this very device: wait for it, at most 10 s. */
-bool attach_node_wait(const char *device);
-/* udev links the disk by its name, if it has one: wait for that, at most 10 s; not at all where no udev runs. */
-void attach_link_wait(const char *name);
-/* name "": without. 0 with *attached, or -1 after an error message. */
-int attach_run(const char *name, const char *uri, const struct attach_options *options,
-	       struct attached *attached);
-
 /* -- attach_way.c ------------------------------------------------------------------------------ */
 
 enum attach_way { ATTACH_BY_MODULE, ATTACH_BY_UBLK };
@@ -250,13 +233,31 @@ const char *attach_way_missing(const char *node, const char *module);
 /* The same of what modprobe has told. Pure. */
 const char *attach_way_words(const char *told);
 
+/* -- attach_run.c ------------------------------------------------------------------------------ */
+
+/*
+ * Has the module attach to an address of each host, or to their next ones if it reaches the target at none of them. 0
+ * and the device's name; or -errno, which was said, with the disk's name first. Blocks for the resolver and the module.
+ */
+int attach_hosts(const char *name, const struct ini_uri *uri, int control, const struct attach_options *options,
+		 char *device, size_t bytes);
+
+/* name "": without. 0 with *attached, or an error after a message. */
+int attach_run(enum attach_way way, const char *name, const char *uri, const struct attach_options *options,
+	       struct attached *attached);
+
 /* -- attach_ublk.c ----------------------------------------------------------------------------- */
 
 struct ublk_disk_options;
 /* Pure. 0, or -EINVAL with `reason`: ublk has no such option. */
 int attach_ublk_options(const char *uri, const struct attach_options *options, struct ublk_disk_options *own, char *reason);
-/* name "": without. 0 with *attached, or -1 after an error message. */
-int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached);
+/*
+ * Waits until no other command attaches a disk of this name (or of one with the same sum). The lock goes with the
+ * descriptor; -1: there is none, and whoever may not have it attaches nothing.
+ */
+int attach_ublk_lock(const char *name);
+/* name "": without. 0 with the device's name, or -1 after an error message. */
+int attach_ublk_start(const char *name, const char *uri, const struct attach_options *options, char device[16]);
 /* As attached_acknowledge(); -ETIMEDOUT: the server does not do it. */
 int attach_ublk_acknowledge(const struct attached *attached);
 struct ublk_record;

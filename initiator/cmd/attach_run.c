@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Owns one attach from beginning to end, over all addresses of its hosts. */
+/* Owns one attach from beginning to end, by either way; by the module, over all addresses of its hosts. */
 #include "initiator/cmd/attach.h"
 
 #include <errno.h>
@@ -193,8 +193,6 @@ int attach_hosts(const char *name, const struct ini_uri *uri, int control, const
 
 /* -- one attach -------------------------------------------------------------------------------- */
 
-/* One attach from beginning to end: the URI, the module's answer, the device node, and udev. */
-
 #define RUN_NODE_MS 10000        /* devtmpfs makes nodes at once, udev soon */
 #define RUN_POLL_MS 20
 
@@ -219,7 +217,8 @@ static bool run_node_there(const char *device)
 	       minor(st.st_rdev) == low;
 }
 
-bool attach_node_wait(const char *device)
+/* udev or devtmpfs makes the node of this very device. */
+static bool run_node_wait(const char *device)
 {
 	const struct timespec pause = { .tv_nsec = RUN_POLL_MS * 1000000L };
 
@@ -231,7 +230,8 @@ bool attach_node_wait(const char *device)
 	return false;
 }
 
-void attach_link_wait(const char *name)
+/* udev links the disk by its name, if it has one; where no udev runs, nobody does. */
+static void run_link_wait(const char *name)
 {
 	char link[128];
 	const char *const settle[] = { "udevadm", "settle", "--timeout=10", link, NULL };
@@ -242,45 +242,51 @@ void attach_link_wait(const char *name)
 		attach_program_run(settle);
 }
 
-int attach_run(const char *name, const char *uri, const struct attach_options *options,
+/* By the module. 0 and the device's name, or an error after a message. */
+static int run_module(const char *name, const struct attach_options *options, struct ini_uri *uri, char device[16])
+{
+	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES];
+	int err, control = attach_control_open();
+
+	if (control < 0)
+		return control;
+	/* Only now: asking takes a second. The module shows the name that was given. */
+	err = discover_uri_is(options->uri) &&
+	      (discover_uri_resolve(options->uri, DISCOVER_RDMA, found) || attach_uri_parse(found, uri, reason));
+	if (!err)
+		err = attach_key_prepare(control, options->key);
+	if (!err)
+		err = attach_hosts(name, uri, control, options, device, 16);
+	close(control);
+	return err;
+}
+
+int attach_run(enum attach_way way, const char *name, const char *uri, const struct attach_options *options,
 	       struct attached *attached)
 {
-	char reason[ATTACH_REASON_BYTES], line[ATTACH_LINE_BYTES], found[RBLK_URI_BYTES], device[16];
+	const bool ublk = way == ATTACH_BY_UBLK;
+	int err = -1, lock = ublk ? attach_ublk_lock(name) : -1;
+	char reason[ATTACH_REASON_BYTES], line[ATTACH_LINE_BYTES], device[16];
 	struct attach_options own = *options;
 	struct ini_uri parsed;
-	int control, err;
 
 	own.disk_name = name;
 	own.uri = uri;
-	if (attach_uri_parse(uri, &parsed, reason) || attach_line_compose(&parsed, "::", &own, line, reason)) {
-		cmd_error("%s", reason);
-		return -1;
-	}
-	if (attached_named("", name, device)) {
+	/* The line's words are also those of ublk's record, and of udev's links. */
+	if ((ublk ? attach_uri_read : attach_uri_parse)(uri, &parsed, reason) ||
+	    attach_line_compose(&parsed, "::", &own, line, reason))
+		cmd_error("%s%s%s", name, name[0] ? ": " : "", reason);
+	else if (attached_named("", name, device))
 		cmd_error("%s: is attached already, as /dev/%s", name, device);
-		return -1;
+	else
+		err = ublk ? attach_ublk_start(name, uri, options, device) : run_module(name, &own, &parsed, device);
+	if (!err && (!run_node_wait(device) || attached_read("", device, attached))) {
+		cmd_error("%s: attached as /dev/%s, but the device does not appear", name[0] ? name : uri, device);
+		err = -1;
 	}
-	control = attach_control_open();
-	if (control < 0)
-		return -1;
-	/* Only now: asking takes a second. The module shows the name that was given. */
-	if (discover_uri_is(uri) && (discover_uri_resolve(uri, DISCOVER_RDMA, found) ||
-				     attach_uri_parse(found, &parsed, reason))) {
-		close(control);
-		return -1;
-	}
-	if (attach_key_prepare(control, options->key)) {
-		close(control);
-		return -1;
-	}
-	err = attach_hosts(name, &parsed, control, &own, device, sizeof(device));
-	close(control);
-	if (err)
-		return -1;
-	if (!attach_node_wait(device) || attached_read("", device, attached)) {
-		cmd_error("%s%s/dev/%s: attached, but the device does not appear", name, name[0] ? ": " : "", device);
-		return -1;
-	}
-	attach_link_wait(name);
-	return 0;
+	if (!err)
+		run_link_wait(name);
+	if (lock >= 0)
+		close(lock);
+	return err;
 }

@@ -104,15 +104,13 @@ static bool ublk_usable(void)
 
 #define UBLK_NAMES INI_RUN_FOLDER "/names"
 
-/*
- * Waits until no other command attaches a disk of this name (or of one with the same sum). The lock goes with the
- * descriptor; -1: there is none, and whoever may not have it attaches nothing.
- */
-static int name_lock(const char *name)
+int attach_ublk_lock(const char *name)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-	int fd = name[0] ? open(UBLK_NAMES, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+	int fd;
 
+	mkdir(INI_RUN_FOLDER, 0755);
+	fd = name[0] ? open(UBLK_NAMES, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
 	for (const char *c = name; *c; c++)
 		lock.l_start = (uint32_t)(lock.l_start * 31 + (unsigned char)*c);
 	while (fd >= 0 && fcntl(fd, F_OFD_SETLKW, &lock) && errno == EINTR)
@@ -120,27 +118,15 @@ static int name_lock(const char *name)
 	return fd;
 }
 
-static int ublk_attach(const char *name, const char *uri, const struct attach_options *options,
-		       struct attached *attached)
+int attach_ublk_start(const char *name, const char *uri, const struct attach_options *options, char device[16])
 {
-	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], line[ATTACH_LINE_BYTES], device[16];
-	char hint[CMD_HINT_BYTES], initiator[RBLK_NAME_BYTES];
-	struct attach_options words = *options;
+	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES], hint[CMD_HINT_BYTES], initiator[RBLK_NAME_BYTES];
 	const char *disk = name[0] ? name : uri;
 	struct ublk_disk_started started;
 	struct ublk_disk_options own;
-	struct ini_uri parsed;
 
-	words.disk_name = name;
-	words.uri = uri;
-	/* The line's words are those of the record, and of udev's links. */
-	if (attach_ublk_options(uri, options, &own, reason) || attach_uri_read(uri, &parsed, reason) ||
-	    attach_line_compose(&parsed, "::", &words, line, reason)) {
+	if (attach_ublk_options(uri, options, &own, reason)) {
 		cmd_error("%s%s%s", name, name[0] ? ": " : "", reason);
-		return -1;
-	}
-	if (attached_named("", name, device)) {
-		cmd_error("%s: is attached already, as /dev/%s", name, device);
 		return -1;
 	}
 	if (!ublk_usable())
@@ -163,25 +149,8 @@ static int ublk_attach(const char *name, const char *uri, const struct attach_op
 			cmd_note("%s: %s", disk, hint);
 		return -1;
 	}
-	snprintf(device, sizeof(device), "ublkb%u", started.id);
-	if (!attach_node_wait(device) || attached_read("", device, attached)) {
-		cmd_error("%s: attached as /dev/%s, but the device does not appear", disk, device);
-		return -1;
-	}
-	attach_link_wait(name);
+	snprintf(device, 16, "ublkb%u", started.id);
 	return 0;
-}
-
-int attach_ublk_run(const char *name, const char *uri, const struct attach_options *options, struct attached *attached)
-{
-	int lock, err;
-
-	mkdir(INI_RUN_FOLDER, 0755);
-	lock = name_lock(name);
-	err = ublk_attach(name, uri, options, attached);
-	if (lock >= 0)
-		close(lock);
-	return err;
 }
 
 /* -- take over --------------------------------------------------------------------------------- */

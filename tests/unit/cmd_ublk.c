@@ -164,7 +164,7 @@ static void all_servers_have_the_first_ones_name(void **state)
 	struct attached attached;
 
 	setenv("RBLK_KEY", "none", 1);
-	assert_int_equal(attach_ublk_run("", "rblk+tcp://[::1]/v", &options, &attached), -1);
+	assert_int_equal(attach_run(ATTACH_BY_UBLK, "", "rblk+tcp://[::1]/v", &options, &attached), -1);
 	assert_int_equal(fake.starts, 1);
 	assert_string_not_equal(fake.initiator, "");
 }
