@@ -72,7 +72,7 @@ static blk_status_t rblk_io_finish(struct request *rq)
 	return status;
 }
 
-/* Has this command done less than its request is, see rblk_io_bytes()? */
+/* Is the command for less than its request? See rblk_io_bytes(). */
 static bool rblk_io_is_part(struct rblk_io *io)
 {
 	return io->command.bytes && io->command.bytes < blk_rq_bytes(rblk_io_rq(io));
@@ -249,8 +249,8 @@ void rblk_command_reset(struct rblk_command *command, u16 tag, u8 opcode)
 }
 
 /*
- * A command is for all of its request; or for the first of untorn writes that Linux has joined, if
- * all of them are not one. The others go again when it has ended.
+ * A command is for all of its request. If Linux has joined untorn writes to one that the target
+ * would refuse, it is for the first of them; the others are sent when it has ended.
  */
 static u32 rblk_io_bytes(const struct request *rq)
 {
@@ -327,6 +327,7 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 	struct request *rq = rblk_io_rq(io);
 	const struct rblk_disk *disk = rblk_disk_of(rq);
 	u8 shift = disk->block_shift - SECTOR_SHIFT;
+	u32 bytes = rblk_io_bytes(rq);
 	u8 opcode, flags;
 	blk_status_t status = rblk_io_describe(rq, &opcode, &flags);
 	int error = 0;
@@ -346,10 +347,10 @@ static blk_status_t rblk_io_prepare(struct rblk_io *io)
 	io->owes = core_durable_owes(&disk->part, opcode, flags);
 	if (opcode != RBLK_OP_FLUSH) {
 		command->wire.lba = rblk_to_le64(blk_rq_pos(rq) >> shift);
-		command->wire.blocks = rblk_to_le32(rblk_io_bytes(rq) >> disk->block_shift);
+		command->wire.blocks = rblk_to_le32(bytes >> disk->block_shift);
 	}
 	if (opcode == RBLK_OP_READ || opcode == RBLK_OP_WRITE)
-		error = rblk_memory_map(io, rblk_io_bytes(rq));
+		error = rblk_memory_map(io, bytes);
 	if (error == -ENOMEM)
 		return BLK_STS_RESOURCE;
 	if (!error && command->bytes)

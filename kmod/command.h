@@ -46,7 +46,7 @@ struct rblk_command {
 	refcount_t refs;
 	struct list_head entry; /* queue->pending; session->waiting */
 	struct rblk_wire_command wire; /* copied into a message when it is sent */
-	u32 bytes; /* in the capsule: a multiple of RBLK_CAPSULE_ALIGN */
+	u32 bytes; /* of its data; in the capsule a multiple of RBLK_CAPSULE_ALIGN */
 
 	/* the answer */
 	u16 status;

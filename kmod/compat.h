@@ -127,8 +127,8 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 #endif
 
 /*
- * Untorn writes came in 6.11. Linux joins those that are submitted together; each of their bios is
- * one.
+ * Untorn writes came in 6.11. Linux joins those that are submitted together; each bio of such a
+ * request is one of them.
  */
 #ifndef REQ_ATOMIC
 #define REQ_ATOMIC 0

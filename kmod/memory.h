@@ -40,8 +40,8 @@ void rblk_memory_end_keys(struct rblk_queue *queue);
 u32 rblk_memory_max_bytes(const struct rblk_queue *queue);
 
 /*
- * Make the request's data reachable and fill the descriptor's segment. Atomic context. 0 or
- * negative errno (-ENOMEM: try later). Undone by rblk_memory_unmap().
+ * Make the first `bytes` of the request's data reachable and fill the descriptor's segment. Atomic
+ * context. 0 or negative errno (-ENOMEM: try later). Undone by rblk_memory_unmap().
  */
 int rblk_memory_map(struct rblk_io *io, u32 bytes);
 /*

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Requests that wait; see waiting.h. blk-mq's own list of requests to be sent again is not used: it
- * is put back as a whole, so that no request could wait for something of its own.
+ * Requests that wait; see waiting.h. blk-mq's own list of requests to be sent again is not used for
+ * them: it is put back as a whole, so that no request could wait for something of its own.
  */
 #include <linux/blk-mq.h>
 
