@@ -52,8 +52,8 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 /*
  * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes shares the
  * next one: batches become larger with the load, and there is no timer. A message that has no room for another command
- * like its last one has nothing to wait for. Only signalled SENDs are counted; and none of large commands alone, nor
- * with PRIORITY: who reads a little does not wait for the SENDs of who writes much.
+ * like its last one has nothing to wait for. Only signalled SENDs are counted, but not those of large commands alone,
+ * or with PRIORITY: small commands do not wait for the SENDs of large ones.
  */
 struct core_clock {
 	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */
@@ -69,7 +69,7 @@ void core_clock_init(struct core_clock *clock, const struct core_batch_limits *l
 /* One more command to be sent. True: it begins another message than those before it. */
 bool core_clock_add(struct core_clock *clock, u32 capsule_bytes, u16 segments);
 
-/* The doorbell is to be rung. True: but not for the message that is filling, which will be later. */
+/* The doorbell is to be rung. True: the message that is filling waits; only those before it are to be sent now. */
 bool core_clock_waits(struct core_clock *clock);
 
 /* So many signalled SENDs were posted. `all`: nothing is left to be sent. */

@@ -174,7 +174,7 @@ struct tgt_io_queue {
 	uint32_t lkey;		/* of the memory that data and replies lie in */
 	uint64_t max_msg_bytes;
 	uint32_t read_bytes; /* of struct fab_limits */
-	uint64_t beside_ns;  /* when a command came last that is to pass others' READs: it has none, or priority */
+	uint64_t beside_ns;  /* when a command came last that passes READs: transfer_is_bounded() */
 
 	bool open; /* false: closing; nothing is accepted from the peer, nothing is posted */
 	uint8_t end; /* enum tgt_end: why it closes, set before it does */

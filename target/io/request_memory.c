@@ -28,9 +28,9 @@ static inline __attribute__((always_inline)) bool request_take_memory(struct tgt
 	return true;
 }
 
-/* A command does not overtake those that wait, but one with priority a few of its session: a large one would never get
- * its memory. Sessions that have their share do not make others wait, and volumes that have theirs do not make their
- * session's other volumes wait. */
+/* A command does not overtake those that wait, or a large one would never get its memory; but one with priority
+ * overtakes a few of its session. Sessions that have their share do not make others wait, and volumes that have theirs
+ * do not make their session's other volumes wait. */
 static bool request_may_take(const struct tgt_request *request)
 {
 	const struct tgt_portion *portion = request->access->portion;

@@ -11,7 +11,7 @@
 /* The limit that it waits for; NULL: it may begin. */
 static struct tgt_token_bucket *request_blocker(const struct tgt_request *request)
 {
-	/* Those that were accepted before it delay no end: neither the daemon's, nor a volume's whose path is wanted. */
+	/* No limit delays the end of the daemon, or of a volume whose path is wanted. */
 	if (request->io_queue->loop->draining || atomic_load(&request->access->channel->volume->removed))
 		return NULL;
 	for (unsigned int i = 0; i < TGT_ACCESS_BUCKETS; i++) {
@@ -53,8 +53,8 @@ static void limited_remove(struct tgt_request *request)
 }
 
 /*
- * It is the turn of this request: its session's. One of that with priority goes instead, and they change places, so
- * that the session goes no sooner; but after TGT_PRIORITY_MOST of them another one.
+ * It is the turn of this request, and so its session's. A request of the session with priority goes instead, and they
+ * change places, so that the session goes no sooner. After TGT_PRIORITY_MOST of them, this request goes.
  */
 static struct tgt_request *limited_turn(struct tgt_request *request)
 {

@@ -26,11 +26,11 @@ static void transfer_write_begin(struct tgt_request *request, struct tgt_sent *s
 
 /* A second READ is posted before the first one has come, whatever their length. */
 #define TGT_READS_LEAST 2u
-/* So long after it the next such command is expected. */
+/* For so long after a command that passes READs, another one is expected. */
 #define TGT_BESIDE_NS 100000000ull
 
-/* Replies pass READs that are not posted yet, and priority does: where they come, no more than keep the connection busy.
- * Who only writes has larger batches. */
+/* Commands that need no READ, and those with priority, pass READs that are not posted yet. Where these come, no more
+ * READs are posted than keep the connection busy. Where only WRITEs come, batches are larger. */
 static bool transfer_is_bounded(const struct tgt_io_queue *io_queue)
 {
 	return io_queue->read_bytes && io_queue->loop->now_ns - io_queue->beside_ns < TGT_BESIDE_NS;

@@ -4,11 +4,11 @@
  * that wait are served in turn, as many operations each as they have weight, however many wait. None
  * waits while there is room. submit.c has one for each kind of work of a channel; its reactor's thread only.
  *
- * An owner uses its turns for operations with priority first, but for TGT_PRIORITY_MOST of them at most before another
- * one of its own. When one comes, the owner's turn does, too, unless it had one in the time that all turns take: so
- * nobody gains a larger part by priority; and not after TGT_PRIORITY_MOST such turns before one without priority has
- * begun, because many owners that come and go leave no turn to those that only wait. Its others are READs and those
- * that are none in turn, so that who reads does not wait behind all that the same machine writes.
+ * An owner uses its turns for operations with priority first; after TGT_PRIORITY_MOST of them another one of its own
+ * goes. One with priority that comes goes before all owners that wait, if its owner has had no turn in the time that
+ * all turns take: so nobody gains a larger part by priority. After TGT_PRIORITY_MOST that did, one without priority has
+ * to begin first: many owners that come and go would leave no turn to those that only wait. Without priority, an
+ * owner's READs and its other operations take turns, so that no READ waits behind all that its machine writes.
  */
 #ifndef RBLK_TARGET_STORE_INFLIGHT_H
 #define RBLK_TARGET_STORE_INFLIGHT_H
@@ -52,10 +52,10 @@ struct tgt_inflight {
 	unsigned int count;
 	struct tgt_waiter_list waiting;			  /* each owner's first, in turn */
 	struct tgt_first_list firsts[TGT_INFLIGHT_BUCKETS]; /* the same, by owner */
-	uint32_t weights;			 /* of all that wait: operations of a round */
-	uint32_t begun;				 /* so many that had waited */
-	uint8_t jumps;				 /* turns that came at once, since one without priority has begun */
-	uint32_t begun_last[TGT_INFLIGHT_BUCKETS]; /* when one of such an owner did last */
+	uint32_t weights;				    /* of all owners that wait: operations of a round */
+	uint32_t begun;					    /* counts operations that had waited */
+	uint8_t jumps; /* since one without priority has begun: those that went before all owners */
+	uint32_t begun_last[TGT_INFLIGHT_BUCKETS]; /* by owner: `begun` when one of its had begun last */
 };
 
 /* Any distinct number, and the owner's weight; 0 is 1. */

@@ -14,9 +14,9 @@
  * detach in struct tgt_store_ops; the last detach of all reactors, by a session's close, clears what F9 remembers. */
 int tgt_volume_attach(struct tgt_volume *volume, struct tgt_ring *ring, struct tgt_channel **channel);
 void tgt_volume_detach(struct tgt_volume *volume, struct tgt_channel *channel);
-/* `limit = auto`: what its store has of READs and WRITEs at once follows the time that they take (pace.h). */
+/* `limit = auto`: how many READs and WRITEs its store has at once follows the time that they take (pace.h). */
 void tgt_volume_pace(struct tgt_channel *channel, bool paced);
-/* Before it, if that comes much later: no operation comes any more, and nothing is in flight. */
+/* Before tgt_volume_detach(), if that comes much later: no operation comes any more, and none is in flight. */
 void tgt_volume_retire(struct tgt_channel *channel);
 
 /*
