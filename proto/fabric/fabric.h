@@ -190,16 +190,17 @@ int fab_fd(const struct fab *fab);
  */
 int fab_arm(struct fab *fab);
 
-/* A peer is to be sent this: by sendmsg() with MSG_DONTWAIT and MSG_NOSIGNAL, or by what does the same. */
+/* One sendmsg() with MSG_DONTWAIT and MSG_NOSIGNAL that the fab leaves to its caller. The memory is the fab's. */
 struct fab_send {
 	int fd;
-	const struct msghdr *message; /* NULL: nothing */
+	const struct msghdr *message; /* NULL: there is none */
 	int bytes;
 };
 
 /*
- * As fab_arm(). Armed, it may leave one send to a caller whose wait does that, too: before the caller calls the fab
- * again, fab_sent() says how many bytes went, or negative errno; FAB_UNSENT: none, and the fab sends them itself.
+ * As fab_arm(), for a caller that can send by the system call in which it sleeps: armed, the fab may leave one send to
+ * it. Before any other call to the fab, the caller tells fab_sent() how many bytes went, or negative errno. FAB_UNSENT:
+ * none went, and the fab sends them itself.
  */
 int fab_arm_to_send(struct fab *fab, struct fab_send *send);
 #define FAB_UNSENT (-EAGAIN)

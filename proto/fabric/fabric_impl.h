@@ -16,7 +16,7 @@ struct fab_ops {
 	int (*arm)(struct fab *fab);
 	int (*arm_receives)(struct fab *fab); /* NULL: arm */
 	int (*arm_to_send)(struct fab *fab, struct fab_send *send); /* NULL: arm, which leaves none */
-	void (*sent)(struct fab *fab, int sent);
+	void (*sent)(struct fab *fab, int sent);		    /* of what arm_to_send has left */
 	int (*poll)(struct fab *fab, struct ibv_wc *wc, int count);
 	int (*poll_event)(struct fab *fab, struct fab_event *event);
 	int (*timeout_ms)(const struct fab *fab);

@@ -223,7 +223,7 @@ static int tcp_arm(struct fab *head)
 	return 0;
 }
 
-/* That of a connection, if it is all that the fab has to do. */
+/* Leaves a connection's send to the caller if the fab has nothing else to do. */
 static int tcp_arm_to_send(struct fab *head, struct fab_send *send)
 {
 	struct tcp_fab *fab = tcp_fab_of(head);
@@ -240,7 +240,7 @@ static int tcp_arm_to_send(struct fab *head, struct fab_send *send)
 
 static void tcp_sent(struct fab *head, int sent)
 {
-	tcp_tx_left(tcp_fab_of(head), sent);
+	tcp_tx_sent(tcp_fab_of(head), sent);
 }
 
 /* -- completions ------------------------------------------------------------------------------ */

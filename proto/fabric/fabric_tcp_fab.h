@@ -33,7 +33,7 @@ struct tcp_fab {
 	struct tcp_mr_table mrs;
 	bool progressed; /* fab_poll() has asked epoll since the last fab_poll_event() */
 
-	struct tcp_left *left; /* fabric_tcp_tx.c: what its caller is to send; NULL: nothing has been so far */
+	struct tcp_left *left; /* fabric_tcp_tx.c: the send that was left to the caller last; NULL: none was */
 
 	/* fabric_tcp_conn.c */
 	struct tcp_conns all;

@@ -377,6 +377,9 @@ static void batch_sent(struct tx_batch *batch, uint64_t sent)
 	struct tcp_tx *tx = &conn->tx;
 	uint32_t i = 0;
 
+	/* Where all of it went, this end has nothing more to do about it. */
+	if (sent > 0 && sent < batch->bytes)
+		tcp_conn_fab(conn)->head.activity++;
 	if (tx->kind != TCP_FRAME_NONE) {
 		if (sent < batch->frames[0].bytes) {
 			tx->sent += sent;
@@ -438,9 +441,6 @@ static int batch_send(struct tx_batch *batch, uint64_t *budget)
 			return -errno;
 		sent = 0;
 	}
-	/* Where all of it went, this end has nothing more to do about it. */
-	if (sent > 0 && (uint64_t)sent < batch->bytes)
-		tcp_conn_fab(conn)->head.activity++;
 	batch_sent(batch, (uint64_t)sent);
 	*budget -= (uint64_t)sent;
 	if ((uint64_t)sent < offered)
@@ -530,7 +530,7 @@ struct tcp_left {
 	struct msghdr message;
 };
 
-/* It is all that there is, and nothing that happens while it is sent can change it. */
+/* Is it all that the connection has to send, and no more than a turn sends? */
 static bool batch_is_all(const struct tx_batch *batch)
 {
 	const struct tcp_conn *conn = batch->conn;
@@ -555,7 +555,7 @@ bool tcp_tx_leave(struct tcp_conn *conn, struct fab_send *send)
 	return true;
 }
 
-void tcp_tx_left(struct tcp_fab *fab, int sent)
+void tcp_tx_sent(struct tcp_fab *fab, int sent)
 {
 	struct tx_batch *batch = &fab->left->batch;
 
@@ -563,12 +563,9 @@ void tcp_tx_left(struct tcp_fab *fab, int sent)
 		tcp_conn_fail(batch->conn, sent);
 		return;
 	}
-	if (sent > 0)
-		batch_sent(batch, (uint64_t)sent);
-	if (sent > 0 && (uint64_t)sent == batch->bytes)
-		return;
-	fab->head.activity += sent > 0;
-	tcp_tx_run(batch->conn); /* which finds out what hinders it */
+	batch_sent(batch, sent > 0 ? (uint64_t)sent : 0);
+	if (sent < 0 || (uint64_t)sent < batch->bytes)
+		tcp_tx_run(batch->conn); /* which finds out what hinders it */
 }
 
 void tcp_tx_nak(struct tcp_conn *conn, enum fab_tcp_nak nak, uint32_t sequence)

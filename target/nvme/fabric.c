@@ -93,7 +93,7 @@ void tgt_nvme_secrets(struct rblk_secrets *(*find)(void *arg, const char *name),
 void tgt_nvme_init(uint16_t queues)
 {
 	ops = fab_tcp_ops;
-	ops.arm_to_send = NULL;
+	ops.arm_to_send = NULL; /* the framing sends, and arming does more */
 	ops.kind = FAB_NVME;
 	ops.open = nvme_open;
 	ops.close = nvme_close;

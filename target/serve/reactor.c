@@ -208,7 +208,7 @@ static void reactor_go_on(struct tgt_reactor *reactor)
 		pending->go_on(pending);
 }
 
-/* All but what gives the ring its operations: where the reactor sleeps, that is one call with the wait. */
+/* All but submitting to the ring: a reactor that sleeps does that by the call that waits. */
 static unsigned int reactor_turn(struct tgt_reactor *reactor)
 {
 	unsigned int work = 0;
@@ -281,7 +281,7 @@ bool tgt_reactor_drained(const struct tgt_reactor *reactor)
 
 /* -- the thread -------------------------------------------------------------------------------- */
 
-/* The ring sends in the call that waits what one of the fabs has still to send. */
+/* The ring sends it by the call in which the reactor sleeps, for one fab at a time; other fabs send by themselves. */
 static void reactor_send(struct tgt_reactor *reactor, struct fab *fab, const struct fab_send *send)
 {
 	if (reactor->sender || !tgt_ring_sendmsg(reactor->ring, send->fd, send->message)) {
@@ -292,8 +292,8 @@ static void reactor_send(struct tgt_reactor *reactor, struct fab *fab, const str
 	reactor->sender_bytes = send->bytes;
 }
 
-/* The ring was submitted: before anything else is done with the fab. */
-static void reactor_left(struct tgt_reactor *reactor)
+/* The ring was submitted. To be called before anything else is done with the fab. */
+static void reactor_send_done(struct tgt_reactor *reactor)
 {
 	if (reactor->sender)
 		fab_sent(reactor->sender, tgt_ring_sent(reactor->ring, reactor->sender_bytes));
@@ -345,8 +345,8 @@ static bool reactor_sleep(struct tgt_reactor *reactor)
 }
 
 /*
- * Sleep right after a turn that did so much? Only completions of the fabrics may have come, which have left nothing to
- * the next turn but what is sent: arming sends it, and what has arrived since wakes the ring.
+ * May the reactor sleep right after a turn that did so much? Yes, if all of it was completions of the fabrics and the
+ * next turn has nothing to do but send: arming sends, and what has arrived since wakes the ring.
  */
 static bool reactor_may_sleep(const struct tgt_reactor *reactor, unsigned int work)
 {
@@ -382,7 +382,7 @@ static void *reactor_thread(void *argument)
 			env_yield();
 		if (!slept)
 			tgt_ring_submit(reactor->ring);
-		reactor_left(reactor);
+		reactor_send_done(reactor);
 	}
 	return NULL;
 }

@@ -119,7 +119,7 @@ struct tgt_reactor {
 
 	uint64_t drain_until_ns;
 	unsigned int polled;  /* what its connections had, in this turn */
-	struct fab *sender;   /* has left so many bytes to the ring to be sent; NULL: none has */
+	struct fab *sender;   /* the ring sends so many bytes for it; NULL: for none */
 	int sender_bytes;
 	bool is_peer;	      /* it has a thread (peers.h): control thread, before that begins */
 	bool is_empty;	      /* draining, and without a session */

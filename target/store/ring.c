@@ -44,9 +44,10 @@ struct tgt_ring {
 	unsigned int blocking; /* the files' */
 	unsigned int watch_count;
 	struct ring_watch watches[WATCHES_MAX];
-	struct ring_watch send, sent; /* of no descriptor: the send, and one whose completion is known */
-	struct io_uring_sqe *sending;
-	bool sends;
+	/* They have no descriptor, and are no work: a send that may complete, and one whose result was taken. */
+	struct ring_watch send, sent;
+	struct io_uring_sqe *sending; /* its entry, until tgt_ring_sent() */
+	bool sends;		      /* ring_tells_parts() */
 	struct ring_file {
 		bool used;
 		unsigned int blocking;
@@ -73,8 +74,8 @@ static void watch_complete(struct tgt_ring_op *op, int result, uint32_t flags)
 #define SETUP_FLAGS (IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP)
 
 /*
- * An entry's sendmsg() that sends less than all says how much since Linux 6.1, which is the first to have this opcode,
- * too; some before it lose what was sent.
+ * An entry's sendmsg() that sends less than all says how much since Linux 6.1, which also brought this opcode. Some
+ * kernels before it do not say.
  */
 static bool ring_tells_parts(struct tgt_ring *ring)
 {
@@ -460,7 +461,7 @@ static int ring_arm_watches(struct tgt_ring *ring)
 	return 0;
 }
 
-/* Only what is less than all has a completion, and finds room for it: then it is there when the kernel returns. */
+/* It has a completion only if less than all was sent. There is room for it, so it is there when the kernel returns. */
 bool tgt_ring_sendmsg(struct tgt_ring *ring, int fd, const struct msghdr *message)
 {
 	struct io_uring_sqe *sqe;
@@ -482,9 +483,9 @@ int tgt_ring_sent(struct tgt_ring *ring, int bytes)
 	struct io_uring_cqe *cqe;
 	unsigned int head;
 
-	/* The kernel takes entries in their order. */
+	/* The kernel takes entries in their order, and has not taken the last one, which is this: it becomes a NOP. */
 	if (io_uring_sq_ready(&ring->uring)) {
-		io_uring_prep_nop(ring->sending);
+		memset(ring->sending, 0, sizeof(*ring->sending));
 		io_uring_sqe_set_data(ring->sending, &ring->sent.op);
 		return -EAGAIN;
 	}

@@ -88,15 +88,16 @@ static inline void tgt_ring_send(struct tgt_ring *ring, struct tgt_message *mess
 	tgt_ring_expect(ring);
 	tgt_ring_post(ring, message);
 }
-/* Before any: messages are run for this reactor, and counted at `messages` from expect until they have run, so that several
- * rings count together. NULL: the ring counts its own. */
+/* Call it before any message is sent: they are run for this reactor, and counted at `messages` from expect until they
+ * have run, so that several rings count together. NULL: the ring counts its own. */
 void tgt_ring_own(struct tgt_ring *ring, struct tgt_reactor *reactor, _Atomic unsigned int *messages);
 
 /* Submit what was prepared to the kernel: no system call if there is nothing. */
 int tgt_ring_submit(struct tgt_ring *ring);
 /*
- * sendmsg() with MSG_DONTWAIT and MSG_NOSIGNAL, as the last entry that is prepared before the next submit or wait: done
- * when that returns. False: not now. tgt_ring_sent() says then how many bytes went, or negative errno; -EAGAIN: none.
+ * sendmsg() with MSG_DONTWAIT and MSG_NOSIGNAL by the next submit or wait; no other entry may be prepared before that.
+ * False: the ring cannot send now. After it, tgt_ring_sent() says how many of all the bytes went, or negative errno;
+ * -EAGAIN: none.
  */
 bool tgt_ring_sendmsg(struct tgt_ring *ring, int fd, const struct msghdr *message);
 int tgt_ring_sent(struct tgt_ring *ring, int bytes);
