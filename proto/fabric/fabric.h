@@ -207,8 +207,8 @@ int fab_arm_to_send(struct fab *fab, struct fab_send *send);
 void fab_sent(struct fab *fab, int sent);
 
 /*
- * The same, for a caller that only receives have to wake, as long as all connections are in good order.
- * Other completions may: a fabric that does not tell them apart, or was not opened so, does fab_arm().
+ * As fab_arm(), for a caller that only receives have to wake while all connections are in good order. Other completions
+ * may wake it, too: a fabric that does not tell them apart, or was not opened for it, does fab_arm().
  */
 int fab_arm_receives(struct fab *fab);
 

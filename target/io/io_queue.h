@@ -247,7 +247,7 @@ static inline struct tgt_request_list *tgt_turns_list(struct tgt_request_turns *
 	return tgt_request_priority(request) ? &turns->priority : &turns->plain;
 }
 
-/* The next: one with priority, but after TGT_PRIORITY_MOST of them another one. NULL: there is none. */
+/* The next: one with priority, or after TGT_PRIORITY_MOST of these one without. NULL: there is none. */
 static inline struct tgt_request *tgt_turns_first(const struct tgt_request_turns *turns)
 {
 	struct tgt_request *plain = TAILQ_FIRST(&turns->plain), *first = TAILQ_FIRST(&turns->priority);

@@ -39,7 +39,7 @@ struct tgt_token_bucket {
 
 TAILQ_HEAD(tgt_token_bucket_list, tgt_token_bucket);
 
-/* Is there one? */
+/* Does it limit anything? */
 bool tgt_limit_is_set(const struct tgt_limit_config *config);
 /* Made of the same settings? NULL: of none. */
 bool tgt_limit_same(const struct tgt_limit *a, const struct tgt_limit *b);

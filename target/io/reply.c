@@ -72,8 +72,8 @@ static bool reply_add_immediates(struct tgt_io_queue *io_queue)
 struct reply_message {
 	struct rblk_wire_completion *first;
 	uint32_t count, room; /* room: until the ring, the batch or the message ends */
-	bool priority; /* of the last one in it, */
-	bool has_replies; /* if there is one */
+	bool has_replies; /* not an event alone */
+	bool priority;	  /* of the last reply in it */
 	bool invalidate;
 	uint32_t invalidate_rkey;
 };

@@ -83,9 +83,9 @@ static inline void tgt_portion_give(struct tgt_portion *portion, uint32_t bytes)
 	portion->share->loop->memory_freed |=
 		!TAILQ_EMPTY(&portion->waiting) || !TAILQ_EMPTY(&portion->waiting_priority);
 }
-/* The session has so much for it, but the volume has its share. */
+/* The session may take so many bytes more, but not for this volume, which has its share. */
 bool tgt_portion_is_full(const struct tgt_portion *portion, uint32_t bytes);
-/* Both have. */
+/* The session may take so many bytes more for this volume, or holds none for it. */
 bool tgt_portion_has_room(const struct tgt_portion *portion, uint32_t bytes);
 void tgt_portion_init(struct tgt_portion *portion, struct tgt_share *share);
 
@@ -96,7 +96,7 @@ void tgt_portion_init(struct tgt_portion *portion, struct tgt_share *share);
  */
 bool tgt_share_over_budget(struct tgt_share *share, uint64_t bytes);
 
-/* The next that gets memory: one with priority, but after TGT_PRIORITY_MOST of them another one. NULL: none waits. */
+/* The next that gets memory: one with priority, or after TGT_PRIORITY_MOST of these one without. NULL: none waits. */
 struct tgt_request *tgt_portion_first(const struct tgt_portion *portion);
 /* A command waits for memory of request->data_bytes, behind others for its volume; and waits no more. */
 void tgt_portion_wait(struct tgt_request *request);

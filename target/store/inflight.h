@@ -65,11 +65,11 @@ static inline uint64_t tgt_inflight_owner(uint32_t number, uint32_t weight)
 }
 
 void tgt_inflight_init(struct tgt_inflight *inflight, unsigned int most);
-/* It waits. waiter->owner, priority and read are set. */
+/* It waits. The caller has set waiter->owner, priority and read. */
 void tgt_inflight_wait(struct tgt_inflight *inflight, struct tgt_waiter *waiter);
 /*
- * True: it may begin, and is counted. False: it waits, behind those that do already. waiter->owner, priority and read
- * are set.
+ * True: it may begin, and is counted. False: it waits, behind those that do already. The caller has set waiter->owner,
+ * priority and read.
  */
 static inline bool tgt_inflight_enter(struct tgt_inflight *inflight, struct tgt_waiter *waiter)
 {
@@ -80,13 +80,13 @@ static inline bool tgt_inflight_enter(struct tgt_inflight *inflight, struct tgt_
 		inflight->count++;
 	return !waiter->waiting;
 }
-/* One has ended. */
+/* One has ended: tgt_inflight_next() is to be called until it returns NULL. */
 static inline void tgt_inflight_leave(struct tgt_inflight *inflight)
 {
 	assert(inflight->count);
 	inflight->count--;
 }
-/* Then, until it is NULL: one that may begin, and is counted. */
+/* One that has waited, may begin now, and is counted; NULL: there is none. */
 struct tgt_waiter *tgt_inflight_next(struct tgt_inflight *inflight);
 /* Cancels one that waits; the turns of others do not change. */
 void tgt_inflight_withdraw(struct tgt_inflight *inflight, struct tgt_waiter *waiter);

@@ -32,7 +32,7 @@ struct tgt_messages {
 };
 
 int tgt_messages_init(struct tgt_messages *messages);  /* 0 or negative errno */
-/* Empty, and it owes nothing: a sender whose message has run may still be about to write fd. */
+/* It is empty and owes nothing by then: a sender whose message has run may still be about to write fd. */
 void tgt_messages_fini(struct tgt_messages *messages);
 
 /* Any thread. But for fd nothing of `messages` is touched after the owner can find the message. */
