@@ -466,7 +466,10 @@ bool tgt_ring_sendmsg(struct tgt_ring *ring, int fd, const struct msghdr *messag
 {
 	struct io_uring_sqe *sqe;
 
-	if (!ring->sends || ring->inflight + WATCHES_MAX >= ring->uring.cq.ring_entries || ring_arm_watches(ring))
+	/* It does not wait for what files do in the same call. */
+	if (!ring->sends || io_uring_sq_ready(&ring->uring))
+		return false;
+	if (ring->inflight + WATCHES_MAX >= ring->uring.cq.ring_entries || ring_arm_watches(ring))
 		return false;
 	sqe = ring->sending = uring_sqe(&ring->uring);
 	if (!sqe)

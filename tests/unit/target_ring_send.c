@@ -114,7 +114,7 @@ static void an_error_is_told(void **state)
 	assert_int_equal(send_now(SMALL), -EPIPE); /* and no signal */
 }
 
-/* The kernel has not taken it: it is not sent later. */
+/* The kernel has not taken it: it is not sent later. Nor is a send put behind other entries. */
 static void what_was_not_taken_does_not_go(void **state)
 {
 	const struct msghdr message = {.msg_iov = &(struct iovec){data, SMALL}, .msg_iovlen = 1};
@@ -122,6 +122,8 @@ static void what_was_not_taken_does_not_go(void **state)
 	(void)state;
 	assert_true(tgt_ring_sendmsg(ring, ends[0], &message));
 	assert_int_equal(tgt_ring_sent(ring, SMALL), -EAGAIN);
+	assert_false(tgt_ring_sendmsg(ring, ends[0], &message));
+	tgt_ring_submit(ring);
 	assert_int_equal(send_now(SMALL), SMALL);
 	expect(SMALL);
 }

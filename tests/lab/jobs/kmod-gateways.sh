@@ -34,6 +34,7 @@ gateway_kill() {
 # It stays, without the volume.
 gateway_lose() {
 	sed -i '/^\[volume/,$d' "/tmp/$1.conf"
+	printf '[volume other]\nstore = memory\nsize = 1M\n' >> "/tmp/$1.conf"
 	"$RBLKCTL" reload --force --socket "/tmp/control.$1" > /tmp/out || lab_fail "reload: $(cat /tmp/out)"
 	kill -HUP "${gateway[$2]}"
 }
