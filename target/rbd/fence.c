@@ -6,7 +6,6 @@
 #include "target/rbd/rbd.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include "target/base/error.h"
 

@@ -7,13 +7,10 @@
  */
 #include "target/rbd/rbd.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
-#define NS_PER_S 1000000000ull
-/* There was no thread. */
-#define AGAIN_NS NS_PER_S
+/* The pause after which a task is tried again for which there was no thread. */
+#define AGAIN_NS 1000000000ull
 
 /* One that is run. */
 struct run {
@@ -54,7 +51,6 @@ static void queue_add(struct rbd_task *task, uint64_t pause_ns)
 static struct rbd_task *queue_next(void)
 {
 	struct rbd_task **place = &queue, *task;
-	struct timespec until;
 
 	while (*place && is_running(*place))
 		place = &(*place)->next;
@@ -64,9 +60,7 @@ static struct rbd_task *queue_next(void)
 		return NULL;
 	}
 	if (task->at_ns > tgt_rbd_now_ns()) {
-		until = (struct timespec){.tv_sec = (time_t)(task->at_ns / NS_PER_S),
-					  .tv_nsec = (long)(task->at_ns % NS_PER_S)};
-		pthread_cond_timedwait(&changed, &lock, &until);
+		tgt_rbd_cond_wait(&changed, &lock, task->at_ns);
 		return NULL;
 	}
 	*place = task->next;
@@ -129,15 +123,11 @@ static void *keeper_thread(void *arg)
 
 int tgt_rbd_keeper_start(void)
 {
-	pthread_condattr_t monotonic;
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
 	if (!started) {
-		pthread_condattr_init(&monotonic);
-		pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-		pthread_cond_init(&changed, &monotonic);
-		pthread_condattr_destroy(&monotonic);
+		tgt_rbd_cond_init(&changed);
 		err = tgt_rbd_thread(keeper_thread, NULL);
 		started = !err;
 	}

@@ -7,11 +7,9 @@
 #include "target/rbd/rbd.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "target/base/error.h"
 #include "target/base/settings.h"
@@ -100,15 +98,6 @@ static void opening_free(struct opening *opening)
 	free(opening);
 }
 
-/* Lock held. The time in which to look again. */
-static void look_wait(void)
-{
-	uint64_t look_ns = tgt_rbd_now_ns() + LOOK_NS;
-	struct timespec look = {.tv_sec = (time_t)(look_ns / NS_PER_S), .tv_nsec = (long)(look_ns % NS_PER_S)};
-
-	pthread_cond_timedwait(&ended, &lock, &look);
-}
-
 /* Lock held. Over, and open: until somebody wants it, and has taken it with that; false: nobody does. */
 static bool opening_keep(struct opening *opening)
 {
@@ -116,7 +105,7 @@ static bool opening_keep(struct opening *opening)
 
 	opening->kept = true;
 	while (!opening->wanted && tgt_rbd_now_ns() < until_ns && !tgt_rbd_host->interrupted())
-		look_wait();
+		tgt_rbd_cond_wait(&ended, &lock, tgt_rbd_now_ns() + LOOK_NS);
 	opening->kept = false;
 	return opening->wanted;
 }
@@ -225,7 +214,7 @@ static bool opening_wait(struct opening *opening, uint64_t until_ns)
 		}
 		if (tgt_rbd_now_ns() >= until_ns)
 			break;
-		look_wait();
+		tgt_rbd_cond_wait(&ended, &lock, tgt_rbd_now_ns() + LOOK_NS);
 	}
 	return true;
 }
@@ -313,11 +302,6 @@ static void opening_exit(int status, void *arg)
 
 void tgt_rbd_open_begin(void)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&ended, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	tgt_rbd_cond_init(&ended);
 	on_exit(opening_exit, NULL);
 }

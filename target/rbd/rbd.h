@@ -11,6 +11,7 @@
 #define RBLK_TARGET_RBD_H
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,8 +48,12 @@ struct rbd_name {
 
 /* -- thread.c ------------------------------------------------------------------------------------ */
 
-/* 0 or negative errno. */
+/* Starts a detached thread. 0 or negative errno. */
 int tgt_rbd_thread(void *(*run)(void *arg), void *arg);
+/* A condition for tgt_rbd_cond_wait(). */
+void tgt_rbd_cond_init(pthread_cond_t *condition);
+/* Lock held. Waits until `until_ns` of tgt_rbd_now_ns() at the latest. */
+void tgt_rbd_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns);
 
 /* -- keeper.c ---------------------------------------------------------------------------------- */
 

@@ -6,8 +6,6 @@
  */
 #include "target/rbd/rbd.h"
 
-#include <pthread.h>
-
 /* A monitor that lives answers in milliseconds; one that is elected, in about a second. */
 #define SILENT_MS 2500u
 /* Whatever was found out is forgotten if nobody has asked for so long. */

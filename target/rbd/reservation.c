@@ -10,7 +10,6 @@
 #include "target/rbd/rbd.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

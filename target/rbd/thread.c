@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Threads for what waits for the cluster, has an end, and is joined by nobody. */
+/*
+ * Detached threads for work that waits for the cluster and has an end; conditions with a limit on the monotonic clock.
+ * Used by the other files of the module.
+ */
 #include "target/rbd/rbd.h"
-
-#include <pthread.h>
 
 int tgt_rbd_thread(void *(*run)(void *arg), void *arg)
 {
@@ -15,4 +16,21 @@ int tgt_rbd_thread(void *(*run)(void *arg), void *arg)
 	err = -pthread_create(&thread, &detached, run, arg);
 	pthread_attr_destroy(&detached);
 	return err;
+}
+
+void tgt_rbd_cond_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+void tgt_rbd_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+{
+	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+
+	pthread_cond_timedwait(condition, lock, &until);
 }
