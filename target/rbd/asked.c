@@ -8,7 +8,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +53,8 @@ static void asked_answer(struct tgt_store_ask *ask, bool quiet)
 	free(asked);
 }
 
-/* NULL: it is another question, or there is no memory. */
-static struct rbd_asked *asked_create(struct rbd_gateway *gateway, const void *data, size_t bytes)
+/* NULL: the data is no struct rbd_question, or there is no memory. */
+static struct rbd_asked *asked_create(const void *data, size_t bytes)
 {
 	bool fits = bytes >= RBD_QUESTION_BYTES(1) && bytes <= sizeof(struct rbd_question);
 	struct rbd_asked *asked = fits ? calloc(1, sizeof(*asked)) : NULL;
@@ -80,13 +79,11 @@ static struct rbd_asked *asked_create(struct rbd_gateway *gateway, const void *d
 	}
 	asked->ask.pasts = question->pasts;
 	asked->ask.count = (unsigned int)question->count;
-	asked->ask.answer = asked_answer;
-	asked->gateway = gateway;
 	return asked;
 }
 
-/* The same of the other question. */
-static struct rbd_asked *asked_create_news(struct rbd_gateway *gateway, const void *data, size_t bytes)
+/* NULL: the data is no struct rbd_news, or there is no memory. */
+static struct rbd_asked *asked_create_news(const void *data, size_t bytes)
 {
 	bool fits = bytes == sizeof(struct rbd_news) && !memcmp(data, RBD_NEWS_MAGIC, sizeof(RBD_NEWS_MAGIC) - 1);
 	struct rbd_asked *asked = fits ? calloc(1, sizeof(*asked)) : NULL;
@@ -95,8 +92,6 @@ static struct rbd_asked *asked_create_news(struct rbd_gateway *gateway, const vo
 		return NULL;
 	memcpy(&asked->news, data, bytes); /* which may lie anywhere */
 	asked->ask.note = &asked->news.note;
-	asked->ask.answer = asked_answer;
-	asked->gateway = gateway;
 	return asked;
 }
 
@@ -186,13 +181,15 @@ void tgt_rbd_asked(void *arg, uint64_t notify_id, uint64_t handle, uint64_t noti
 	struct rbd_asked *asked = NULL;
 
 	if (notifier != rados_get_instance_id(tgt_rbd_client_cluster(gateway->client))) {
-		asked = asked_create(gateway, data, bytes);
-		asked = asked ? asked : asked_create_news(gateway, data, bytes);
+		asked = asked_create(data, bytes);
+		asked = asked ? asked : asked_create_news(data, bytes);
 	}
 	if (!asked) {
 		gateway_answer(gateway, notify_id, handle, false, 0);
 		return;
 	}
+	asked->ask.answer = asked_answer;
+	asked->gateway = gateway;
 	asked->notify = notify_id;
 	asked->watch = handle;
 	if (asked->ask.note)
