@@ -6,7 +6,6 @@
 #include "target/rbd/rbd.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,7 +245,7 @@ void tgt_rbd_client_writes(struct rbd_client *client)
 	atomic_store(&client->writes, true);
 }
 
-/* Lock held; nobody has it. */
+/* Lock held. Ends the present client, or one that has just been made; it has no users. */
 static void client_end(struct rbd_client *client)
 {
 	current = NULL;
@@ -433,8 +432,7 @@ static int client_make_again(char *error)
 			again.made_ns = tgt_rbd_now_ns();
 			return 0;
 		}
-		rados_shutdown(client->cluster);
-		client_free(client);
+		client_end(client);
 	}
 	again_later(PAUSE_NS);
 	return tgt_rbd_host->error(error, err, "%s", again.error);
@@ -447,9 +445,8 @@ int tgt_rbd_client_get(struct rbd_client **client, char *error)
 	pthread_mutex_lock(&lock);
 	if (current && atomic_load(&current->fenced))
 		client_retire();
-	if (!current) {
+	if (!current)
 		err = formers || again.pause_ns ? client_make_again(error) : client_make(&current, error);
-	}
 	if (!err) {
 		current->users++;
 		*client = current;

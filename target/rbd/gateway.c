@@ -12,7 +12,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -462,7 +461,7 @@ static int gateway_contend(struct rbd_gateway *gateway, char *error)
 		why = ", and this one is to be alone (gateways = one)";
 	else if (lockers->exclusive)
 		why = ", which is alone (gateways = one)";
-	for (int i = 0; i < (lockers ? lockers->count : 0) && !err; i++) {
+	for (int i = 0; !err && i < lockers->count; i++) {
 		const struct locker *locker = &lockers->list[i];
 
 		if (locker_is_self(gateway, locker))
@@ -473,7 +472,7 @@ static int gateway_contend(struct rbd_gateway *gateway, char *error)
 			err = tgt_rbd_host->error(error, -EBUSY, "in use by gateway %s (%s)%s", locker->name,
 						  locker->address, why);
 	}
-	for (int i = 0; i < (lockers ? lockers->count : 0) && !err; i++)
+	for (int i = 0; !err && i < lockers->count; i++)
 		if (lockers->list[i].state == LOCKER_SILENT)
 			err = locker_shoot(gateway, &lockers->list[i], error);
 	free(lockers);

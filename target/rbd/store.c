@@ -294,8 +294,6 @@ void tgt_rbd_store_close(struct tgt_store *store)
 
 static const struct tgt_store_ops rbd_ops = {
 	.kind = "rbd",
-	.on_path = true,
-	.elsewhere = true,
 	.silent = tgt_rbd_reach_silent,
 	.open_ahead = tgt_rbd_open_ahead,
 	.open = tgt_rbd_open,
