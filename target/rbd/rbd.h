@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shared by the files of the rbd module: one rados client for the process (client.c), whether its cluster answers
- * (reach.c), shutting others out of the cluster (shoot.c), the gateway that this process is for one image (gateway.c),
- * its answers to others (asked.c) and what it does when it is cut off from the cluster (cut_off.c), an open image
- * (image.c), the store on it (store.c), the threads of what waits (thread.c) and has to be done later (keeper.c), the
- * fence at the other gateways (fence.c), the reservation that they share (reservation.c). A file calls those before it:
- * thread, keeper, reach, shoot, client, asked, cut_off, gateway, reservation, fence, image, extents, store, open.
+ * Shared by the files of the rbd module. Each file calls only those before it in this list, but for cut_off, which asks
+ * gateway about its watch, and store, whose table has the calls of open:
+ *   thread       threads for work that waits, and waits with a limit
+ *   keeper       tasks that are run later
+ *   reach        whether the cluster's monitors answer
+ *   shoot        shuts another client out of the cluster
+ *   client       the process's rados client
+ *   asked        this gateway's answers to other gateways
+ *   cut_off      sends sessions away when this gateway is cut off from the cluster
+ *   gateway      this process as a gateway of one image
+ *   reservation  the reservation that an image's gateways share
+ *   fence        fences at the other gateways, for sessions of this one
+ *   image        an open image
+ *   extents      which parts of an image hold data
+ *   store        the store on an image
+ *   open         opens a store, with a limit
  */
 #ifndef RBLK_TARGET_RBD_H
 #define RBLK_TARGET_RBD_H
@@ -38,7 +48,7 @@ static inline uint64_t tgt_rbd_now_ms(void)
 	return tgt_rbd_now_ns() / 1000000;
 }
 
-/* POOL/[NAMESPACE/]IMAGE[@SNAPSHOT], taken apart. */
+/* The parts of POOL/[NAMESPACE/]IMAGE[@SNAPSHOT]. */
 #define RBD_NAME_BYTES 256
 #define RBD_PATH_BYTES (4 * RBD_NAME_BYTES)
 struct rbd_name {
@@ -57,85 +67,90 @@ void tgt_rbd_cond_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_
 
 /* -- keeper.c ---------------------------------------------------------------------------------- */
 
-/* Something to be done after a pause, on a thread; embedded in its owner. */
+/* A task that runs after a pause, on a thread; embedded in its owner. */
 struct rbd_task {
 	struct rbd_task *next;
 	uint64_t at_ns;
-	bool in_time; /* fixed: it never waits; others have a thread each, and are not run beside themselves */
-	bool queued; /* under the keeper's lock; its own run() may look, if nobody queues it meanwhile */
+	bool in_time; /* fixed: run() never waits, and runs on the keeper's thread; else each run has its own thread */
+	bool queued;  /* under the keeper's lock; run() may read it if nobody can queue the task meanwhile */
+	/* Never runs twice at the same time. */
 	void (*run)(struct rbd_task *task);
 };
 
-/* Any thread. Once queued it is not queued again. */
+/* Any thread. A task that is queued already keeps its time. */
 void tgt_rbd_keeper_later(struct rbd_task *task, uint64_t pause_ns);
-/* It is neither queued nor run any more. */
+/* Waits for its run to end; when this returns the task is neither queued nor running. */
 void tgt_rbd_keeper_forget(struct rbd_task *task);
-/* 0 or negative errno: there is no thread. */
+/* Starts the keeper's thread, if there is none. 0 or negative errno. */
 int tgt_rbd_keeper_start(void);
 
 /* -- reach.c ------------------------------------------------------------------------------------ */
 
-/* Around a call that waits for the monitors: whether they have answered it. Any thread. */
+/* Before and after a call that waits for the monitors; answered: they answered it. Any thread. */
 void tgt_rbd_reach_begin(void);
 void tgt_rbd_reach_end(bool answered);
-/* Any thread; does not wait. They have not answered this process for seconds, whatever was asked. */
+/* The monitors have answered no call of this process for seconds. Any thread; does not wait. */
 bool tgt_rbd_reach_silent(void);
 
 /* -- shoot.c ------------------------------------------------------------------------------------ */
 
 /*
- * Shuts a client out: once the cluster's map is at least that of `cluster` now, nothing of it is carried out. `where`:
- * its address, as Ceph writes it; `why`: "is silent". Logged. Blocks. 0, or negative errno and error.
+ * Shuts the client `name` out of the cluster, and logs that. An OSD that has the map of this moment, or a later one,
+ * carries out none of its operations. where: its address, as Ceph writes it; why: as "is silent". Blocks. 0, or
+ * negative errno and error.
  */
 int tgt_rbd_shoot(rados_t cluster, const char *name, const char *where, const char *why, char *error);
 
 /* -- client.c ---------------------------------------------------------------------------------- */
 
 /*
- * The process's client of its cluster, made for the first that gets it, ended when nobody has had it for a minute. If
- * the cluster has shut it out, the next one is another client, once that has shut out the former for long.
- * Blocks; not on a reactor. 0, or negative errno and error (TGT_ERROR_BYTES).
+ * Gets a reference to the process's client of its cluster. The first caller makes the client; it is ended when nobody
+ * has had a reference for a minute. If the cluster has shut the client out, a new one is made, which is used once it
+ * has shut out former ones that have written. Blocks; not on a reactor. 0, or negative errno and error
+ * (TGT_ERROR_BYTES).
  */
 struct rbd_client;
 int tgt_rbd_client_get(struct rbd_client **client, char *error);
 void tgt_rbd_client_put(struct rbd_client *client);
-/* There is one, or it is made or ended: with threads that still run. Does not wait. */
+/* A client exists, or is being made or ended, so threads of librados may run. Does not wait. */
 bool tgt_rbd_client_is_there(void);
 rados_t tgt_rbd_client_cluster(const struct rbd_client *client);
-/* "UUID.NUMBER@HOST": the process's UUID, and a number for each of its clients: no other client has it. */
+/* "UUID.NUMBER@HOST", unique: the process's UUID, and a number for each of its clients. */
 #define RBD_CLIENT_BYTES 128
 const char *tgt_rbd_client_name(const struct rbd_client *client);
-/* It is the name of a former client of this process. */
+/* `name` is that of a former client of this process. */
 bool tgt_rbd_client_was(const struct rbd_client *client, const char *name);
-/* From now on something is written by it. */
+/* From now on the client writes: it has to be shut out before its successor is used. */
 void tgt_rbd_client_writes(struct rbd_client *client);
-/* It has the cluster's latest map. Blocks. 0, or negative errno and error; -ESHUTDOWN: it is shut out; users know. */
+/* Waits for the cluster's latest map. 0, or negative errno and error; -ESHUTDOWN: it is shut out, and its users know.
+ */
 int tgt_rbd_client_map(struct rbd_client *client, char *error);
-/* Any thread; does not wait: the present one asks the monitors for that, unless it does. */
+/* A thread does that for the present client, so that reach.c hears of it. Any thread; does not wait. */
 void tgt_rbd_client_probe(void);
 /*
- * Any thread: the cluster has shut it out; why: NULL, or another reason to have no more to do with it, a fixed text.
- * When this has returned the stores of all its users are lost (module.h): nothing that it ends becomes an answer.
+ * Gives the client up, as the cluster has shut it out, or for another reason (`why`, a fixed text, else NULL). When
+ * this has returned the stores of all its users are lost (module.h), so no result of the client's becomes an answer.
+ * Any thread.
  */
 void tgt_rbd_client_fenced(struct rbd_client *client, const char *why);
-/* The same of one that others do not ask any more, although nobody has shut it out: it does so itself. Blocks. */
+/* Gives up a client whose lock is gone, so that other gateways no longer ask it, and shuts it out itself. Blocks. */
 void tgt_rbd_client_unlocked(struct rbd_client *client);
 bool tgt_rbd_client_is_fenced(const struct rbd_client *client);
 
-/* A store that is lost with the client; embedded in it. */
+/* Embedded in a store that is lost with its client. */
 struct rbd_user {
 	struct rbd_user *next; /* client.c's */
 	struct tgt_store *store;
 };
-/* 0, or -ESHUTDOWN: it is shut out already. */
+/* 0, or -ESHUTDOWN: the client is shut out already. */
 int tgt_rbd_client_join(struct rbd_client *client, struct rbd_user *user);
 void tgt_rbd_client_leave(struct rbd_client *client, struct rbd_user *user);
 
 /* How this process uses an image. */
 enum rbd_use {
 	RBD_READS,
-	RBD_WRITES,	   /* as other gateways do at the same time */
-	RBD_WRITES_ALONE, /* as long as it has it, nobody else serves it for writing */
+	RBD_WRITES,	  /* other gateways may write at the same time */
+	RBD_WRITES_ALONE, /* no other gateway may write at the same time */
 };
 
 /* -- asked.c ------------------------------------------------------------------------------------- */
@@ -143,7 +158,10 @@ enum rbd_use {
 struct rbd_gateway;
 #define RBD_PASTS_MAX 64u
 
-/* A notify: what to fence, and how many; little-endian. Anything else asks whether one lives. */
+/*
+ * A notify that asks for a fence of `pasts`, little-endian. A notify that is neither this nor struct rbd_news only asks
+ * whether the gateway lives.
+ */
 struct rbd_question {
 	char magic[8];
 	uint64_t count;
@@ -153,102 +171,105 @@ struct rbd_question {
 #define RBD_QUESTION_BYTES(count) (offsetof(struct rbd_question, pasts) + (size_t)(count) * sizeof(struct tgt_past))
 static_assert(sizeof(struct tgt_past) == 32 && RBD_QUESTION_BYTES(0) == 16, "as it is sent");
 
-/* Another one: what has become of the reservation. */
+/* A notify that tells of a changed reservation. */
 struct rbd_news {
 	char magic[8];
 	struct tgt_reservation_note note;
 };
 #define RBD_NEWS_MAGIC "rblkres1"
 
-/* The answer is a gateway's name, and behind that, if so, this and 8 bytes of what it holds (struct tgt_store_ask). */
+/* The answer is the gateway's name. If it is quiet, this text and 8 bytes, `held` of struct tgt_store_ask, follow. */
 #define RBD_ANSWER_QUIET " is quiet"
 
-/* Its watch's callback; and when no more come, with nothing under way. */
+/* The callback of a gateway's watch. */
 void tgt_rbd_asked(void *gateway, uint64_t notify, uint64_t watch, uint64_t notifier, void *data, size_t bytes);
+/* The watch has ended, and nothing is under way. Waits for the thread that hands questions on. */
 void tgt_rbd_asked_end(struct rbd_gateway *gateway);
 
 /* -- cut_off.c ----------------------------------------------------------------------------------- */
 
-/* Part of its gateway. */
+/* Part of its gateway. Fields without a comment on their thread are the task's, which is never run twice at once. */
 struct rbd_cut_off {
 	struct rbd_task look; /* first */
-	struct tgt_store_ask ask; /* its own sessions are told by it; */
-	_Atomic bool asks;	  /* under way: it keeps the volume open, and with that the gateway */
-	uint64_t heard_ns;	  /* the cluster has confirmed the watch */
-	unsigned int looks;	  /* since when the gateway seemed to be cut off; 0: it does not */
-	uint64_t cut_ns;	  /* then connections of those end that are still here */
+	struct tgt_store_ask ask; /* tells this gateway's own sessions */
+	_Atomic bool asks;	  /* `ask` is under way: it keeps the volume open, and with that the gateway */
+	uint64_t heard_ns;	  /* when the cluster last confirmed the watch */
+	unsigned int looks;	  /* how many in a row found the gateway cut off */
+	uint64_t cut_ns;	  /* when the connections of sessions that have not left are closed */
 };
 
-/* The gateway has entered; before it leaves. */
+/* Called when the gateway has entered, and before it leaves. */
 void tgt_rbd_cut_off_begin(struct rbd_gateway *gateway);
 void tgt_rbd_cut_off_end(struct rbd_gateway *gateway);
 
 /* -- gateway.c --------------------------------------------------------------------------------- */
 
-/* Part of its image; the thread that opens and closes that. The callbacks of its watch are librados'. */
+/* Part of its image, and used by the thread that opens or closes it. librados' threads call the watch's callbacks. */
 struct rbd_gateway {
-	struct rbd_task again; /* first: watches again */
+	struct rbd_task again; /* first: renews the watch */
 	struct rbd_client *client;
-	struct tgt_store *store; /* whom others' asks are for; set before it is entered */
+	struct tgt_store *store; /* the store that gets others' questions; set before it is entered */
 	rados_ioctx_t io;	 /* the image's */
 	char object[RBD_NAME_BYTES];
 	bool alone; /* the lock is exclusive */
-	uint64_t watch; /* with `watching` that task's, too, while `again` may run; under a lock of gateway.c */
+	/* Under gateway.c's `watch_lock`; changed by `again`, too, while it may run. */
+	uint64_t watch; /* its handle, if `watching` */
 	bool watching;
 	bool entered;
-	_Atomic bool leaving; /* it does not watch again */
+	_Atomic bool leaving;		   /* the watch is not renewed */
 	struct tgt_reservation_note noted; /* what was reserved when it entered */
-	struct rbd_asked *news;	/* of others, that wait for the map; with */
-	bool hearing;		/* there is a thread for them: under a lock of asked.c */
+	struct rbd_asked *news; /* others' struct rbd_news that wait for the map; under asked.c's `news_lock` */
+	bool hearing;		/* they have a thread; likewise */
 	struct rbd_cut_off cut_off;
 	/* fence.c's, under its lock: */
-	struct tgt_store_fence *fences; /* that wait, the first one first */
-	bool fencing;			/* there is a thread for them, and its: */
-	uint64_t said_ms;		/* when a failure was last logged */
+	struct tgt_store_fence *fences; /* waiting, in their order */
+	bool fencing;			/* they have a thread */
+	uint64_t said_ms;		/* that thread's: when a failure was last logged */
 };
 
 /*
- * From 0 on this process is a gateway of the image, and others know; if it is the only one, no write of an earlier
- * one can land any more, and the client sees that. -EBUSY: another one serves it alone, or this one cannot be alone.
- * May block for as long as the cluster does not answer.
+ * Makes this process a gateway of the image that others know. If it is the only one, no write of an earlier gateway can
+ * land any more, and `client` has the map that sees to that. 0, or negative errno and error; -EBUSY: another gateway
+ * serves the image, and one of the two is to be alone. May block for as long as the cluster does not answer.
  */
 int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, bool alone, struct rbd_client *client, rados_ioctx_t io,
 			  const char *image_id, char *error);
-/* Nothing is in flight. */
+/* Gives the lock and the watch back. Nothing may be in flight. */
 void tgt_rbd_gateway_leave(struct rbd_gateway *gateway);
 /*
- * All other gateways of the image have ended what they have of these, or are shut out, and the client sees that;
- * without any, those that are silent are. *held: a bit for each that is a host whose I/O is another gateway's, which
- * goes on. Blocks. 0, or negative errno and error; -ESHUTDOWN, without: it is shut out itself.
+ * Fences `pasts` at all other gateways of the image: each has ended what it has of them, or is shut out, and the
+ * client has a map that says so. With count 0, only silent gateways are shut out. *held: a bit for each of `pasts` that
+ * is an NVMe host whose I/O goes on at another gateway. Blocks. 0, or negative errno and error; -ESHUTDOWN: this
+ * process is shut out itself, and error may not be set.
  */
 int tgt_rbd_gateway_fence(struct rbd_gateway *gateway, const struct tgt_past *pasts, unsigned int count, uint64_t *held,
 			  char *error);
 
 /*
- * All other gateways have put that in force, and have ended the writes that it stops, or are shut out, and their
- * clients and this one see that. Else as above.
+ * Puts `note` in force at all other gateways: each has ended the writes that it forbids, or is shut out, and the
+ * clients of all of them, and this one, have a map that says so. Blocks, and fails, as tgt_rbd_gateway_fence().
  */
 int tgt_rbd_gateway_tell(struct rbd_gateway *gateway, const struct tgt_reservation_note *note, char *error);
-/* Does not wait: how long ago the cluster has confirmed its watch, in ms; false: it has none. */
+/* *ago_ms: how long ago the cluster last confirmed the watch. False: there is no watch. Does not wait. */
 bool tgt_rbd_gateway_heard(struct rbd_gateway *gateway, uint64_t *ago_ms);
 
 /* -- reservation.c ------------------------------------------------------------------------------ */
 
-/* Reads what is noted now. Blocks. */
+/* Reads the note from the cluster. Blocks. 0, or negative errno and error. */
 int tgt_rbd_recall(const struct rbd_gateway *gateway, struct tgt_reservation_note *note, char *error);
 /*
- * Who made the last change may have ended before others knew: they hear of what was noted, before it is reported here.
- * Blocks. Nobody has to be there.
+ * Tells the other gateways, if there are any, of the note that this one has read: the gateway that changed it may have
+ * ended before it told them. Blocks.
  */
 void tgt_rbd_remind(const struct rbd_gateway *gateway);
-/* As the store's `change`. */
+/* The store's `change`. */
 void tgt_rbd_change(struct rbd_gateway *gateway, struct tgt_store_change *change);
 
 /* -- fence.c ------------------------------------------------------------------------------------ */
 
-/* As the store's `fence`. */
+/* The store's `fence`. */
 void tgt_rbd_fence(struct rbd_gateway *gateway, struct tgt_store_fence *fence);
-/* No fence is left, and no thread. None is begun any more. */
+/* Waits until the thread for the fences has ended. No fence may begin any more. */
 void tgt_rbd_fence_wait(struct rbd_gateway *gateway);
 
 /* -- image.c ----------------------------------------------------------------------------------- */
@@ -257,33 +278,33 @@ void tgt_rbd_fence_wait(struct rbd_gateway *gateway);
 #define RBD_COMPARE_BYTES 512u
 
 struct rbd_image {
-	struct rbd_task look; /* first: at its size, and whether it may be written */
+	struct rbd_task look; /* first: looks at the size, and whether the image may be written */
 	struct rbd_client *client;
 	rados_ioctx_t io;
 	rbd_image_t image;
 	struct rbd_gateway gateway; /* unused if it is only read */
 	enum rbd_use use;
-	uint64_t updates; /* handle of the watch for changes of its size */
+	uint64_t updates; /* handle of the watch for changes of its size, if `watched` */
 	bool watched;
-	_Atomic uint64_t bytes; /* what it has now */
+	_Atomic uint64_t bytes; /* its present size */
 	_Atomic bool secondary; /* it is mirrored to this cluster: not to be written */
 	uint32_t object_bytes;
 };
 
-/* Blocks. 0, or negative errno and error; *info: but for the callbacks of store.c. */
+/* Opens the image and fills *info. Blocks. 0, or negative errno and error. */
 int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd_image *image,
 		       struct tgt_store_info *info, char *error);
 void tgt_rbd_image_close(struct rbd_image *image);
 
 /* -- extents.c --------------------------------------------------------------------------------- */
 
-/* Fills io's buffer (store.h), for a part of the range at least. Blocks. 0 or negative errno. */
+/* Fills io's buffer (store.h) for at least the first part of the range. Blocks. 0 or negative errno. */
 int tgt_rbd_extents(struct rbd_image *image, const struct tgt_io *io);
 
 /* -- store.c ----------------------------------------------------------------------------------- */
 
 struct rbd_store;
-/* Blocks: open.c has the thread for that. */
+/* Blocks, so open.c calls it on a thread. 0, or negative errno and error. */
 int tgt_rbd_store_open(const char *path, const struct rbd_name *name, enum rbd_use use, struct rbd_store **store,
 		       char *error);
 void tgt_rbd_store_close(struct tgt_store *store);
@@ -291,11 +312,11 @@ struct tgt_store *tgt_rbd_store_of(struct rbd_store *store);
 
 /* -- open.c ------------------------------------------------------------------------------------ */
 
-/* As the store's. */
+/* The store's `open_ahead`. */
 void tgt_rbd_open_ahead(const struct tgt_volume_config *config);
-/* As the store's `open`: waits for a thread that does it, with a limit. */
+/* The store's `open`: a thread opens the image, and this waits for it, with a limit. */
 int tgt_rbd_open(const struct tgt_volume_config *config, struct tgt_store **store, char *error);
-/* Once, before any opening. */
+/* Called once, before any opening. */
 void tgt_rbd_open_begin(void);
 
 #endif
