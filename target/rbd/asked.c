@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * This gateway's answers to others, who ask by notify on the object of their lock: whether it lives, whether it has
- * ended what it has of some sessions, whether it has put in force what has become of the reservation. That it lives
- * is answered at once, all else by rblkd, in its time.
+ * This gateway's answers to other gateways, which ask by a notify on the object of the lock: whether it lives, whether
+ * it has ended the I/O of some sessions, whether it has put a changed reservation in force. This file answers the first
+ * question at once; rblkd answers the others when it is done.
  */
 #include "target/rbd/rbd.h"
 
@@ -14,8 +14,8 @@
 #include "target/base/error.h"
 
 /*
- * From a notify until its answer. It keeps the volume open, and so the gateway, from when that has it; before, the
- * gateway has it in a list.
+ * A notify that is not answered yet; freed when it is answered. Once it is handed to the volume it keeps that open, and
+ * so the gateway. News is in the gateway's list before that.
  */
 struct rbd_asked {
 	struct tgt_store_ask ask; /* first */
@@ -44,7 +44,7 @@ static void gateway_answer(const struct rbd_gateway *gateway, uint64_t notify, u
 	rados_notify_ack(gateway->io, gateway->object, notify, watch, text, bytes);
 }
 
-/* A reactor's thread, or librados'. */
+/* A reactor's thread, librados', or the news' thread. */
 static void asked_answer(struct tgt_store_ask *ask, bool quiet)
 {
 	struct rbd_asked *asked = (struct rbd_asked *)ask;
@@ -90,7 +90,7 @@ static struct rbd_asked *asked_create_news(const void *data, size_t bytes)
 
 	if (!asked)
 		return NULL;
-	memcpy(&asked->news, data, bytes); /* which may lie anywhere */
+	memcpy(&asked->news, data, bytes); /* `data` may be unaligned */
 	asked->ask.note = &asked->news.note;
 	return asked;
 }
@@ -100,7 +100,7 @@ static void asked_hand_on(struct rbd_asked *asked)
 	tgt_rbd_host->asked(asked->gateway->store, &asked->ask);
 }
 
-static pthread_mutex_t news_lock = PTHREAD_MUTEX_INITIALIZER; /* of all gateways' lists, and their threads' */
+static pthread_mutex_t news_lock = PTHREAD_MUTEX_INITIALIZER; /* of all gateways' `news` and `hearing` */
 static pthread_cond_t heard = PTHREAD_COND_INITIALIZER;	      /* a thread has ended */
 
 static void news_end(struct rbd_asked *asked, bool quiet)
@@ -123,8 +123,8 @@ static struct rbd_asked *news_take(struct rbd_gateway *gateway)
 }
 
 /*
- * From now on this gateway reads for others behind the writes of one that was shut out, as it may be the victim's: so
- * it sees that, too. It waits for the monitors.
+ * The gateway that tells of the reservation may have shut out the victim's. What this gateway reads from now on has to
+ * come behind the victim's writes, so its client needs that map, too. This waits for the monitors.
  */
 static void *news_thread(void *arg)
 {
@@ -134,7 +134,7 @@ static void *news_thread(void *arg)
 	int err;
 
 	pthread_mutex_lock(&news_lock);
-	while ((asked = news_take(gateway))) { /* first: what comes later may be of later maps */
+	while ((asked = news_take(gateway))) { /* before the map is asked for: later news may need a later one */
 		pthread_mutex_unlock(&news_lock);
 		err = tgt_rbd_client_map(gateway->client, error);
 		for (; asked && !err; asked = next) {
@@ -159,7 +159,7 @@ static void gateway_hear(struct rbd_gateway *gateway, struct rbd_asked *asked)
 		gateway->hearing = !tgt_rbd_thread(news_thread, gateway);
 	asked = gateway->hearing ? NULL : news_take(gateway);
 	pthread_mutex_unlock(&news_lock);
-	news_end(asked, false); /* no thread: others ask again */
+	news_end(asked, false); /* no thread: the other gateway asks again */
 }
 
 void tgt_rbd_asked_end(struct rbd_gateway *gateway)

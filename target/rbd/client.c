@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The rados client that all images of this process share. A client of its own for each image would be sixteen threads,
- * a connection to each OSD and, when the process dies, a commit of the monitors, each time.
+ * The rados client that all images of this process share. A client for each image would cost, each time, sixteen
+ * threads, a connection to each OSD and, when the process dies, a commit of the monitors.
  */
 #include "target/rbd/rbd.h"
 
@@ -15,47 +15,47 @@
 
 /* librados has 14 threads, and 3 more with its first image (16.2); a few to spare. */
 #define THREADS 32u
-/* So long for a first answer of a monitor (Ceph's own default is five minutes). */
+/* The limit for a monitor's first answer (Ceph's default is five minutes). */
 #define CONNECT_S "30"
-/* A standby opens its images again and again: it need not connect each time. */
+/* How long an unused client is kept: a standby opens its images again and again, and need not connect each time. */
 #define LINGER_NS (60 * 1000000000ull)
 #define USER "rblkd"
-/* Behind one that has not lasted so long, and one that could not be had, the next client comes later and later. */
+/* After a client that lasted less than PAUSE_MAX_NS, or could not be made, the pause before the next one doubles. */
 #define PAUSE_NS 1000000000ull
 #define PAUSE_MAX_NS (30 * 1000000000ull)
-/* So many of those that were shut out may take for ever to end, with the threads of each. */
+/* No client is made while more former ones have not ended: that may take for ever, and each has its threads. */
 #define FORMERS_MAX 3u
 
 struct rbd_client {
-	struct rbd_task linger; /* first: ends it if nobody has it by then */
+	struct rbd_task linger; /* first: ends the client if it has no users by then */
 	rados_t cluster;
 	char name[RBD_CLIENT_BYTES];
 	char *address;		/* librados' */
 	struct rbd_user *stores; /* under `users_lock` */
 	_Atomic bool fenced;	/* changes under `users_lock` */
-	_Atomic bool writes;	/* something of it may still land; a former one: and it is to be shut out for that */
+	_Atomic bool writes;	/* it may have writes that have yet to land; a former client is shut out for that */
 	/* Under `lock`: */
 	unsigned int users;
 	bool over; /* it has ended */
 	bool probed; /* a thread asks the monitors */
-	struct rbd_client *next; /* a former one */
+	struct rbd_client *next; /* in `formers` */
 };
 
-/* Held while a client is made or ended: whoever needs one waits for that in any case. */
+/* Held while a client is made or ended: whoever needs a client waits for that in any case. Taken before users_lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rbd_client *current;
 /*
- * That were shut out, until they have ended, and their successor has shut them out for as long as gateways are. Those
- * that have not ended are FORMERS_MAX + 1 at most, and one may have ended that is not shut out: it has no successor
- * before that.
+ * Clients that were given up. Each is freed once it has ended and, if it has written, its successor has shut it out for
+ * as long as gateways are. At most FORMERS_MAX + 1 have not ended. One may have ended and not be shut out: it has no
+ * successor before that.
  */
 static struct rbd_client *formers;
 static struct {
-	uint64_t made_ns; /* the last one behind one that was shut out; 0: there was none */
-	uint64_t pause_ns, until_ns; /* before the next one */
+	uint64_t made_ns;	     /* when the last successor of a former client was made; 0: never */
+	uint64_t pause_ns, until_ns; /* the next one is made after this pause, not before that time */
 	char error[TGT_ERROR_BYTES];
 } again;
-static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments; the last one that is taken here */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER; /* held for moments */
 
 rados_t tgt_rbd_client_cluster(const struct rbd_client *client)
 {
@@ -125,8 +125,8 @@ static void *thread_wait(void *gate)
 }
 
 /*
- * librados ends the process if it cannot make a thread. Limits are many (the user's, the cgroup's and those above it,
- * the machine's), so as many are made as it will need, all at the same time.
+ * librados aborts the process if it cannot make a thread. There are many limits (the user's, those of the cgroup and
+ * the ones above it, the machine's), so this makes as many threads as librados will need, all at the same time.
  */
 static int threads_check(char *error)
 {
@@ -187,19 +187,19 @@ static int client_configure(rados_t cluster)
 	static const char *const settings[][2] = {
 		{"rbd_cache", "false"},
 		/*
-		 * Copied by librbd, although the pool's memory stays as it is. Without, a completion waits until none
-		 * has the data any more, and a write that fails early (another client has locked the image) keeps a
-		 * reference until it has completed: never (seen with 16.2).
+		 * librbd copies the data of each write, although the pool's memory would not change. Without copies a
+		 * completion waits until nothing refers to the data, and a write that fails early (another client has
+		 * locked the image) keeps its own reference until it has completed, which is never (seen with 16.2).
 		 */
 		{"rbd_disable_zero_copy_writes", "true"},
 		{"client_mount_timeout", CONNECT_S},
 		/*
-		 * No limits of its own: rblkd bounds what is under way. While the cluster holds so much, the next call
-		 * would wait in librados: also a reactor that answers another gateway, which takes that for death.
+		 * librados has no limits of its own: rblkd bounds what is under way. At a limit the next call would
+		 * wait in librados, also a reactor's that answers another gateway, which would take this one for dead.
 		 */
 		{"objecter_inflight_ops", "0"},
 		{"objecter_inflight_op_bytes", "0"},
-		/* An OSD may still carry out what librados gives up: behind what follows it elsewhere (F5). */
+		/* An OSD may carry out later what librados has given up, after what another gateway writes (F5). */
 		{"rados_osd_op_timeout", "0"},
 		{"log_to_stderr", "false"},
 	};
@@ -218,7 +218,7 @@ static void client_free(struct rbd_client *client)
 	free(client);
 }
 
-/* The process's, and a number. */
+/* Lock held: `process`, and a number. */
 static void client_set_name(struct rbd_client *client)
 {
 	static unsigned int number;
@@ -270,7 +270,7 @@ static void formers_free(void)
 	}
 }
 
-/* Lock held. The next client comes later each time that one does not last, or cannot be had. */
+/* Lock held. Doubles the pause before the next client. */
 static void again_later(uint64_t least_ns)
 {
 	again.pause_ns = again.pause_ns ? 2 * again.pause_ns : least_ns;
@@ -279,7 +279,7 @@ static void again_later(uint64_t least_ns)
 	again.until_ns = tgt_rbd_now_ns() + again.pause_ns;
 }
 
-/* Lock held. The present one was shut out: it ends when its last user has put it. */
+/* Lock held. The present client was given up: it becomes a former one, and ends when its last user has put it. */
 static void client_retire(void)
 {
 	current->next = formers;
@@ -293,7 +293,7 @@ static void client_retire(void)
 		 "rbd: this process was shut out of the cluster once more: the next client waits for a while");
 }
 
-/* Librados may wait for ever for what a former client has under way. */
+/* A thread's: librados may wait for ever for what a former client has under way. */
 static void *former_end(void *arg)
 {
 	struct rbd_client *client = arg;
@@ -317,7 +317,7 @@ void tgt_rbd_client_unlocked(struct rbd_client *client)
 		atomic_store(&client->writes, false);
 }
 
-/* Lock held; nobody has it. */
+/* Lock held; the client has no users. */
 static void former_begin_end(struct rbd_client *client)
 {
 	if (client == current)
@@ -327,8 +327,8 @@ static void former_begin_end(struct rbd_client *client)
 }
 
 /*
- * Whoever has shut them out may have done it for a short time, and they may not have been shut out at all: what their
- * connections still deliver must not land on what the next client writes.
+ * Lock held. Former clients may have been shut out for a short time only, or not at all. What their connections still
+ * deliver must not land on what the next client writes.
  */
 static int formers_shoot(rados_t cluster, char *error)
 {
@@ -349,8 +349,8 @@ static int formers_shoot(rados_t cluster, char *error)
 /* -- making and ending one ---------------------------------------------------------------------- */
 
 /*
- * Queued again: it was used while this waited for the lock, and lingers anew. (It is queued with the lock held, and not
- * taken from the queue while this runs.)
+ * If the task is queued again, the client was used while this waited for the lock, and lingers anew. (It is queued with
+ * the lock held, and not taken from the queue while this runs.)
  */
 static void client_linger(struct rbd_task *task)
 {
@@ -409,7 +409,7 @@ err_free:
 	return tgt_rbd_host->error(error, err, "rbd: client.%s %s: %s", user, failed, strerror(-err));
 }
 
-/* Lock held. Behind one that was shut out. */
+/* Lock held. Makes the successor of a client that was given up or could not be made. */
 static int client_make_again(char *error)
 {
 	struct rbd_client *client;
@@ -477,7 +477,7 @@ int tgt_rbd_client_map(struct rbd_client *client, char *error)
 
 	tgt_rbd_reach_begin();
 	err = rados_wait_for_latest_osdmap(client->cluster);
-	/* It fails, too, each time that librados looks for another monitor. */
+	/* The call also fails each time that librados looks for another monitor. */
 	tgt_rbd_reach_end(!err || err == -ESHUTDOWN);
 	if (err)
 		tgt_rbd_host->error(error, err, "rbd: no map of the cluster: %s", strerror(-err));
@@ -492,7 +492,7 @@ static void *probe_thread(void *arg)
 	char error[TGT_ERROR_BYTES];
 
 	tgt_rbd_client_map(client, error);
-	pthread_mutex_lock(&lock); /* it has begun under it */
+	pthread_mutex_lock(&lock); /* waits until tgt_rbd_client_probe() has counted this thread */
 	client->probed = false;
 	client_put(client);
 	pthread_mutex_unlock(&lock);
@@ -501,7 +501,7 @@ static void *probe_thread(void *arg)
 
 void tgt_rbd_client_probe(void)
 {
-	/* Who makes or ends a client has the lock for long, and asks the monitors itself. */
+	/* A thread that makes or ends a client holds the lock for long, and asks the monitors itself. */
 	if (pthread_mutex_trylock(&lock))
 		return;
 	if (current && !current->probed && !tgt_rbd_thread(probe_thread, current)) {
@@ -515,7 +515,7 @@ bool tgt_rbd_client_is_there(void)
 {
 	bool there;
 
-	/* One is made or ended, which may last for ever: the end of the process does not wait for that. */
+	/* A client is made or ended, perhaps for ever: the end of the process does not wait for that. */
 	if (pthread_mutex_trylock(&lock))
 		return true;
 	there = current || formers;

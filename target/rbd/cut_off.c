@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A gateway that is cut off from the cluster alone. Its initiators reach it, so they would wait for it for ever,
- * although another gateway could go on. So it sends their sessions away: they are told, and then lose their
- * connections, as their commands do not end. Those that know another gateway go there. That one lets them in only if
- * its own monitors answer (serve/login.c): if the whole cluster is down, they come back, with all that they had, and
- * wait here as before. Nothing is given up here: whoever serves them elsewhere shuts this gateway out first, and else
- * it goes on when the cluster is back.
+ * A gateway that is cut off from the cluster while others may not be. Its initiators reach it, so they would wait for
+ * it for ever, although another gateway could go on. So it sends their sessions away: it tells them, and then closes
+ * their connections, as their commands do not end. Sessions that know another gateway go there. That gateway lets them
+ * in only if its own monitors answer (serve/login.c): if the whole cluster is down, they come back, with all that they
+ * had, and wait here as before. This gateway gives nothing up: another one that serves the sessions shuts it out first,
+ * and else it goes on when the cluster is back.
  */
 #include "target/rbd/rbd.h"
 
 #define NS_PER_MS 1000000ull
 #define LOOK_NS (1000 * NS_PER_MS)
-/* librados has its watches confirmed every five seconds: then the monitors are asked, */
+/* librados has its watches confirmed every five seconds. If one is not, the monitors are asked. */
 #define DOUBT_MS 6500u
 /*
- * and the gateway is cut off if they do not answer either. Long after any other one whose cluster is away as long
- * has noticed that, and does not let its sessions in: DOUBT_MS and reach.c's limit behind the same last answer.
+ * If they do not answer either for so long, the gateway is cut off. If the whole cluster is away, other gateways have
+ * noticed that long before, DOUBT_MS and reach.c's limit after the same last answer, and do not let the sessions in.
  */
 #define LIMIT_MS 20000u
-/* By so many looks in a row, the last one behind that: this process may have stood still itself. */
+/* So many looks in a row have to find that, the last one after LIMIT_MS: this process may have stood still itself. */
 #define LOOKS 3u
 #define SEEMS_MS (LIMIT_MS - LOOKS * 1000u)
-/* A session leaves when its commands have ended. Who has not by the next look has some that do not. */
+/* A session leaves when its commands have ended. One that is here after so long has commands that do not end. */
 #define LEAVE_NS (500 * NS_PER_MS)
 
 static struct rbd_gateway *gateway_of(struct rbd_cut_off *cut_off)
@@ -46,8 +46,8 @@ static void sessions_ask(struct rbd_cut_off *cut_off, enum tgt_ask_leave leave)
 }
 
 /*
- * It is cut off: the next step, if it is due. Once: to an initiator a command that has begun may take any time, but not
- * one that it has to send again and again.
+ * The gateway is cut off: takes the next step, if it is due. Each step is taken once: an initiator waits for a command
+ * that has begun, but not for one that it has to send again and again.
  */
 static void sessions_send_away(struct rbd_cut_off *cut_off, uint64_t now)
 {
@@ -78,7 +78,7 @@ static void cut_off_over(struct rbd_cut_off *cut_off)
 	cut_off->ask.leave = TGT_ASK_NONE;
 }
 
-/* In time. */
+/* The keeper's thread (in_time). */
 static void cut_off_look(struct rbd_task *task)
 {
 	struct rbd_cut_off *cut_off = (struct rbd_cut_off *)task; /* its first member */

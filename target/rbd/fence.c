@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Fences that sessions of this gateway wait for. To ask the others blocks, so a thread does it for all that wait for
- * one image, many at once; it ends when none is left. Each of them keeps its volume open, and with that the gateway.
+ * Fences that sessions of this gateway wait for. Asking the other gateways blocks, so each image has a thread for it
+ * while fences wait; it asks for up to RBD_PASTS_MAX of them at once. A fence keeps its volume open, and so the
+ * gateway.
  */
 #include "target/rbd/rbd.h"
 
@@ -12,9 +13,9 @@
 #define LOG_MS 10000u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all gateways' fences */
-static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;	 /* a thread has */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;	 /* a thread has ended */
 
-/* Lock held. The first of those that wait, which leave the list; NULL: there is none. */
+/* Lock held. Takes the first fences, at most RBD_PASTS_MAX, from the list; NULL: none waits. */
 static struct tgt_store_fence *fences_take(struct rbd_gateway *gateway, struct tgt_past *pasts, unsigned int *count)
 {
 	struct tgt_store_fence *first = gateway->fences, *last = NULL;
@@ -40,7 +41,7 @@ static void fences_done(struct tgt_store_fence *fence, int err, uint64_t held)
 	}
 }
 
-/* Initiators ask again and again. */
+/* Logs a failure every LOG_MS at most: initiators ask again and again. */
 static void fence_log(struct rbd_gateway *gateway, const char *error)
 {
 	uint64_t now = tgt_rbd_now_ms();

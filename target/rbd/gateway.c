@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * This process as a gateway of one image (F5, F6 and F10, by Ceph itself). Who serves an image holds a lock of RADOS
- * on the object "rblk.ID" beside it, which has the address of its client as the OSD saw it, and watches that object.
- * The lock is shared, or exclusive where one gateway is to serve it at a time. It does not end with its holder.
- * Whoever must know that the others have nothing under way any more asks them by notify, blocklists who is silent,
- * waits until its own client has that map, and only then goes on. (An OSD that has not seen the map yet still carries
- * out what a dead client's machine delivers, but not after an operation of a client that has it.) The lock decides,
- * not the watchers: a dead one's watch is gone after some seconds, while its writes may still be on the way.
+ * This process as a gateway of one image (F5, F6 and F10, by Ceph itself). Each gateway of an image holds a lock of
+ * RADOS on the object "rblk.ID" in the image's pool, and watches that object. The lock names the address of the
+ * gateway's client as the OSD saw it. It is shared, or exclusive where one gateway at a time is to serve the image. It
+ * does not end with its holder. A gateway that must know that the others have nothing under way any more asks them by a
+ * notify, blocklists those that are silent, waits until its own client has that map, and only then goes on. (An OSD
+ * that has not seen the map yet still carries out what a dead client's machine delivers, but not after an operation of
+ * a client that has it.) The holders of the lock are asked, not the watchers: a dead gateway's watch is gone after some
+ * seconds, while its writes may still be on the way.
  */
 #include "target/rbd/rbd.h"
 
@@ -18,26 +19,26 @@
 #include <time.h>
 
 #define LOCK_NAME "rblk"
-/* Who does not answer for so long is shut out. One that lives answers in milliseconds. */
+/* A gateway that does not answer for so long is shut out. One that lives answers in milliseconds. */
 #define ASK_MS 2000u
-/* How long one question waits: less, so that one late answer is not silence. librados takes whole seconds. */
+/* The limit of one question: less, so that one late answer is not taken for silence. librados takes whole seconds. */
 #define ASK_ONCE_MS 1000u
 #define ASK_AGAIN_NS 200000000
 #define ASK_ROUND_MS (ASK_ONCE_MS + ASK_AGAIN_NS / 1000000)
 /*
- * Who answers, but does not become quiet for so long, keeps the others' sessions waiting no longer. Well above what the
- * cluster takes to notice an OSD's end (osd_heartbeat_grace, 20 s), and below what initiators wait before they give up.
+ * A gateway that answers, but does not become quiet for so long, is shut out, too. Well above the time that the cluster
+ * takes to notice an OSD's end (osd_heartbeat_grace, 20 s), and below the time after which initiators give up.
  */
 #define QUIET_MS 40000u
-/* How long one that ends tries to give its lock back: less than drain_time. */
+/* How long a gateway that ends tries to give its lock back: less than drain_time. */
 #define UNLOCK_MS 10000u
-/* The cluster takes a watcher for dead. */
+/* After so long without a word the cluster takes a watcher for dead. */
 #define WATCH_S 10u
 #define LOCKERS_BYTES 16384
 #define LOCKERS_MAX 64u
-/* When one comes and so many are registered, the dead are looked for; before that, an OPEN finds them. */
+/* If so many are registered when a gateway enters, it looks for dead ones. With fewer, the next OPEN finds them. */
 #define LOCKERS_CROWD 8
-/* Gateways that ask each other something else do not serve an image together. */
+/* Changed with the questions that gateways ask: those with another tag do not serve an image together. */
 #define LOCK_TAG "rblk gateways 2"
 #define NEEDS_OSD "rblkd's user needs osd 'profile rbd'"
 #define WATCH_AGAIN_NS 1000000000ull
@@ -45,11 +46,11 @@
 enum locker_state {
 	LOCKER_SILENT,
 	LOCKER_LIVES,
-	LOCKER_QUIET, /* and has nothing under way of what it was asked for */
-	LOCKER_GONE,  /* it has left, or another one has shut it out */
+	LOCKER_QUIET, /* it lives, and has nothing under way of what it was asked for */
+	LOCKER_GONE,  /* it has left, or another gateway has shut it out */
 };
 
-/* Who holds the lock; strings in `text`. */
+/* A holder of the lock; the strings are in `text` of struct lockers. */
 struct locker {
 	const char *client, *address, *name;
 	enum locker_state state;
@@ -57,14 +58,15 @@ struct locker {
 struct lockers {
 	struct locker list[LOCKERS_MAX];
 	int count, exclusive;
-	/* A bit for each that they were asked for: hosts whose I/O is theirs; all hosts, if there is nothing else. */
+	/* Bits of the pasts asked for. held: NVMe hosts whose I/O is a locker's; hosts: all, if all pasts are hosts,
+	 * else 0. */
 	uint64_t held, hosts;
-	char text[3][LOCKERS_BYTES]; /* clients, cookies, addresses: one behind the other */
+	char text[3][LOCKERS_BYTES]; /* clients, cookies, addresses; in each the strings follow each other */
 };
 
 /* -- this gateway ------------------------------------------------------------------------------ */
 
-/* librados' thread. Others would take it for dead. */
+/* librados' thread. Without a watch other gateways would take this one for dead. */
 static void gateway_watch_lost(void *arg, uint64_t handle, int err)
 {
 	struct rbd_gateway *gateway = arg;
@@ -95,7 +97,7 @@ static void gateway_unwatch(struct rbd_gateway *gateway)
 {
 	bool watching = gateway->watching; /* only this thread changes it */
 
-	/* First: nobody looks at a handle that ends. */
+	/* Before the handle ends: tgt_rbd_gateway_heard() must not look at it any more. */
 	pthread_mutex_lock(&watch_lock);
 	gateway->watching = false;
 	pthread_mutex_unlock(&watch_lock);
@@ -134,7 +136,7 @@ static void gateway_watch_again(struct rbd_task *task)
 
 /* -- the others -------------------------------------------------------------------------------- */
 
-/* The string at *at, which steps to the next one; NULL: there is none before the end. */
+/* The string at *at, which moves to the next one; NULL: no string ends before `end`. */
 static const char *text_next(const char **at, const char *end)
 {
 	const char *text = *at, *zero = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
@@ -144,7 +146,7 @@ static const char *text_next(const char **at, const char *end)
 	return zero ? text : NULL;
 }
 
-/* 0: it has no lock. */
+/* 0: the locker has no lock any more. */
 static int locker_break(const struct rbd_gateway *gateway, const struct locker *locker)
 {
 	int err = rados_break_lock(gateway->io, gateway->object, LOCK_NAME, locker->client, locker->name);
@@ -152,7 +154,7 @@ static int locker_break(const struct rbd_gateway *gateway, const struct locker *
 	return err == -ENOENT ? 0 : err;
 }
 
-/* Former clients of this process have been shut out by the present one (client.c). */
+/* Breaks the locks of this process's former clients: the present one has shut them out (client.c). */
 static int lockers_drop_former(const struct rbd_gateway *gateway, struct lockers *lockers)
 {
 	int count = 0, err = 0;
@@ -196,7 +198,7 @@ static int lockers_list(const struct rbd_gateway *gateway, struct lockers *locke
 	return lockers_drop_former(gateway, lockers);
 }
 
-/* Whoever asks may be a watcher, too. */
+/* Sets the locker's state by its answers. */
 static void locker_answered(struct locker *locker, const struct notify_ack_t *acks, size_t count, uint64_t *all_held)
 {
 	size_t name_bytes = strlen(locker->name), quiet_bytes = strlen(RBD_ANSWER_QUIET);
@@ -218,7 +220,7 @@ static void locker_answered(struct locker *locker, const struct notify_ack_t *ac
 	}
 }
 
-/* Asks all once, and sets the state of those who have answered. Negative errno: nobody was asked. */
+/* Asks all once, and sets the state of those that have answered. Negative errno: nobody was asked. */
 static int lockers_ask_once(const struct rbd_gateway *gateway, struct lockers *lockers, const void *question, int bytes)
 {
 	size_t ack_count = 0, timeout_count = 0, reply_bytes = 0;
@@ -227,7 +229,7 @@ static int lockers_ask_once(const struct rbd_gateway *gateway, struct lockers *l
 	char *reply = NULL;
 	int err = rados_notify2(gateway->io, gateway->object, question, bytes, ASK_ONCE_MS, &reply, &reply_bytes);
 
-	/* Somebody has not answered: the answers of the others are there. */
+	/* Somebody has not answered; the reply has the others' answers. */
 	if (err == -ETIMEDOUT)
 		err = 0;
 	if (!err)
@@ -248,7 +250,7 @@ static bool locker_is_self(const struct rbd_gateway *gateway, const struct locke
 	return !strcmp(locker->name, tgt_rbd_client_name(gateway->client));
 }
 
-/* True: there is nothing to wait for any more of one that has said so much in so long. */
+/* True: after asked_ms, with the answers so far, there is nothing more to wait for. */
 static bool locker_is_settled(const struct locker *locker, uint64_t asked_ms, bool quiet)
 {
 	if (locker->state == LOCKER_SILENT)
@@ -256,7 +258,7 @@ static bool locker_is_settled(const struct locker *locker, uint64_t asked_ms, bo
 	return locker->state >= LOCKER_QUIET || !quiet || asked_ms >= QUIET_MS;
 }
 
-/* All that was asked goes on elsewhere: nobody has to be quiet for it. */
+/* The I/O of all pasts asked for goes on at other gateways: none has to be quiet for it. */
 static bool lockers_hold_all(const struct lockers *lockers)
 {
 	return lockers->hosts && lockers->held == lockers->hosts;
@@ -272,7 +274,7 @@ static bool lockers_are_settled(const struct rbd_gateway *gateway, const struct 
 	return true;
 }
 
-/* Who has ended meanwhile answers no more. */
+/* Finds lockers that have left meanwhile: they do not answer any more. */
 static int lockers_look(const struct rbd_gateway *gateway, struct lockers *lockers)
 {
 	struct lockers *now = calloc(1, sizeof(*now));
@@ -291,8 +293,8 @@ static int lockers_look(const struct rbd_gateway *gateway, struct lockers *locke
 }
 
 /*
- * Asks all, each for ASK_MS until it has answered; and for QUIET_MS, with `quiet`, until it is quiet. A gateway whose
- * watch was just lost, by a fault of an OSD say, is not among those who are asked until it watches again.
+ * Asks all until each has answered, for at most ASK_MS, and with `quiet` until each is quiet, for at most QUIET_MS. A
+ * gateway that has just lost its watch, by a fault of an OSD say, is not asked until it watches again.
  */
 static int lockers_ask(const struct rbd_gateway *gateway, struct lockers *lockers, const void *question, int bytes,
 		       bool quiet)
@@ -304,7 +306,7 @@ static int lockers_ask(const struct rbd_gateway *gateway, struct lockers *locker
 		int err = lockers_ask_once(gateway, lockers, question, bytes);
 		uint64_t ms = tgt_rbd_now_ms() - then_ms;
 
-		/* An OSD may have held the question: so long nobody was asked. */
+		/* An OSD may have held the question. That time does not count: nobody was asked. */
 		asked_ms += ms < ASK_ROUND_MS ? ms : ASK_ROUND_MS;
 		then_ms += ms;
 		if (err || lockers_are_settled(gateway, lockers, asked_ms, quiet))
@@ -316,7 +318,7 @@ static int lockers_ask(const struct rbd_gateway *gateway, struct lockers *locker
 	}
 }
 
-/* Nothing of it is carried out any more, and it holds no lock. */
+/* Shuts the locker out, and breaks its lock. */
 static int locker_shoot(const struct rbd_gateway *gateway, const struct locker *locker, char *error)
 {
 	const char *why = locker->state == LOCKER_SILENT ? "is silent" : "has writes under way that do not end";
@@ -324,7 +326,7 @@ static int locker_shoot(const struct rbd_gateway *gateway, const struct locker *
 
 	if (err)
 		return err;
-	/* Only now. Another one may have done it meanwhile. */
+	/* Only when it is shut out: the lock is what others find it by. */
 	err = locker_break(gateway, locker);
 	if (!err)
 		return 0;
@@ -340,10 +342,10 @@ static int fence_lockers(struct rbd_gateway *gateway, struct lockers *lockers, c
 	bool registered = false;
 	int err = lockers_list(gateway, lockers);
 
-	*failed = "who serves it cannot be found out";
+	*failed = "its gateways cannot be listed";
 	for (int i = 0; i < lockers->count && !err; i++)
 		registered |= locker_is_self(gateway, &lockers->list[i]);
-	/* Others do not ask this one any more. */
+	/* Without a lock, other gateways do not ask this one any more. */
 	if (!err && !registered) {
 		tgt_rbd_client_unlocked(gateway->client);
 		err = -ESHUTDOWN;
@@ -355,8 +357,8 @@ static int fence_lockers(struct rbd_gateway *gateway, struct lockers *lockers, c
 }
 
 /*
- * Asks all others, and shuts out those who are silent, or not quiet; *shot: there were such, or are gone. hosts,
- * held: as struct lockers.
+ * Asks all others, and shuts out those that are silent, or with `quiet` not quiet. *shot: some were shut out, or are
+ * gone. hosts, held: as in struct lockers.
  */
 static int fence_ask(struct rbd_gateway *gateway, const void *question, int bytes, bool quiet, uint64_t hosts,
 		     uint64_t *held, bool *shot, char *error)
@@ -385,7 +387,7 @@ static int fence_ask(struct rbd_gateway *gateway, const void *question, int byte
 	return err;
 }
 
-/* Also if this one has shut out nobody: another one may have, and the session's writes of before with that. */
+/* Gets the map even if this gateway has shut out nobody: another one may have, and with it the session's old writes. */
 static int fence_map(struct rbd_gateway *gateway, int err, char *error)
 {
 	if (!err)
@@ -424,7 +426,7 @@ int tgt_rbd_gateway_tell(struct rbd_gateway *gateway, const struct tgt_reservati
 		return tgt_rbd_host->error(error, -ENOMEM, "out of memory");
 	memcpy(news->magic, RBD_NEWS_MAGIC, sizeof(news->magic));
 	news->note = *note;
-	/* Who was asked before one was shut out need not have seen that: all are asked again. */
+	/* Gateways that were asked before one was shut out may not have that map: all are asked again. */
 	while (shot && !err)
 		err = fence_ask(gateway, news, sizeof(*news), true, 0, &held, &shot, error);
 	free(news);
@@ -444,7 +446,7 @@ static int gateway_object(const struct rbd_gateway *gateway)
 	return err;
 }
 
-/* The lock cannot be had: who holds it is asked, and shut out if it is silent. 0: try again. */
+/* Others hold the lock: asks them, and shuts out those that are silent. 0: try again. */
 static int gateway_contend(struct rbd_gateway *gateway, char *error)
 {
 	struct lockers *lockers = calloc(1, sizeof(*lockers));
@@ -454,8 +456,7 @@ static int gateway_contend(struct rbd_gateway *gateway, char *error)
 	if (!err && lockers->count)
 		err = lockers_ask(gateway, lockers, "alive?", 6, false);
 	if (err)
-		tgt_rbd_host->error(error, err,
-				    "rbd: whether who serves the image lives cannot be found out (object %s): %s",
+		tgt_rbd_host->error(error, err, "rbd: object %s: its gateways cannot be asked whether they live: %s",
 				    gateway->object, strerror(-err));
 	else if (gateway->alone)
 		why = ", and this one is to be alone (gateways = one)";
@@ -479,7 +480,7 @@ static int gateway_contend(struct rbd_gateway *gateway, char *error)
 	return err;
 }
 
-/* Others may take it meanwhile, and be shut out in their turn: a bound for who always comes late. */
+/* Another gateway may take the lock meanwhile, and be shut out in its turn: how often this one tries. */
 #define CONTENTIONS_MAX 4
 
 static int gateway_lock(struct rbd_gateway *gateway, char *error)
@@ -508,7 +509,7 @@ static int gateway_lock(struct rbd_gateway *gateway, char *error)
 	return 0;
 }
 
-/* Those that were killed stay registered until somebody fences them: not without bound. */
+/* Gateways that were killed stay registered until somebody fences them: this bounds their number. */
 static int gateway_thin_out(struct rbd_gateway *gateway, char *error)
 {
 	struct lockers *lockers = calloc(1, sizeof(*lockers));
@@ -518,7 +519,7 @@ static int gateway_thin_out(struct rbd_gateway *gateway, char *error)
 
 	free(lockers);
 	if (err)
-		return tgt_rbd_host->error(error, err, "rbd: who serves the image cannot be found out (object %s): %s",
+		return tgt_rbd_host->error(error, err, "rbd: object %s: its gateways cannot be listed: %s",
 					   gateway->object, strerror(-err));
 	return crowd ? tgt_rbd_gateway_fence(gateway, NULL, 0, &held, error) : 0;
 }
@@ -534,17 +535,18 @@ int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, bool alone, struct rbd_cl
 	gateway->io = io;
 	snprintf(gateway->object, sizeof(gateway->object), "rblk.%s", image_id);
 	err = gateway_object(gateway);
-	/* First: whoever sees the lock finds a watcher, too. */
+	/* Before the lock: a gateway that sees the lock also finds a watcher. */
 	if (!err)
 		err = gateway_watch(gateway);
 	if (err)
-		return tgt_rbd_host->error(error, err, "rbd: object %s: %s (" NEEDS_OSD ")", gateway->object,
-					   strerror(-err));
+		return tgt_rbd_host->error(error, err,
+					   "rbd: object %s cannot be created or watched: %s (" NEEDS_OSD ")",
+					   gateway->object, strerror(-err));
 	err = gateway_lock(gateway, error);
 	gateway->entered = !err;
 	if (!err)
 		err = gateway_thin_out(gateway, error);
-	/* Also if this process has shut out nobody: another one may have, and have ended since. */
+	/* Even if this process has shut out nobody: another gateway may have, and have ended since. */
 	if (!err)
 		err = tgt_rbd_client_map(client, error);
 	if (err)
@@ -555,8 +557,8 @@ int tgt_rbd_gateway_enter(struct rbd_gateway *gateway, bool alone, struct rbd_cl
 }
 
 /*
- * If its lock stays, the next gateway takes this one for silent, and shuts it out: correct, but it takes time. One that
- * was shut out need not.
+ * If the lock stays, the next gateway takes this one for silent, and shuts it out: correct, but it takes time. A
+ * gateway that was shut out leaves its lock to that one.
  */
 static void gateway_unlock(const struct rbd_gateway *gateway)
 {
@@ -587,10 +589,10 @@ void tgt_rbd_gateway_leave(struct rbd_gateway *gateway)
 	if (gateway->entered)
 		gateway_unlock(gateway);
 	gateway->entered = false;
-	atomic_store(&gateway->leaving, true); /* until the end callbacks queue `again` */
+	atomic_store(&gateway->leaving, true); /* callbacks may queue `again` until the flush */
 	tgt_rbd_keeper_forget(&gateway->again);
 	gateway_unwatch(gateway);
-	rados_watch_flush(tgt_rbd_client_cluster(gateway->client)); /* no callback comes any more, */
-	tgt_rbd_keeper_forget(&gateway->again);			    /* nor what one has left */
+	rados_watch_flush(tgt_rbd_client_cluster(gateway->client)); /* no callback comes any more */
+	tgt_rbd_keeper_forget(&gateway->again);			    /* queued by the last ones */
 	tgt_rbd_asked_end(gateway);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An open RBD image: opened behind its gateway's fence, known by what the cluster calls it, refused if it acknowledges
- * from memory, and looked at again when somebody has changed its size.
+ * An open RBD image. It is opened once its gateway has entered, identified by the cluster's ids, refused if librbd
+ * would acknowledge writes from memory, and looked at again when somebody has changed its size.
  */
 #include "target/rbd/rbd.h"
 
@@ -46,7 +46,7 @@ static int cache_refused(const rbd_config_option_t *option, char *error)
 		option->name, option->value, option->name, option->name);
 }
 
-/* A read would write, and take the image's lock for that. */
+/* With this setting a read of a clone writes, and takes the image's lock for that. */
 static int copy_refused(const rbd_config_option_t *option, char *error)
 {
 	if (strcmp(option->name, "rbd_clone_copy_on_read") || !strcmp(option->value, "false"))
@@ -54,7 +54,7 @@ static int copy_refused(const rbd_config_option_t *option, char *error)
 	return tgt_rbd_host->error(error, -EINVAL, "%s is set", option->name);
 }
 
-/* Whether one of its settings is refused. */
+/* 0, or the error of the first setting that is refused. */
 static int image_check(rbd_image_t image, int (*refused)(const rbd_config_option_t *option, char *error), char *error)
 {
 	rbd_config_option_t *options = calloc(OPTIONS_MAX, sizeof(*options));
@@ -84,7 +84,7 @@ static void hash(uint8_t out[16], uint8_t kind, const char *text)
 	uuid_generate_sha1(out, space, text, strlen(text));
 }
 
-/* The same at all gateways of all machines, and for a copy, a clone or a snapshot another one. */
+/* The UUID is the same at all gateways; a copy, a clone and a snapshot have others. */
 static int image_identify(const struct rbd_image *image, const struct rbd_name *name, const char *id,
 			  struct tgt_store_info *info, char *error)
 {
@@ -96,7 +96,7 @@ static int image_identify(const struct rbd_image *image, const struct rbd_name *
 	snprintf(text, sizeof(text), "%s/%" PRId64 "/%s/%s@%s", fsid, rados_ioctx_get_id(image->io), name->space, id,
 		 name->snapshot);
 	hash(info->uuid, 1, text);
-	/* F10: whoever serves it has fenced the one before (gateway.c). */
+	/* F10: each gateway has fenced those before it (gateway.c). */
 	hash(info->fence_domain, 2, text);
 	/* F7: what was acknowledged is durable, whatever becomes of this process and machine. */
 	hash(info->cache_epoch, 3, text);
@@ -104,8 +104,8 @@ static int image_identify(const struct rbd_image *image, const struct rbd_name *
 }
 
 /*
- * RADOS applies a write to an object as one, and librbd makes one of what lies in one object. A journal is written
- * before it, in pieces of its own, and replayed.
+ * RADOS applies a write to an object as a whole, and librbd sends one write for each object. With a journal, librbd
+ * writes that first, in other pieces, and replays it.
  */
 static int image_untorn(const struct rbd_image *image, uint64_t object_bytes, struct tgt_store_info *info)
 {
@@ -148,12 +148,12 @@ static int image_describe(struct rbd_image *image, struct tgt_store_info *info, 
 	info->can_flush = info->can_fua = true;
 	info->can_discard = info->can_write_zeroes = !read_only;
 	image->object_bytes = info->optimal_bytes;
-	/* With stripes over several objects, what a look finds is in no order. */
+	/* With stripes over several objects, rbd_diff_iterate2() does not go by offsets. */
 	info->can_extents = image->object_bytes && !rbd_get_stripe_count(image->image, &stripes) && stripes == 1;
 	info->shared = image->use == RBD_WRITES;
 	info->noted = read_only ? NULL : &image->gateway.noted;
 	info->can_compare = true;
-	/* By range locks (range_lock.h), of any length, if this process is the only one that serves it. */
+	/* A gateway that is alone compares by range locks (range_lock.h), any length. */
 	info->compare_bytes = info->shared ? RBD_COMPARE_BYTES : 0;
 	info->fua_alone = true;
 	err = image_untorn(image, about.obj_size, info);
@@ -164,7 +164,7 @@ static int image_describe(struct rbd_image *image, struct tgt_store_info *info, 
 
 #define SECONDARY "it is mirrored (rbd mirror), and not the primary image"
 
-/* Only rbd-mirror writes it: everyone else's writes fail as if another client had locked it. */
+/* Only rbd-mirror writes a secondary image: others' writes fail as if another client had locked it. */
 static bool image_is_secondary(rbd_image_t image)
 {
 	rbd_mirror_image_info_t info;
@@ -191,7 +191,7 @@ static void image_look(struct rbd_task *task)
 	}
 }
 
-/* librbd's thread: must not call it. */
+/* librbd's thread, which must not call librbd. */
 static void image_updated(void *arg)
 {
 	struct rbd_image *image = arg;
@@ -202,8 +202,8 @@ static void image_updated(void *arg)
 /* -- opening ----------------------------------------------------------------------------------- */
 
 /*
- * The name's image may be another one by the time that it is opened; its id stays. *reads_lock: unless it is opened for
- * nothing else, reads would take its lock.
+ * Finds the id by which the image is opened: by then its name may be another image's. *reads_lock: reads take the
+ * image's lock, unless it is opened read-only.
  */
 static int image_find(rados_ioctx_t io, const struct rbd_name *name, char id[ID_BYTES], bool *reads_lock, char *error)
 {
@@ -219,13 +219,13 @@ static int image_find(rados_ioctx_t io, const struct rbd_name *name, char id[ID_
 		err = rbd_get_features(image, &features);
 	*reads_lock = !err && (features & RBD_FEATURE_JOURNALING || image_check(image, copy_refused, reason));
 	rbd_close(image);
-	return err ? tgt_rbd_host->error(error, err, "its id: %s", strerror(-err)) : 0;
+	return err ? tgt_rbd_host->error(error, err, "its id cannot be read: %s", strerror(-err)) : 0;
 }
 
 /*
- * To read, too, it is opened with librbd's watch: it cannot be removed, and its size and snapshots are known. Without,
- * what is gone reads as zeroes. But reads must not take its lock, which a snapshot has not, and some users may not
- * watch.
+ * An image that is only read is opened with librbd's watch, too: then it cannot be removed, and librbd follows its size
+ * and snapshots. Without the watch, what was removed reads as zeroes. It is opened without if reads would take its lock
+ * (a snapshot has none), or if rblkd's user may not watch.
  */
 static int image_open(struct rbd_image *image, const struct rbd_name *name, const char *id, bool reads_lock,
 		      char *error)
@@ -272,7 +272,7 @@ static int image_pool(const struct rbd_name *name, struct rbd_image *image, char
 	if (err)
 		return tgt_rbd_host->error(error, err, "pool %s: %s", name->pool, strerror(-err));
 	rados_ioctx_set_namespace(image->io, name->space);
-	/* Locks take no room: gateways come, go and are fenced also while the pool is full. */
+	/* Locks take no room: gateways enter, leave and are fenced even while the pool is full. */
 	rados_set_pool_full_try(image->io);
 	return 0;
 }
@@ -288,7 +288,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 	image->use = name->snapshot[0] ? RBD_READS : use;
 	err = tgt_rbd_keeper_start();
 	if (err)
-		return tgt_rbd_host->error(error, err, "no thread: %s", strerror(-err));
+		return tgt_rbd_host->error(error, err, "cannot start a thread: %s", strerror(-err));
 	err = tgt_rbd_client_get(&image->client, error);
 	if (err)
 		return err;

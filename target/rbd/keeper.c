@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A thread for what has to be done later, and is asked for on librados' threads. It does itself what is to be done in
- * time, and never waits. What may wait for the cluster, as to look at an image's size, or to watch again, has a thread
- * each time: one image whose objects cannot be reached keeps no other one from being watched. Made with the first
- * image, for the life of the process.
+ * The keeper: a thread for tasks that have to be done later, or not on librados' threads, which ask for them. It runs
+ * tasks that never wait (in_time) itself. A task that may wait for the cluster, as one that looks at an image's size or
+ * renews a watch, has a thread for each run, so that an image whose objects cannot be reached holds up no other one.
+ * The keeper is started with the first image, for the life of the process.
  */
 #include "target/rbd/rbd.h"
 
@@ -12,7 +12,7 @@
 /* The pause after which a task is tried again for which there was no thread. */
 #define AGAIN_NS 1000000000ull
 
-/* One that is run. */
+/* A task that runs just now. */
 struct run {
 	struct rbd_task *task;
 	struct run *next;
@@ -21,7 +21,7 @@ struct run {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 static pthread_cond_t changed;
 static bool started;
-static struct rbd_task *queue; /* the next one first */
+static struct rbd_task *queue; /* by at_ns */
 static struct run *runs;
 
 /* Lock held. */
@@ -47,7 +47,7 @@ static void queue_add(struct rbd_task *task, uint64_t pause_ns)
 	*place = task;
 }
 
-/* Lock held. The first whose time has come, no longer in the queue; not one that still runs. NULL: it has waited. */
+/* Lock held. Takes the first task that is due, and not running. NULL: there was none, and this has waited. */
 static struct rbd_task *queue_next(void)
 {
 	struct rbd_task **place = &queue, *task;
@@ -68,12 +68,12 @@ static struct rbd_task *queue_next(void)
 	return task;
 }
 
-/* One of `runs`. */
+/* Runs one of `runs`, and frees it. */
 static void *run_thread(void *arg)
 {
 	struct run *run = arg, **place = &runs;
 
-	run->task->run(run->task); /* it may be freed by that, or queued again */
+	run->task->run(run->task); /* this may free the task, or queue it again */
 	pthread_mutex_lock(&lock);
 	while (*place != run)
 		place = &(*place)->next;
@@ -84,7 +84,7 @@ static void *run_thread(void *arg)
 	return NULL;
 }
 
-/* Lock held, but for a while. */
+/* Lock held; it is released while an in_time task runs. */
 static void task_run(struct rbd_task *task)
 {
 	struct run *run = calloc(1, sizeof(*run));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Opening with a limit. Whatever librados does while the cluster does not answer may last for ever, so each opening has
- * a thread, and whoever wants the volume waits for it only so long. One that is late is taken over by the next attempt
- * at the same image; if nobody wants it any more for a while behind its end, it is closed.
+ * Opens a store, with a limit. A call of librados may last for ever while the cluster does not answer, so each opening
+ * has a thread, and the caller waits for it for a limited time. The next attempt at the same image takes a late opening
+ * over. If there is none for a while after the thread has opened the store, it closes that.
  */
 #include "target/rbd/rbd.h"
 
@@ -15,42 +15,42 @@
 #include "target/base/settings.h"
 
 /*
- * An opening without trouble takes a tenth of a second, and 3 seconds if it has to shut out a gateway. So long from its
- * beginning it is waited for: those that have begun together are late together.
+ * How long an opening is waited for, from its beginning: those that have begun together are late together. An opening
+ * without trouble takes a tenth of a second, and 3 seconds if it has to shut out a gateway.
  */
 #define LIMIT_S 20u
 #define LIMIT_WORDS "20 seconds"
-/* Where others wait behind it: once; */
-#define MOMENT_NS (1000000000ull)
-/* and so long what is open is kept for the next attempt. */
-#define KEEP_NS (20 * NS_PER_S)
-/* Whether the daemon is told to end is looked at so often. */
-#define LOOK_NS 50000000
-/* One that takes so long may wait for a cluster that is away: the monitors are asked, */
-#define DOUBT_NS (5000000000ull)
-#define ASK_NS 1000000000u /* so often */
-/* How often one that is in use is tried again. */
-#define AGAIN_NS 500000000
 #define NS_PER_S 1000000000ull
+/* The limit, for the attempt that begins an opening, if other volumes wait behind it (others_wait). */
+#define MOMENT_NS NS_PER_S
+/* How long a store that nobody waits for is kept open for the next attempt. */
+#define KEEP_NS (20 * NS_PER_S)
+/* How often a wait looks whether the daemon is told to end. */
+#define LOOK_NS 50000000
+/* An opening that takes longer may wait for a cluster that is away: the monitors are asked each ASK_NS. */
+#define DOUBT_NS (5 * NS_PER_S)
+#define ASK_NS NS_PER_S
+/* The pause before an image that is in use is tried again. */
+#define AGAIN_NS 500000000
 
-/* Made by the first that waits for it, freed by the last that knows it: the one that takes its result, or its thread.
- */
+/* Made by the first attempt, or ahead of it; freed by the attempt that takes its result, or by its thread. */
 struct opening {
 	struct opening *next;
 	char path[RBD_PATH_BYTES];
 	struct rbd_name name;
 	enum rbd_use use;
-	bool wanted; /* somebody waits */
+	bool wanted; /* an attempt waits for it, or is taking it */
 	uint64_t begun_ns;
 	uint64_t ask_ns; /* when the monitors are asked next */
 	bool kept;	 /* its thread waits for the next attempt */
-	bool over;	 /* the thread has ended, or that: */
+	bool over;	 /* `err` and `store` are there: its thread has ended, or waits with `kept` */
 	int err;
 	struct rbd_store *store;
 	char error[TGT_ERROR_BYTES];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all openings, but of what only the thread has */
+/* Owns all openings, but for `err`, `store` and `error` of one that is not over: its thread owns these. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended;				 /* one is over */
 static struct opening *openings;
 
@@ -98,7 +98,7 @@ static void opening_free(struct opening *opening)
 	free(opening);
 }
 
-/* Lock held. Over, and open: until somebody wants it, and has taken it with that; false: nobody does. */
+/* Lock held. Keeps a store that is open for the next attempt. True: there was one, and it has taken the store. */
 static bool opening_keep(struct opening *opening)
 {
 	uint64_t until_ns = tgt_rbd_now_ns() + KEEP_NS;
@@ -125,7 +125,7 @@ static void *opening_thread(void *arg)
 		taken = opening_keep(opening);
 		if (taken)
 			break;
-		/* Still in the list: until it is closed, nobody begins another one. */
+		/* The opening stays in the list, so that nobody begins another one before the store is closed. */
 		unwanted = opening->store;
 		opening->store = NULL;
 		opening->over = false;
@@ -134,7 +134,7 @@ static void *opening_thread(void *arg)
 		pthread_mutex_lock(&lock);
 		opening->over = true;
 		opening->err =
-			tgt_rbd_host->error(opening->error, -EAGAIN, "its opening came too late, and is tried again");
+			tgt_rbd_host->error(opening->error, -EAGAIN, "it was opened too late, and is opened again");
 		pthread_cond_broadcast(&ended);
 	}
 	if (taken || !opening->wanted)
@@ -150,7 +150,7 @@ static enum rbd_use config_use(const struct tgt_volume_config *config)
 	return config->gateways == TGT_GATEWAYS_ONE ? RBD_WRITES_ALONE : RBD_WRITES;
 }
 
-/* Lock held. Under way already, and not waited for; NULL: there is none. */
+/* Lock held. The opening of this volume that no attempt waits for; NULL: there is none. */
 static struct opening *opening_find(const struct tgt_volume_config *config)
 {
 	struct opening *opening = openings;
@@ -178,7 +178,7 @@ static struct opening *opening_begin(const struct tgt_volume_config *config, con
 	opening->ask_ns = opening->begun_ns + DOUBT_NS;
 	err = tgt_rbd_thread(opening_thread, opening);
 	if (err) {
-		tgt_rbd_host->error(error, err, "%s: no thread: %s", config->path, strerror(-err));
+		tgt_rbd_host->error(error, err, "%s: cannot start a thread: %s", config->path, strerror(-err));
 		free(opening);
 		return NULL;
 	}
@@ -202,7 +202,7 @@ void tgt_rbd_open_ahead(const struct tgt_volume_config *config)
 
 /* -- waiting ----------------------------------------------------------------------------------- */
 
-/* Lock held. Until the opening is over, or until then; false: the daemon is told to end. */
+/* Lock held. Waits until the opening is over, or until until_ns; false: the daemon is told to end. */
 static bool opening_wait(struct opening *opening, uint64_t until_ns)
 {
 	while (!opening->over) {
@@ -243,7 +243,7 @@ static int open_once(const struct tgt_volume_config *config, const struct rbd_na
 			tgt_rbd_host->error(error, err, "%s: %.400s", config->path, opening->error);
 		else
 			*store = tgt_rbd_store_of(opening->store);
-		/* Its thread frees it. */
+		/* The thread that keeps it frees it. */
 		if (opening->kept)
 			pthread_cond_broadcast(&ended);
 		else
@@ -284,8 +284,10 @@ int tgt_rbd_open(const struct tgt_volume_config *config, struct tgt_store **stor
 
 /* -- the end of the process -------------------------------------------------------------------- */
 
-/* Threads of librados do not survive what exit() does after this. Of images nothing is left, or it waits for the
- * cluster. */
+/*
+ * librados' threads would crash in what exit() does after this, so the process ends at once if there may be any. All
+ * images are closed by now, or wait for the cluster.
+ */
 static void opening_exit(int status, void *arg)
 {
 	bool some;

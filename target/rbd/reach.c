@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whether the cluster's monitors answer this process, by what it asks them in any case, and by a question for that
- * alone when an image's watch is in doubt (client.c). They are the same for all images: one of which an OSD is slow
- * says nothing of the others.
+ * Whether the cluster's monitors answer this process: the calls that wait for them tell, and a probe when an image's
+ * watch is in doubt (client.c). The monitors are the same for all images; a slow OSD would say nothing of the images
+ * that are not on it.
  */
 #include "target/rbd/rbd.h"
 
-/* A monitor that lives answers in milliseconds; one that is elected, in about a second. */
+/* A monitor that lives answers in milliseconds, and in about a second while monitors elect. */
 #define SILENT_MS 2500u
-/* Whatever was found out is forgotten if nobody has asked for so long. */
+/* If nobody has asked for so long, the outcome is forgotten. */
 #define FORGET_MS 15000u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int asking;
-static uint64_t since_ms; /* of questions that are not answered, the first one; 0: there is none */
-static uint64_t ended_ms; /* the last one */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+static unsigned int asking;				 /* calls under way */
+static uint64_t since_ms; /* when the first call began that has had no answer; 0: there is none */
+static uint64_t ended_ms; /* when the last call ended */
 
 /* Lock held. */
 static void forget_old(uint64_t now)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The reservation that all gateways of an image share. The object of their lock has it, with a serial number. Who
- * changes it replaces that, if it still is what the change was made of, then has every gateway put it in force that is
- * registered from then on (gateway.c), and only then answers. One that comes later registers first, and reads it
- * then. So a change that is answered is in force everywhere; one whose gateway has ended in between may be in force
- * here and there, until a gateway comes, which reminds the others; and whoever changes something next, or asks for the
- * same again, has to begin from it.
+ * The reservation that all gateways of an image share. The object of their lock holds it as a note with a serial
+ * number. A gateway that changes the reservation replaces the note, if that is still the one that the change was made
+ * from, then has every gateway that is registered by then put the change in force (gateway.c), and only then answers. A
+ * gateway that comes later registers first, and then reads the note. So a change that is answered is in force
+ * everywhere. If the gateway ends before it answers, the change may be in force at some gateways only, until another
+ * one enters and reminds the others. The next change, the same one again perhaps, has to begin from that note.
  */
 #include "target/rbd/rbd.h"
 
@@ -15,12 +15,11 @@
 #include <string.h>
 #include "target/base/error.h"
 
-/* librados returns this and less where bytes are not those expected. */
+/* librados returns this or less if bytes differ from those expected. */
 #define DIFFERS (-4095)
 /* Others answer in milliseconds. */
 #define REMIND_MS 1000u
-/* So long all are told again, as the monitors may be about to elect: else it is in force at some until the next change.
- */
+/* How long all are told again, as the monitors may be electing; after that the change is in force at some only. */
 #define TELL_MS 5000u
 #define TELL_AGAIN_NS 200000000
 
@@ -32,8 +31,9 @@ int tgt_rbd_recall(const struct rbd_gateway *gateway, struct tgt_reservation_not
 	bytes = rados_read(gateway->io, gateway->object, (char *)note, sizeof(*note), 0);
 	if (bytes == 0 || bytes == (int)sizeof(*note))
 		return 0;
-	return tgt_rbd_host->error(error, bytes < 0 ? bytes : -EBADMSG, "rbd: the reservation in object %s: %s",
-				   gateway->object, bytes < 0 ? strerror(-bytes) : "it is cut short");
+	return tgt_rbd_host->error(error, bytes < 0 ? bytes : -EBADMSG,
+				   "rbd: object %s: the reservation cannot be read: %s", gateway->object,
+				   bytes < 0 ? strerror(-bytes) : "it is cut short");
 }
 
 void tgt_rbd_remind(const struct rbd_gateway *gateway)
@@ -48,24 +48,25 @@ void tgt_rbd_remind(const struct rbd_gateway *gateway)
 	rados_buffer_free(reply);
 }
 
-/* -EAGAIN is told for another gateway's change, and is an error of librados' as well. */
+/* -EAGAIN says that another gateway has changed the reservation, so an -EAGAIN of librados' becomes -EIO. */
 static int not_again(int err)
 {
 	return err == -EAGAIN ? -EIO : err;
 }
 
 /*
- * The cluster has not said whether it has the change: what it has is read, which comes behind that. 0: it is the change;
- * -EAGAIN: another one, as below; else there is none, or the volume is lost, and reads it when it is opened again.
+ * The write of the change has failed, and may have been done: reads the note, behind that write. 0: it is the change's;
+ * -EAGAIN: it is another gateway's, as below. Another errno: it is as before, or cannot be read; then the volume is
+ * lost, and reads it when it is opened again.
  */
 static int note_doubt(const struct rbd_gateway *gateway, struct tgt_store_change *change, int err, char *error)
 {
 	struct tgt_reservation_note found;
 	char reason[TGT_ERROR_BYTES];
 
-	tgt_rbd_host->error(error, err, "object %s: %s", gateway->object, strerror(-err));
+	tgt_rbd_host->error(error, err, "%s", strerror(-err));
 	if (tgt_rbd_recall(gateway, &found, reason)) {
-		tgt_rbd_host->lost(gateway->store, "what is noted of its reservation is not known");
+		tgt_rbd_host->lost(gateway->store, "its reservation cannot be read");
 		return not_again(err);
 	}
 	if (!memcmp(&found, &change->note, sizeof(found)))
@@ -76,7 +77,7 @@ static int note_doubt(const struct rbd_gateway *gateway, struct tgt_store_change
 	return -EAGAIN;
 }
 
-/* An object without any reads as zeroes. -EAGAIN: it is another one; then the note is that. */
+/* An object without a note reads as zeroes. -EAGAIN: the note is another gateway's, and is now in change->note. */
 static int note_replace(const struct rbd_gateway *gateway, struct tgt_store_change *change, char *error)
 {
 	rados_write_op_t op = rados_create_write_op();
@@ -107,7 +108,7 @@ static int note_tell(struct rbd_gateway *gateway, const struct tgt_reservation_n
 	return not_again(err);
 }
 
-/* A thread's. It keeps the volume open, and with that the gateway, until it is done. */
+/* The argument of changing_thread(). The change keeps the volume open, and so the gateway, until it is done. */
 struct changing {
 	struct rbd_gateway *gateway;
 	struct tgt_store_change *change;
@@ -127,7 +128,10 @@ static void *changing_thread(void *arg)
 	if (err == -ESHUTDOWN)
 		tgt_rbd_client_fenced(changing.gateway->client, NULL);
 	if (err && err != -EAGAIN && err != -ESHUTDOWN)
-		tgt_rbd_host->log(TGT_LOG_ERROR, "rbd: a reservation may not be in force at all gateways: %s", error);
+		tgt_rbd_host->log(TGT_LOG_ERROR,
+				  "rbd: object %s: a changed reservation may not be in force at all gateways until it "
+				  "is asked for again: %s",
+				  changing.gateway->object, error);
 	change->done(change, err); /* from here on the gateway may be gone */
 	return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shutting a client out of the cluster, by its address. The cluster commits that to a map: an OSD that has this map
- * carries out nothing of it any more.
+ * Shuts a client out of the cluster, by its address. The cluster commits that to a map; an OSD that has the map carries
+ * out no operation of the client any more.
  */
 #include "target/rbd/rbd.h"
 
@@ -11,13 +11,13 @@
 #include <string.h>
 
 /*
- * A blocklist's entry ends, and then what the machine of a dead gateway still has to deliver would be carried out: so
- * long that it will have been started anew.
+ * An entry of the blocklist ends, and then whatever the machine of a dead gateway still delivers is carried out. By
+ * then the machine has to have been restarted.
  */
 #define FENCE_S (30u * 24 * 3600)
 #define ADDRESS_BYTES 128
 
-/* Bytes of what says the messenger's version before an address: "v1:", "v2:", "any:", or nothing. */
+/* Length of the messenger's version before an address: "v1:", "v2:", "any:", or nothing. */
 static size_t address_type(const char *text)
 {
 	if (!strncmp(text, "any:", 4))
@@ -26,8 +26,9 @@ static size_t address_type(const char *text)
 }
 
 /*
- * "1.2.3.4:0/5678" of what may be "[v2:1.2.3.4:0/5678,v1:...]": an entry of the blocklist is for both. An address of
- * IPv6 has brackets of its own. -EBADMSG: it has no nonce, or 0, and an entry without one shuts out the whole machine.
+ * Takes "1.2.3.4:0/5678" from an address that may be "[v2:1.2.3.4:0/5678,v1:...]": an entry of the blocklist is for
+ * both. An IPv6 address has brackets of its own. -EBADMSG: the address has no nonce, or 0; an entry without a nonce
+ * would shut out the whole machine.
  */
 static int address_plain(const char *text, char plain[ADDRESS_BYTES])
 {

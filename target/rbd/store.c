@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The store on an open image: each operation is one of librbd's asynchronous calls, from and to the request's own
- * memory. It completes on a thread of librados, which posts the operation to its reactor's ring; a burst wakes that
- * once (messages.h). EXTENTS, for which there is none, is a worker's. Nothing here waits on a reactor.
+ * memory. It completes on a thread of librados, which posts the operation to its reactor's ring; a burst wakes the
+ * reactor once (messages.h). librbd has no such call for EXTENTS: a worker does it. Nothing here makes a reactor wait.
  */
 #include "target/rbd/rbd.h"
 
@@ -12,18 +12,18 @@
 #include <string.h>
 #include "target/store/worker.h"
 
-/* Operations of a channel: what submit.c lets in of a store that does not say, and one FLUSH. */
+/* Operations of a channel: what submit.c lets in by info.depths, and one FLUSH. */
 #define TRANSFERS_MAX 256u
 #define RANGES_MAX 8u
 #define LOOKUPS_MAX 4u
 #define OPS_MAX (TRANSFERS_MAX + RANGES_MAX + LOOKUPS_MAX + 1)
 /*
- * Another client has locked the image by hand (`rbd lock`, rbd_lock_acquire): nothing was written, and it is tried
- * again, so often and after so long: for half a minute. It is not read-only for that.
+ * If another client has locked the image by hand (`rbd lock`, rbd_lock_acquire), librbd fails a write with -EROFS, and
+ * nothing was written. It is tried again for half a minute; the image is not read-only for that.
  */
 #define PAUSE_NS 100000000ull
 #define RETRIES_MAX 300u
-#define RETRIES_SAID 10u /* by then it is known whether it is that */
+#define RETRIES_SAID 10u /* by then the image is known not to be a secondary one: the lock is logged */
 
 struct rbd_store {
 	struct tgt_store store; /* first: the struct tgt_store that others hold */
@@ -31,24 +31,24 @@ struct rbd_store {
 	struct tgt_worker worker; /* for what librbd has no asynchronous call: EXTENTS */
 	struct rbd_user user; /* of the image's client */
 	char path[RBD_PATH_BYTES];
-	_Atomic bool locked; /* by hand, by another client; that was said */
+	_Atomic bool locked; /* it was logged that another client has locked the image by hand */
 };
 
 struct rbd_channel;
 
-/* The reactor's while it is free, and from its message on; librados', the keeper's and the worker's in between. */
+/* Its reactor owns it while it is free, and from its message on; librados, the keeper or the worker in between. */
 struct rbd_op {
 	struct tgt_job job; /* first */
 	struct rbd_task again;
 	struct rbd_channel *channel;
 	struct tgt_io *io;
-	struct rbd_op *next; /* free */
+	struct rbd_op *next; /* in the channel's `free` */
 	unsigned int retries;
-	uint64_t differs; /* of a TGT_IO_COMPARE: where */
+	uint64_t differs; /* of a TGT_IO_COMPARE: the offset of the first difference, as librbd gives it */
 	int error;
 };
 
-/* Its reactor's; lives as long as the reactor serves the volume. */
+/* Owned by its reactor, for as long as that serves the volume. */
 struct rbd_channel {
 	struct tgt_channel channel; /* first: the struct tgt_channel that others hold */
 	struct rbd_op *free;
@@ -87,28 +87,28 @@ static struct rbd_store *op_store(const struct rbd_op *op)
 }
 
 /*
- * 0 or the errno that the volume's users are told. -EBUSY and the like are not for what was begun, and -EROFS would
- * make the disk read-only for good.
+ * 0 or the errno that the volume's users are told. -EBUSY and the like say that nothing was begun, so they become -EIO,
+ * and so does -EROFS, which would make the disk read-only for good.
  */
 static int op_error(struct rbd_op *op, ssize_t result)
 {
 	if (op->io->kind == TGT_IO_READ && result >= 0)
 		return (uint64_t)result == op->io->bytes ? 0 : -EIO; /* the image has shrunk */
 	if (op->io->flags & TGT_IO_COMPARE && (result >= 0 || result == -EILSEQ)) {
-		/* librbd counts from the object's beginning (16.2), whose size is a multiple. */
+		/* librbd counts from the beginning of the object (16.2), whose size is a multiple of this. */
 		op->io->progress = result < 0 ? op->differs % RBD_COMPARE_BYTES : op->io->bytes;
 		return 0;
 	}
 	if (result >= 0)
 		return 0;
 	if (result == -ESHUTDOWN)
-		tgt_rbd_client_fenced(op_store(op)->image.client, NULL); /* nobody is told what follows */
+		tgt_rbd_client_fenced(op_store(op)->image.client, NULL); /* no user hears of results after this */
 	if (result == -ENOSPC || result == -EDQUOT || result == -ENOMEM || result == -EILSEQ)
 		return (int)result;
 	return -EIO;
 }
 
-/* Said when it begins and ends. */
+/* Logs when the lock by hand begins and ends. */
 static void op_locked(struct rbd_op *op, bool locked)
 {
 	struct rbd_store *store = op_store(op);
@@ -181,7 +181,7 @@ static void op_begin(struct rbd_op *op)
 	rbd_completion_t completion;
 	int err = -ESHUTDOWN;
 
-	/* Nothing more by a client that others take for dead. */
+	/* A client that others take for dead submits nothing more. */
 	if (!tgt_rbd_client_is_fenced(op_store(op)->image.client))
 		err = rbd_aio_create_completion(op, op_completed, &completion);
 	if (!err) {
@@ -226,7 +226,7 @@ static int rbd_submit(struct tgt_channel *channel, struct tgt_io *io)
 		return err;
 	}
 	rbd->free = op->next;
-	/* Before it is begun: it may be posted before that has returned. */
+	/* Before it is begun: it may be posted before op_begin() has returned. */
 	tgt_rbd_host->ring_expect(channel->ring);
 	op_begin(op);
 	return 0;
@@ -268,7 +268,7 @@ static int rbd_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	return 0;
 }
 
-/* The configuring thread, which may wait; not for a cluster that does not answer, so this is what is known. */
+/* The configuring thread must not wait for a cluster that does not answer, so this takes the size that is known. */
 static int rbd_refresh(struct tgt_store *store)
 {
 	return rbd_device_bytes(store, &store->info.bytes);
