@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * `rblkctl move`: sends the sessions of a volume to another target that serves it, or is to. Those that know none
- * stay, and nothing of them is lost. On the reloader's thread.
+ * `rblkctl move`: sends the sessions of a volume to another target that serves it, or will. Sessions that know no other
+ * target stay, and lose nothing. Runs on the reloader's thread.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 #include "target/store/volume.h"
 
 #define NS_PER_MS 1000000ull
-/* A session leaves when its commands in flight have ended. Who has not by then is taken to stay. */
+/* A session leaves when its commands in flight have ended. One that is here after this time is taken to stay. */
 #define LEAVE_MS 2000u
-/* Another target looks for what it does not serve yet as often as this one, and opens it. */
+/* How long a volume is left to other targets: each tries to open volumes it lacks every TGT_UNSERVED_AGAIN_MS. */
 #define AWAY_MS (3 * TGT_UNSERVED_AGAIN_MS)
 
-/* Tells them, and waits. Who stays: how many, and the words. */
+/* Tells the volume's sessions to leave, and waits. Returns how many stay; words: who they are. */
 static unsigned int move_tell(const struct tgt_reload *reload, struct tgt_volume *volume, char *words)
 {
 	uint64_t until_ns = env_now_ns() + LEAVE_MS * NS_PER_MS;
@@ -34,7 +34,7 @@ static unsigned int move_tell(const struct tgt_reload *reload, struct tgt_volume
 	return stay;
 }
 
-/* Others see that it is free; who comes here meanwhile waits for what becomes of it. */
+/* Frees the volume for other targets. Initiators that ask for it here meanwhile wait until its fate is known. */
 static void move_give_away(const struct tgt_reload *reload, struct tgt_volume_config *config)
 {
 	char reason[TGT_ERROR_BYTES];

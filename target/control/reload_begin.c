@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The volumes that a start serves, and those that are missing then; reload.c has what becomes of them later. Declared
- * in reload.h.
+ * Opens the volumes at the daemon's start, and notes those that it cannot serve yet; reload_late.c adds these later.
+ * Declared in reload.h.
  */
 #include "target/control/reload.h"
 
@@ -13,15 +13,15 @@
 #include "target/control/config.h"
 #include "target/store/volume.h"
 
-/* A volume: its last attempt. */
+/* The last attempt at a volume. */
 struct begun {
 	int status;
 	char reason[TGT_ERROR_BYTES]; /* empty: it is served */
 };
 
 /*
- * Adds a volume at the start, or waits no longer than a moment, if it is the first attempt. The time that earlier
- * volumes have waited for their locks counts as its wait, too.
+ * Adds a volume. The first attempt waits only for a moment if the cluster does not answer. The time that earlier
+ * volumes have waited for their locks counts as this one's wait, too.
  */
 static void begin_add(const struct tgt_reload *reload, struct tgt_volume_config config, uint64_t begun_ns, bool first,
 		      struct begun *begun)
@@ -35,14 +35,14 @@ static void begin_add(const struct tgt_reload *reload, struct tgt_volume_config 
 		begun->reason[0] = '\0'; /* a first attempt may have left one */
 }
 
-/* Until more than `lacking` have failed. Returns how many have; *failed: the first, or one that was interrupted. */
+/* Adds all, until more than `lacking` have failed. Returns how many; *failed: the first, or the one interrupted. */
 static unsigned int begin_all(const struct tgt_reload *reload, const struct tgt_config *current, unsigned int lacking,
 			      struct begun *begun, const struct begun **failed)
 {
 	uint64_t begun_ns = env_now_ns();
 	unsigned int left = 0, late = 0, count = current->volume_count;
 
-	/* Twice: those that are late come last. */
+	/* Two rounds: volumes that are late are tried again when all others have been. */
 	for (unsigned int n = 0; n < 2 * count && left <= lacking; n++) {
 		struct begun *now = &begun[n % count];
 		bool first = n < count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Volumes that come and go: taken out of the list, and added when they can be had at last, by a reload or without one
- * (tgt_reload_mend()). One that is lost is taken out, and added again as one that could not be had before.
+ * Volumes that come and go after the start: removed, or added once they can be opened, by a reload or without one
+ * (tgt_reload_mend()). A lost volume is taken out, and added again like one that could not be opened before.
  */
 #include "target/control/reload.h"
 
@@ -83,7 +83,8 @@ void tgt_reload_open_ahead(const struct tgt_reload *reload, const struct tgt_con
 	}
 }
 
-/* Takes over a reference. It is awaited before it cannot be found, so that whoever opens it waits for it. */
+/* Takes over a reference. The volume is listed as unserved before it is taken out, so that an OPEN always waits for it.
+ */
 static void lost_take_out(const struct tgt_reload *reload, struct tgt_volume *volume)
 {
 	const char *name = volume->config.name;
@@ -124,7 +125,7 @@ unsigned int tgt_reload_mend(const struct tgt_reload *reload, const struct tgt_c
 			tgt_reload_open_ahead(reload, current, i + 1);
 		if (status < 0) {
 			tgt_unserved_add(reload->unserved, TGT_UNSERVED_VOLUME, config->name, error);
-			/* Initiators that know its address are to go there. */
+			/* Another target serves it: initiators that know that one's address are to go there. */
 			if (status == -EBUSY && tgt_store_find(config->store)->elsewhere)
 				tgt_unserved_elsewhere(reload->unserved, TGT_UNSERVED_VOLUME, config->name);
 			left++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The store on a Ceph RBD image: loads the module that is one (target/rbd, package rblkd-rbd), which serves from then
- * on by a table of its own. librbd takes 20 MiB and some twenty threads: only those who configure it have it.
+ * The store on a Ceph RBD image: loads the module for it (target/rbd, package rblkd-rbd), whose own table then serves
+ * the volume. librbd takes 20 MiB and some twenty threads, so only daemons that are configured for it load it.
  */
 #include "target/store/store.h"
 
@@ -15,10 +15,10 @@
 #include "target/store/volume.h"
 #include "target/store/worker.h"
 
-/* In a build beside rblkd, whose RUNPATH says so; RBLKD_MODULES is where it is installed. */
+/* A build has it beside rblkd, where RUNPATH finds it; it is installed in RBLKD_MODULES. */
 #define MODULE_FILE "rblkd-rbd.so"
 
-/* NULL, and error says why. Never unloaded: librados has threads. */
+/* NULL and error, or the module's table. The module is never unloaded: librados has threads. */
 static const struct tgt_store_ops *module_load(char *error)
 {
 	static const struct tgt_module_host host = TGT_MODULE_HOST;
@@ -46,7 +46,7 @@ static const struct tgt_store_ops *module_load(char *error)
 
 static const struct tgt_store_ops *_Atomic loaded;
 
-/* One thread at a time opens volumes. A package that is installed later is found then. NULL, as above. */
+/* Called by one thread at a time. Tries again after a failure: the package may be installed later. NULL and error. */
 static const struct tgt_store_ops *rbd_load(char *error)
 {
 	if (!atomic_load(&loaded))
