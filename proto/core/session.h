@@ -14,9 +14,10 @@
  * session's commands. When its portal fails it takes the next one, and the queue that was there
  * takes queue 0's. So each portal is tried by some queue, and used again when it is back.
  *
- * Portals may lead to several targets that serve the same volumes, one group of portals to each: as the caller says, or
- * as their answers show. All queues are at portals of queue 0's target. It is left for another group when none of its
- * portals answers, when it refuses, and when it is about to end; not because another one is back.
+ * Portals may lead to several targets that serve the same volumes. The portals of one target are a group; the caller
+ * gives the groups, and answers correct them. All queues are at portals of queue 0's target. The session leaves that
+ * for another group when none of its portals answers, when it refuses, and when it is about to end; not because another
+ * target is back.
  */
 #ifndef RBLK_CORE_SESSION_H
 #define RBLK_CORE_SESSION_H
@@ -104,7 +105,7 @@ struct core_action {
 
 struct core_session_options {
 	u16 queues, portals;
-	u8 group[CORE_PORTALS_MAX]; /* of each portal; two of one lead to one target, as far as the caller knows */
+	u8 group[CORE_PORTALS_MAX]; /* of each portal: one group leads to one target, as far as the caller knows */
 	u32 connect_timeout_ms;
 	u32 reconnect_min_ms, reconnect_max_ms;
 	u32 fail_fast_ms; /* 0: never */
@@ -199,7 +200,7 @@ void core_session_named(struct core_session *session, bool success, u64 now_ns);
  * session was named there. One that does not reconnect is NEW again.
  */
 void core_session_misled(struct core_session *session, u64 now_ns);
-/* The target has sent DRAINING: it is left for another group, if there is one, else expected back soon. */
+/* The target has sent DRAINING: the session leaves it for another group, if there is one, else expects it back soon. */
 void core_session_leaves(struct core_session *session, u64 now_ns);
 /* Time has passed. */
 void core_session_tick(struct core_session *session, u64 now_ns);
@@ -263,9 +264,9 @@ bool core_session_elsewhere(const struct core_session *session);
 /* Does the portal lead to another target than the session's? */
 bool core_session_is_foreign(const struct core_session *session, u16 portal);
 /*
- * Is a refusal to open a volume again, an enum rblk_status, or 0 of another error, not the end of it? This target never
- * had it open, `instance` did; or it has given it to another one that the portals lead to, and may itself not know to
- * whom.
+ * True: a refusal to open a volume again (enum rblk_status, or 0 for another error) is not final, as another target may
+ * serve the volume. Either the target `instance` had it open, not this one; or this one has given it to another target
+ * that the portals lead to.
  */
 bool core_session_may_be_elsewhere(const struct core_session *session, const u8 instance[16], u16 status);
 

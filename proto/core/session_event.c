@@ -37,7 +37,7 @@ static void lose(struct core_session *session, u16 index, u64 now_ns)
 	core_queue_close(queue);
 }
 
-/* A queue whose home this portal is, preferably one that is not LIVE there. NULL: there is none. */
+/* Another queue than 0 with its home at this portal, preferably not LIVE there. NULL: there is none. */
 static struct core_queue *at_home(struct core_session *session, u16 portal)
 {
 	struct core_queue *found = NULL;
@@ -56,9 +56,9 @@ static struct core_queue *at_home(struct core_session *session, u16 portal)
 }
 
 /*
- * Queue 0 goes to another portal, and a queue whose home that is takes its place. There may be none where another
- * target is; every portal of the session's target stays some queue's home. A LIVE queue there stays until queue 0 is
- * accepted.
+ * Makes this portal queue 0's home. A queue that has its home there, if any, gets queue 0's home instead; another
+ * target's portal may be no queue's home, but each portal of the session's target stays some queue's. If the other
+ * queue is LIVE there, it stays until queue 0 is accepted.
  */
 static void move_first(struct core_session *session, u16 portal)
 {
@@ -85,7 +85,7 @@ static bool move_first_to_live(struct core_session *session)
 	return false;
 }
 
-/* Where queue 0 goes when its portal does not help: the same target's others first, each once. */
+/* The portal that queue 0 tries next: first the other portals of the same target, each once. */
 static u16 next_portal(const struct core_session *session)
 {
 	u16 portals = session->options.portals, home = session->queue[0].home, next = home;
@@ -103,7 +103,7 @@ static u16 next_portal(const struct core_session *session)
 	return next == home ? (u16)((home + 1) % portals) : next;
 }
 
-/* Queue 0's target is of no use now. False: there is no portal left that was not tried. */
+/* Sends queue 0 to another target, as this one is of no use now. False: all portals have been tried. */
 static bool leave_target(struct core_session *session)
 {
 	bool more = core_session_elsewhere(session);
@@ -227,7 +227,7 @@ static void first_accepted(struct core_session *session, const u8 instance[16], 
 	/* Its login, with the OPEN of each volume, is the fence of all older epochs. */
 	for (u16 i = 0; i < session->options.queues; i++)
 		core_lost_epoch_accepted(&session->queue[i].lost);
-	/* The queue that makes room for it takes its old portal. */
+	/* The queue that made room for queue 0 moves to its new home. */
 	for (u16 i = 1; i < session->queues; i++) {
 		struct core_queue *queue = &session->queue[i];
 
@@ -336,7 +336,7 @@ static void no_session(struct core_session *session, u16 index, u64 now_ns)
 		begin_anew(session, now_ns);
 		return;
 	}
-	/* If the others answer, this portal leads to another target: no queue waits there in this epoch. */
+	/* If the other queues are answered, this portal leads to another target: no queue goes there in this epoch. */
 	probe_all(session, now_ns);
 	if (!index)
 		move_first_to_live(session);
@@ -414,7 +414,7 @@ void core_session_unreached(struct core_session *session, u16 index, u64 now_ns)
 	core_session_settle(session, now_ns);
 }
 
-/* The target ends, and another one is known: queue 0 goes there when no queue is LIVE any more. */
+/* The target is about to end, and another one is known: queue 0 goes there when no queue is LIVE any more. */
 static bool moves(const struct core_session *session)
 {
 	bool may = session->leaves && session->options.give_up_ms;

@@ -40,17 +40,17 @@ void core_session_fail(struct core_session *session, enum core_failure why);
 void core_session_fail_fast(struct core_session *session);
 /* The home of queue `index`: the portals of the session's target in turn, from queue 0's on. */
 u16 core_session_home(const struct core_session *session, u16 index);
-/* Its next attempt is at this portal. */
+/* Sets the queue's home: its next attempt is there. */
 void core_queue_go_home(struct core_queue *queue, u16 portal);
 /*
- * Queues whose homes are another target's go to the session's, and each portal of that is some queue's home, as far as
- * there are queues: after each change of queue 0's home, of `foreign` or of `group`. Queue 0 may be away, to try
- * another target.
+ * Gives each queue but queue 0 a home at the session's target, and each portal of that target some queue, as far as
+ * there are queues. Called after each change of queue 0's home, of `foreign` or of `group`. Queue 0 may be at another
+ * target, which it tries.
  */
 void core_session_rehome(struct core_session *session);
 /* Do the two lead to different targets, as far as is known? */
 bool core_session_differ(const struct core_session *session, u16 a, u16 b);
-/* `tried`, if queue 0's target is to be left: all portals of it, or this one if it is not known which others are. */
+/* `tried` and the portals of queue 0's target; only its present portal if all seem to lead to that target. */
 u32 core_session_tried(const struct core_session *session);
 /* The end of each event: what follows from the states that it has left. */
 void core_session_settle(struct core_session *session, u64 now_ns);

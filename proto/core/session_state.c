@@ -121,7 +121,7 @@ static u16 queues_at(const struct core_session *session, u16 portal)
 	return queues;
 }
 
-/* A queue whose home is another target's portal, or else that of another queue, too, preferably one not LIVE there. */
+/* A queue to move: one with its home at another target, else one that shares its home, preferably not LIVE there. */
 static struct core_queue *spare(struct core_session *session)
 {
 	struct core_queue *found = NULL;
