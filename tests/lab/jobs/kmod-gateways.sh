@@ -5,6 +5,7 @@
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 
+RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
 ONE=10.8.1.2 TWO=10.8.2.2
 declare -A gateway log
 
