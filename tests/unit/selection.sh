@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: `tests/run`, `full` and `long` run what tests/README.md says of them, and no test is in none. Method: their dry
-# runs (-n), compared with each other and with all tests that this build has.
+# runs (-n), compared with each other and with all tests that this build has. A folder that is configured for the first
+# time, as in a fresh clone, has the same tests as one that is configured again.
 #   selection.sh PROJECT BUILD    77: BUILD is not one of those that tests/run has
 set -euo pipefail
 project=$1 build=$(basename "$2")
@@ -16,9 +17,16 @@ selected() { "$project/tests/run" -n "${@:2}" 2> /dev/null | sed -n "s/^$build /
 # none WORDS: nothing comes in.
 none() { local found; found=$(head -n 5 | paste -sd' '); [ -z "$found" ] || fail "$1: $found"; }
 has() { grep -qx "$2" "$1" || fail "$1 has no $2"; }
-labelled() { ctest --test-dir "$2" -L "^$1\$" -N | sed -n 's/^ *Test *#[0-9]*: //p' | sort; }
+registered() { ctest --test-dir "$1" "${@:2}" -N | sed -n 's/^ *Test *#[0-9]*: //p' | sort; }
 
-ctest --test-dir "$2" -N | sed -n 's/^ *Test *#[0-9]*: //p' | sort > all
+registered "$2" > all
+if [ "$build" = default ]; then
+	for once in first again; do
+		cmake -S "$project" --preset default -B configured > log 2>&1 || fail "$once: $(tail -n 5 log)"
+		registered configured > $once
+	done
+	comm -3 first again | none "only one of two configurations of a folder has"
+fi
 # Nothing has changed: whichever mutants are chosen, the number chooses them.
 export RBLK_SINCE=HEAD
 RBLK_FRESH=5 selected quick
@@ -46,6 +54,6 @@ cmp -s full full-later && fail "full has the same mutants for each commit"
 # A label: all tests that have it, and no others.
 for label in unit lab sim kmod-build; do
 	selected label $label
-	labelled $label "$2" | comm -3 - label | none "$label"
+	registered "$2" -L "^$label\$" | comm -3 - label | none "$label"
 done
 echo "$(wc -l < quick) tests in quick, $(wc -l < full) in full, $(wc -l < long) in long, of $(wc -l < all)"
