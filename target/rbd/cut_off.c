@@ -60,7 +60,7 @@ static void sessions_send_away(struct rbd_cut_off *cut_off, uint64_t now)
 	tgt_rbd_host->log(TGT_LOG_WARNING,
 			  "rbd: %s: the cluster has not answered this gateway for %u seconds: sessions that know "
 			  "another gateway are sent there, others wait",
-			  gateway_of(cut_off)->object, LIMIT_MS / 1000);
+			  gateway_of(cut_off)->path, LIMIT_MS / 1000);
 	cut_off->cut_ns = now + LEAVE_NS;
 	sessions_ask(cut_off, TGT_ASK_LEAVE);
 }
@@ -73,7 +73,7 @@ static void cut_off_over(struct rbd_cut_off *cut_off)
 		return;
 	if (cut_off->ask.leave)
 		tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: the cluster answers this gateway again",
-				  gateway_of(cut_off)->object);
+				  gateway_of(cut_off)->path);
 	cut_off->cut_ns = 0;
 	cut_off->ask.leave = TGT_ASK_NONE;
 }

@@ -49,7 +49,7 @@ static void fence_log(struct rbd_gateway *gateway, const char *error)
 	if (gateway->said_ms && now < gateway->said_ms + LOG_MS)
 		return;
 	gateway->said_ms = now;
-	tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: sessions cannot open it for writing: %s", gateway->object, error);
+	tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: sessions cannot open it for writing: %s", gateway->path, error);
 }
 
 static void *fence_thread(void *arg)

@@ -573,8 +573,8 @@ static void gateway_unlock(const struct rbd_gateway *gateway)
 			return;
 		over = tgt_rbd_now_ms() - began_ms >= UNLOCK_MS;
 		if (over || !said)
-			tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: object %s: the lock of this gateway stays: %s%s",
-					  gateway->object, strerror(-err),
+			tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: the lock of this gateway stays: %s%s",
+					  gateway->path, strerror(-err),
 					  over ? ": the next one to serve the image shuts it out" : "; trying again");
 		if (over)
 			return;

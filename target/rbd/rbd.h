@@ -208,7 +208,9 @@ void tgt_rbd_cut_off_end(struct rbd_gateway *gateway);
 struct rbd_gateway {
 	struct rbd_task again; /* first: renews the watch */
 	struct rbd_client *client;
-	struct tgt_store *store; /* the store that gets others' questions; set before it is entered */
+	/* Set before it is entered: the store that gets others' questions, and its image's name, for messages. */
+	struct tgt_store *store;
+	const char *path;
 	rados_ioctx_t io;	 /* the image's */
 	char object[RBD_NAME_BYTES];
 	bool alone; /* the lock is exclusive */

@@ -129,9 +129,9 @@ static void *changing_thread(void *arg)
 		tgt_rbd_client_fenced(changing.gateway->client, NULL);
 	if (err && err != -EAGAIN && err != -ESHUTDOWN)
 		tgt_rbd_host->log(TGT_LOG_ERROR,
-				  "rbd: object %s: a changed reservation may not be in force at all gateways until it "
+				  "rbd: %s: a changed reservation may not be in force at all gateways until it "
 				  "is asked for again: %s",
-				  changing.gateway->object, error);
+				  changing.gateway->path, error);
 	change->done(change, err); /* from here on the gateway may be gone */
 	return NULL;
 }

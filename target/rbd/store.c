@@ -320,6 +320,7 @@ int tgt_rbd_store_open(const char *path, const struct rbd_name *name, enum rbd_u
 	store->store.info.depths =
 		(struct tgt_depths){.transfers = TRANSFERS_MAX, .ranges = RANGES_MAX, .lookups = LOOKUPS_MAX};
 	store->image.gateway.store = store->user.store = &store->store;
+	store->image.gateway.path = store->path;
 	err = tgt_rbd_host->worker_init(&store->worker, "rbd look");
 	if (err) {
 		free(store);

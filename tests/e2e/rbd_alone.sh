@@ -90,7 +90,7 @@ job_start alone 8m '10.94.1.2:4431'
 after "none" knows alone
 ip link set cluster1 down
 after "cut off" knows
-told 1 'the cluster has not answered this gateway for' || fail "the first gateway has not noticed"
+told 1 'rbd: rbd/several: the cluster has not answered this gateway for' || fail "the first gateway has not noticed"
 told 2 'is silent: shut out of the cluster' || fail "the second gateway has not shut the first one out"
 alive "cut off" alone
 ip link set cluster1 up
@@ -119,7 +119,7 @@ alive "the whole cluster" second
 kill -CONT "${ceph_pids[@]}"
 after "the whole cluster" first second
 for name in 1 2; do
-	wait_for "gateway $name at the cluster again" told $name 'the cluster answers this gateway again'
+	wait_for "gateway $name at the cluster again" told $name 'rbd: rbd/several: the cluster answers this gateway again'
 	! told $name 'this process was shut out' || fail "gateway $name was shut out"
 done
 [ "$(shut_out)" = "$before" ] || fail "somebody is shut out"

@@ -124,7 +124,7 @@ done
 # An unlock that fails is tried again.
 daemon_start one LD_PRELOAD="$FAILING" RBD_FAIL_UNLOCK=3
 target_stop
-log_has 'the lock of this gateway stays: Input/output error; trying again'
+log_has 'rbd: rbd/one: the lock of this gateway stays: Input/output error; trying again'
 log_has 'stopped'
 [ "$(rados -p rbd lock info "$object" rblk | jq '.lockers | length')" = 0 ] || fail "a lock stays"
 
@@ -138,9 +138,9 @@ daemon_start several LD_PRELOAD="$FAILING" RBD_FAIL_UNLOCK=1000
 [ "$(log_count 'is silent: shut out of the cluster')" = 9 ] || fail "not all of the dead are shut out"
 [ -n "$(lock addr)" ] || fail "the dead have locks"
 target_stop
-log_has 'the lock of this gateway stays: Input/output error: the next one to serve the image shuts it out'
+log_has 'rbd: rbd/several: the lock of this gateway stays: Input/output error: the next one to serve the image shuts it out'
 daemon_start several LD_PRELOAD="$FAILING" RBD_FAIL_NOTIFY=2
 expect 0 fio --ioengine="$engine" --rblk_uri="$target/data" --name=asks --rw=write --bs=4k --size=64k --output-format=json
-log_has 'sessions cannot open it for writing: its other gateways cannot be asked: Input/output error'
+log_has 'rbd: rbd/several: sessions cannot open it for writing: its other gateways cannot be asked: Input/output error'
 log_has 'is silent: shut out of the cluster'
 target_stop
