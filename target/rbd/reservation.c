@@ -29,11 +29,10 @@ int tgt_rbd_recall(const struct rbd_gateway *gateway, struct tgt_reservation_not
 
 	memset(note, 0, sizeof(*note));
 	bytes = rados_read(gateway->io, gateway->object, (char *)note, sizeof(*note), 0);
-	if (bytes == 0 || bytes == (int)sizeof(*note))
-		return 0;
-	return tgt_rbd_host->error(error, bytes < 0 ? bytes : -EBADMSG,
-				   "rbd: object %s: the reservation cannot be read: %s", gateway->object,
-				   bytes < 0 ? strerror(-bytes) : "it is cut short");
+	if (bytes >= 0)
+		return 0; /* the volume checks it: one that is cut short has no right checksum */
+	return tgt_rbd_host->error(error, bytes, "rbd: object %s: the reservation cannot be read: %s", gateway->object,
+				   strerror(-bytes));
 }
 
 void tgt_rbd_remind(const struct rbd_gateway *gateway)

@@ -183,15 +183,20 @@ static void store_ended(struct tgt_reactor *reactor, struct tgt_message *message
 	int error = store->error;
 
 	(void)reactor;
-	/* Not answered: its initiator asks for it again when the volume has been opened again. */
-	if (error && change->pending.request && tgt_volume_why_lost(volume))
-		tgt_session_volume_lost(tgt_session_of(change->pending.request));
 	if (error == -EAGAIN && !change->pending.request)
 		tgt_log(TGT_LOG_WARNING, "volume %s: its reservation is not changed: another gateway was quicker",
 			volume->config.name);
 	/* It is what another target has made of it, which then tells all: nothing has changed by this one. */
 	if (error == -EAGAIN)
 		fault = tgt_reservations_commit_note(&volume->reservations, &store->change.note, &number);
+	/* Serial numbers only grow. No change can be made from such a note: the volume is opened again. */
+	if (fault || (error == -EAGAIN && rblk_le64(store->change.note.serial) <= rblk_le64(store->change.before))) {
+		fault = "its reservation is damaged, or was deleted";
+		tgt_volume_lost(volume->store, fault);
+	}
+	/* Not answered: its initiator asks for it again when the volume has been opened again. */
+	if (error && change->pending.request && tgt_volume_why_lost(volume))
+		tgt_session_volume_lost(tgt_session_of(change->pending.request));
 	change->status = !error ? RBLK_OK : error == -EAGAIN && !fault ? RBLK_E_BUSY : RBLK_E_IO;
 	if (error != -EAGAIN && (!error || store->change.kept))
 		change_commit(change);

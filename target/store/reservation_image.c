@@ -169,13 +169,14 @@ void tgt_reservation_note_encode(const struct tgt_reservation *reservation, cons
 const char *tgt_reservation_note_decode(const struct tgt_reservation_note *note, struct tgt_reservation *reservation,
 					struct tgt_reservation_by *by)
 {
+	static const struct tgt_reservation_note none;
 	const struct file_head *head = (const void *)note->image.bytes;
 	uint32_t count;
 
 	memset(reservation, 0, sizeof(*reservation));
 	memset(by, 0, sizeof(*by));
-	if (!note->serial)
-		return NULL; /* nobody has ever changed anything */
+	if (!note->serial) /* nobody has ever changed anything */
+		return memcmp(note, &none, sizeof(none)) ? "it has no serial number" : NULL;
 	memcpy(&count, &head->count, sizeof(count));
 	count = rblk_le32((__le32)count);
 	memcpy(by->initiator, note->by, sizeof(by->initiator));

@@ -53,6 +53,9 @@ static void a_note_is_what_was_meant(void **state)
 	assert_null(tgt_reservation_note_decode(&note, &after, &who));
 	assert_int_equal(after.serial, 0);
 	assert_int_equal(after.count, 0);
+	/* That is so only if there is nothing behind it. */
+	note.image.bytes[sizeof(note.image.bytes) - 1] = 1;
+	assert_non_null(tgt_reservation_note_decode(&note, &after, &who));
 }
 
 static void a_damaged_one_is_refused(void **state)
