@@ -486,6 +486,16 @@ int tgt_rbd_client_map(struct rbd_client *client, char *error)
 	return err;
 }
 
+bool tgt_rbd_client_pool_gone(rados_ioctx_t io, struct tgt_store *store)
+{
+	char name[RBD_NAME_BYTES];
+
+	if (rados_ioctx_get_pool_name(io, name, sizeof(name)) != -ENOENT)
+		return false;
+	tgt_rbd_host->lost(store, "its pool was deleted");
+	return true;
+}
+
 static void *probe_thread(void *arg)
 {
 	struct rbd_client *client = arg;

@@ -19,6 +19,8 @@
 #define RANGE_BYTES_MAX (256u << 20)
 /* librbd leaves out smaller pieces of a discard (rbd_discard_granularity_bytes). */
 #define DISCARD_BYTES 65536u
+/* How often an image is looked for in the trash, and its pool. */
+#define SEEK_NS 10000000000ull
 
 /* -- its settings ------------------------------------------------------------------------------ */
 
@@ -191,6 +193,36 @@ static void image_look(struct rbd_task *task)
 	}
 }
 
+/*
+ * A thread of the keeper's, one for all images at a time. `rbd trash mv` asks no watcher, and no lock that gateways
+ * could share keeps it from an image. Ceph deletes nothing while it is served. The client hears of a pool's end by this
+ * question: the watches of its images just end.
+ */
+static void image_seek(struct rbd_task *task)
+{
+	struct rbd_image *image = (struct rbd_image *)((char *)task - offsetof(struct rbd_image, seek));
+	static _Atomic bool seeking;
+	rbd_trash_image_info_t info;
+	char id[ID_BYTES];
+	int err;
+
+	tgt_rbd_keeper_later(task, SEEK_NS);
+	if (atomic_exchange(&seeking, true))
+		return;
+	err = rbd_get_id(image->image, id, sizeof(id));
+	err = err ? err : rbd_trash_get(image->io, id, &info);
+	if (!err)
+		rbd_trash_get_cleanup(&info);
+	atomic_store(&seeking, false);
+	if (tgt_rbd_client_pool_gone(image->io, image->gateway.store) || (err && err != -ENOENT))
+		return;
+	if (atomic_exchange(&image->trashed, !err) != !err)
+		tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: the image %s", image->gateway.path,
+				  err ? "is no longer in the trash"
+				      : "was moved to the trash: it is served until its gateways end, and then not "
+					"before it is restored (rbd trash restore)");
+}
+
 /* librbd's thread, which must not call librbd. */
 static void image_updated(void *arg)
 {
@@ -285,6 +317,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 	int err;
 
 	image->look.run = image_look;
+	image->seek.run = image_seek;
 	image->use = name->snapshot[0] ? RBD_READS : use;
 	err = tgt_rbd_keeper_start();
 	if (err)
@@ -314,6 +347,7 @@ int tgt_rbd_image_open(const struct rbd_name *name, enum rbd_use use, struct rbd
 	err = image_begin(image, name, id, info, error);
 	if (err)
 		goto err_close;
+	tgt_rbd_keeper_later(&image->seek, SEEK_NS);
 	return 0;
 
 err_close:
@@ -337,6 +371,7 @@ void tgt_rbd_image_close(struct rbd_image *image)
 	if (image->watched)
 		rbd_update_unwatch(image->image, image->updates);
 	tgt_rbd_keeper_forget(&image->look);
+	tgt_rbd_keeper_forget(&image->seek);
 	if (image->use != RBD_READS)
 		tgt_rbd_fence_wait(&image->gateway);
 	rbd_close(image->image);

@@ -125,7 +125,12 @@ void tgt_rbd_client_writes(struct rbd_client *client);
 /* Waits for the cluster's latest map. 0, or negative errno and error; -ESHUTDOWN: it is shut out, and its users know.
  */
 int tgt_rbd_client_map(struct rbd_client *client, char *error);
-/* A thread does that for the present client, so that reach.c hears of it. Any thread; does not wait. */
+/*
+ * The pool of the store's image was deleted: the store is lost, and no other one. False: it was not, or the client does
+ * not know yet. Any thread; does not wait.
+ */
+bool tgt_rbd_client_pool_gone(rados_ioctx_t io, struct tgt_store *store);
+/* A thread waits for the latest map for the present client, so that reach.c hears of it. Any thread; does not wait. */
 void tgt_rbd_client_probe(void);
 /*
  * Gives the client up, as the cluster has shut it out, or for another reason (`why`, a fixed text, else NULL). When
@@ -285,6 +290,8 @@ struct rbd_image {
 	rados_ioctx_t io;
 	rbd_image_t image;
 	struct rbd_gateway gateway; /* unused if it is only read */
+	struct rbd_task seek;	    /* looks whether it is in the trash */
+	_Atomic bool trashed;
 	enum rbd_use use;
 	uint64_t updates; /* handle of the watch for changes of its size, if `watched` */
 	bool watched;

@@ -268,6 +268,12 @@ static int rbd_device_bytes(struct tgt_store *store, uint64_t *bytes)
 	return 0;
 }
 
+static bool rbd_file_look(struct tgt_store *store, struct tgt_store_file *file)
+{
+	file->deleted = atomic_load(&to_rbd(store)->image.trashed);
+	return !rbd_device_bytes(store, &file->bytes);
+}
+
 /* The configuring thread must not wait for a cluster that does not answer, so this takes the size that is known. */
 static int rbd_refresh(struct tgt_store *store)
 {
@@ -300,6 +306,7 @@ static const struct tgt_store_ops rbd_ops = {
 	.close = tgt_rbd_store_close,
 	.refresh = rbd_refresh,
 	.device_bytes = rbd_device_bytes,
+	.file_look = rbd_file_look,
 	.attach = rbd_attach,
 	.detach = rbd_detach,
 	.fence = rbd_fence,

@@ -292,7 +292,7 @@ struct tgt_channel {
 
 /* A store's file, as the kernel knows it by now. */
 struct tgt_store_file {
-	bool deleted; /* it has no name any more: its data ends with the store */
+	bool deleted; /* it has no name any more: its data ends with the store, or is in the cluster's trash */
 	uint64_t bytes;
 };
 

@@ -103,6 +103,11 @@ static void find_deleted(const struct tgt_view *view, struct tgt_health *health)
 			what(problem,
 			     "volume %s: its file was replaced: rblkctl reload serves the new one, and ends the old one and its data",
 			     volume->name);
+		else if (volume->trashed)
+			what(problem,
+			     "volume %s: its image was moved to the trash: it is not served again after rblkd's end, "
+			     "until it is restored",
+			     volume->name);
 		else
 			what(problem, "volume %s: its file was deleted: its data is lost when rblkd stops, copy it away before",
 			     volume->name);

@@ -184,7 +184,8 @@ static void view_volume_fill(struct tgt_view_volume *entry, struct tgt_volume *v
 		file.bytes = entry->bytes;
 	entry->short_bytes = file.bytes < entry->bytes ? entry->bytes - file.bytes : 0;
 	/* Only then: the file that is there is another one, and a file server that does not answer has not said so much. */
-	entry->replaced = entry->deleted && access(volume->config.path, F_OK) == 0;
+	entry->trashed = entry->deleted && tgt_store_find(volume->config.store)->elsewhere;
+	entry->replaced = entry->deleted && !entry->trashed && access(volume->config.path, F_OK) == 0;
 	entry->flush_failed_ns = atomic_load(&volume->trouble.lost_ns);
 	for (unsigned int kind = 0; kind < TGT_IO_KINDS; kind++)
 		entry->failures[kind] = atomic_load(&volume->trouble.errors[kind]);

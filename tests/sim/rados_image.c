@@ -165,6 +165,26 @@ void rbd_config_image_list_cleanup(rbd_config_option_t *options, int count)
 	(void)count;
 }
 
+int rados_ioctx_get_pool_name(rados_ioctx_t io, char *name, unsigned bytes)
+{
+	(void)io;
+	return snprintf(name, bytes, "rbd");
+}
+
+/* No image is in the trash. */
+int rbd_trash_get(rados_ioctx_t io, const char *id, rbd_trash_image_info_t *info)
+{
+	(void)io;
+	(void)id;
+	(void)info;
+	return -ENOENT;
+}
+
+void rbd_trash_get_cleanup(rbd_trash_image_info_t *info)
+{
+	(void)info;
+}
+
 int rbd_mirror_image_get_info(rbd_image_t image, rbd_mirror_image_info_t *info, size_t bytes)
 {
 	(void)image;

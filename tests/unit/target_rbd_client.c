@@ -103,6 +103,13 @@ int rados_connect(rados_t cluster)
 static _Atomic bool asked, answers;
 static int map_result;
 
+static int pool_error;
+
+int rados_ioctx_get_pool_name(rados_ioctx_t io, char *name, unsigned int bytes)
+{
+	return pool_error;
+}
+
 int rados_wait_for_latest_osdmap(rados_t cluster)
 {
 	atomic_store(&asked, true);
@@ -331,6 +338,18 @@ static void one_whose_lock_is_broken_shuts_itself_out(void **state)
 	client_ends(first);
 }
 
+/* Only that is not doubted: an image is not lost because its client is. */
+static void a_pool_that_was_deleted_takes_its_images_along(void **state)
+{
+	struct tgt_store store = {0};
+
+	(void)state;
+	lost = 0;
+	for (pool_error = -ESHUTDOWN; pool_error <= 0; pool_error++)
+		assert_int_equal(tgt_rbd_client_pool_gone(NULL, &store), pool_error == -ENOENT);
+	assert_int_equal(lost, 1);
+}
+
 static void those_that_do_not_end_are_not_many(void **state)
 {
 	struct rbd_client *clients[16];
@@ -368,6 +387,7 @@ int main(void)
 		cmocka_unit_test(another_one_takes_its_place),
 		cmocka_unit_test(the_monitors_are_asked),
 		cmocka_unit_test(one_whose_lock_is_broken_shuts_itself_out),
+		cmocka_unit_test(a_pool_that_was_deleted_takes_its_images_along),
 		cmocka_unit_test(those_that_do_not_end_are_not_many),
 	};
 
