@@ -346,15 +346,17 @@ static bool reactor_sleep(struct tgt_reactor *reactor)
 
 /*
  * May the reactor sleep right after a turn that did so much? Yes, if all of it was completions of the fabrics and the
- * next turn has nothing to do but send: arming sends, and what has arrived since wakes the ring.
+ * next turn has nothing to do but send: arming sends, and what has arrived since wakes the ring. Where more than one
+ * command is at a store, others are likely to come before the turn that finds none, and each would be a wake-up.
  */
 static bool reactor_may_sleep(const struct tgt_reactor *reactor, unsigned int work)
 {
 	const struct tgt_loop *loop = &reactor->loop;
 
-	return work == reactor->polled && core_spin_sleeps(&reactor->spin, loop->now_ns) &&
-	       TAILQ_EMPTY(&reactor->ended) && TAILQ_EMPTY(&reactor->pending) && TAILQ_EMPTY(&loop->starving) &&
-	       TAILQ_EMPTY(&loop->bounded) && TAILQ_EMPTY(&loop->limited) && !reactor->retire && !loop->draining;
+	return work == reactor->polled && tgt_ring_inflight(reactor->ring) <= 1 &&
+	       core_spin_sleeps(&reactor->spin, loop->now_ns) && TAILQ_EMPTY(&reactor->ended) &&
+	       TAILQ_EMPTY(&reactor->pending) && TAILQ_EMPTY(&loop->starving) && TAILQ_EMPTY(&loop->bounded) &&
+	       TAILQ_EMPTY(&loop->limited) && !reactor->retire && !loop->draining;
 }
 
 uint64_t tgt_reactor_busy_ns(const struct tgt_reactor *reactor)
