@@ -2,8 +2,6 @@
 /* The control law of pace.h. */
 #include "target/store/pace.h"
 
-#include <string.h>
-
 /* So many are judged together, or as many as the window has. */
 #define JUDGED_MIN 8u
 #define JUDGED_MAX 64u
@@ -31,12 +29,12 @@ static void pace_probe(struct tgt_pace *pace, uint64_t now_ns)
 	pace_change(pace, pace->window < TGT_PACE_QUIET ? pace->window : TGT_PACE_QUIET, now_ns);
 }
 
-void tgt_pace_init(struct tgt_pace *pace, uint64_t now_ns)
+void tgt_pace_init(struct tgt_pace paces[2], uint64_t now_ns)
 {
-	memset(pace, 0, sizeof(*pace));
-	pace->window = TGT_PACE_QUIET;
-	pace->steep = true;
-	pace_probe(pace, now_ns);
+	for (unsigned int i = 0; i < 2; i++) {
+		paces[i] = (struct tgt_pace){.window = TGT_PACE_QUIET, .steep = true};
+		pace_probe(&paces[i], now_ns);
+	}
 }
 
 static uint64_t *pace_quiet(struct tgt_pace *pace, enum tgt_pace_kind kind, uint64_t bytes)
@@ -66,15 +64,21 @@ static void pace_judge(struct tgt_pace *pace, uint64_t now_ns, unsigned int most
 	pace->wanted = false;
 }
 
-bool tgt_pace_ended(struct tgt_pace *pace, enum tgt_pace_kind kind, uint64_t bytes, uint64_t begun_ns, uint64_t now_ns,
-		    unsigned int most)
+bool tgt_pace_ended(struct tgt_pace paces[2], enum tgt_pace_kind kind, uint64_t bytes, uint64_t begun_ns,
+		    uint64_t now_ns, unsigned int in_flight, unsigned int most)
 {
+	const bool read = kind == TGT_PACE_READ;
+	struct tgt_pace *pace = &paces[read];
 	uint64_t took_ns = now_ns - begun_ns, *quiet_ns = pace_quiet(pace, kind, bytes);
 
 	if (now_ns / TGT_PACE_PERIOD_NS != pace->period) {
-		pace_probe(pace, now_ns);
+		pace_probe(&paces[0], now_ns);
+		pace_probe(&paces[1], now_ns);
 		return true;
 	}
+	/* Those of before the probe have made the store busy until now, for the other kind, too. */
+	if (pace->probes && in_flight > pace->window)
+		paces[!read].changed_ns = now_ns;
 	if (begun_ns < pace->changed_ns)
 		return false;
 	/* The first one of a length that no probe has seen is taken as it comes; the next probe corrects it. */

@@ -38,9 +38,13 @@ struct tgt_pace {
 	uint64_t mean_ns, mean_quiet_ns;
 };
 
-void tgt_pace_init(struct tgt_pace *pace, uint64_t now_ns);
-/* One of so many bytes, which began at begun_ns, has ended. `most`: what the window may become. True: there is news. */
-bool tgt_pace_ended(struct tgt_pace *pace, enum tgt_pace_kind kind, uint64_t bytes, uint64_t begun_ns, uint64_t now_ns,
-		    unsigned int most);
+/* Both are a channel's: of WRITE, READ. */
+void tgt_pace_init(struct tgt_pace paces[2], uint64_t now_ns);
+/*
+ * One of so many bytes, which began at begun_ns, has ended. `in_flight`: those that its window counts, itself among
+ * them. `most`: what the window may become. True: there is news.
+ */
+bool tgt_pace_ended(struct tgt_pace paces[2], enum tgt_pace_kind kind, uint64_t bytes, uint64_t begun_ns,
+		    uint64_t now_ns, unsigned int in_flight, unsigned int most);
 
 #endif

@@ -156,8 +156,7 @@ void tgt_volume_pace(struct tgt_channel *channel, bool paced)
 	if (channel->paced == paced)
 		return;
 	channel->paced = paced;
-	for (unsigned int i = 0; i < 2; i++)
-		tgt_pace_init(&channel->pace[i], env_now_ns());
+	tgt_pace_init(channel->pace, env_now_ns());
 	channel_resize(channel);
 	pace_tell(channel, NULL);
 }
@@ -170,11 +169,13 @@ static void pace_ended(const struct tgt_io *io)
 							   : TGT_PACE_WRITE;
 	struct tgt_channel *channel = io->channel;
 	struct tgt_pace *pace = &channel->pace[io->kind == TGT_IO_READ];
+	struct tgt_inflight *inflight = inflight_of(channel, io);
 
 	if (!channel->paced || io->error)
 		return;
-	pace->wanted |= !TAILQ_EMPTY(&inflight_of(channel, io)->waiting);
-	if (!tgt_pace_ended(pace, kind, io->bytes, io->begun_ns, env_now_ns(), paced_most(channel)))
+	pace->wanted |= !TAILQ_EMPTY(&inflight->waiting);
+	if (!tgt_pace_ended(channel->pace, kind, io->bytes, io->begun_ns, env_now_ns(), inflight->count,
+			    paced_most(channel)))
 		return;
 	channel_resize(channel);
 	pace_tell(channel, pace);

@@ -22,7 +22,8 @@ static struct disk {
 	uint64_t free_ns[MOST]; /* of each server */
 } disk;
 
-static struct tgt_pace pace;
+/* The disk is given READs. */
+static struct tgt_pace paces[2], *const writes = &paces[0], *const reads = &paces[1];
 static uint64_t now_ns;
 
 static void begin(void)
@@ -57,9 +58,9 @@ static void end_one(unsigned int offered)
 	now_ns = disk.operations[next].end_ns;
 	disk.in_flight--;
 	disk.ended++;
-	pace.wanted |= offered > disk.in_flight + 1;
-	tgt_pace_ended(&pace, TGT_PACE_READ, 4096, disk.operations[next].begun_ns, now_ns, MOST);
-	assert_in_range(pace.window, 1, MOST);
+	reads->wanted |= offered > disk.in_flight + 1;
+	tgt_pace_ended(paces, TGT_PACE_READ, 4096, disk.operations[next].begun_ns, now_ns, disk.in_flight + 1, MOST);
+	assert_in_range(reads->window, 1, MOST);
 }
 
 /* `offered` want to be in flight at any time, for so long. */
@@ -69,7 +70,7 @@ static void run(unsigned int offered, uint64_t ns)
 
 	disk.most_in_flight = disk.in_flight;
 	while (now_ns < until_ns) {
-		while (disk.in_flight < pace.window && disk.in_flight < offered)
+		while (disk.in_flight < reads->window && disk.in_flight < offered)
 			begin();
 		end_one(offered);
 	}
@@ -79,7 +80,7 @@ static void disk_new(unsigned int servers, uint64_t service_ns)
 {
 	disk = (struct disk){.servers = servers, .service_ns = service_ns};
 	now_ns = 1000 * TGT_PACE_PERIOD_NS;
-	tgt_pace_init(&pace, now_ns);
+	tgt_pace_init(paces, now_ns);
 }
 
 /* What the disk could do in that time at any depth. */
@@ -109,7 +110,7 @@ static void what_is_not_wanted_is_not_given(void **state)
 	(void)state;
 	disk_new(64, 4 * MS);
 	run(3, 12000 * MS);
-	assert_in_range(pace.window, 3, 4);
+	assert_in_range(reads->window, 3, 4);
 	assert_int_equal(disk.most_in_flight, 3);
 }
 
@@ -119,7 +120,7 @@ static void a_quick_disk_gets_all(void **state)
 	(void)state;
 	disk_new(16, 1000);
 	run(MOST, 3 * MS);
-	assert_int_equal(pace.window, MOST);
+	assert_int_equal(reads->window, MOST);
 }
 
 static void a_slow_phase_shortens_the_queue(void **state)
@@ -130,27 +131,27 @@ static void a_slow_phase_shortens_the_queue(void **state)
 	(void)state;
 	disk_new(32, MS);
 	run(MOST, 2000 * MS);
-	before = pace.window;
+	before = reads->window;
 	assert_true(before >= 32);
 	disk.service_ns = 40 * MS;
 	begun = disk.ended;
-	while (pace.window > 1) {
+	while (reads->window > 1) {
 		run(MOST, 1);
 		assert_true(disk.ended - begun < 4 * MOST);
 	}
 	/* While it is as slow as that, the queue stays short until the next look at the quiet disk... */
 	run(MOST, 1000 * MS);
-	assert_true(disk.in_flight <= 2 && pace.window <= 2);
+	assert_true(disk.in_flight <= 2 && reads->window <= 2);
 	/* ... which finds that this is what it takes now. */
 	run(MOST, 2 * TGT_PACE_PERIOD_NS);
-	assert_true(pace.window >= 32);
+	assert_true(reads->window >= 32);
 	/* It is quick again: found at the next look at the latest, and nothing was cut for it. */
 	disk.service_ns = MS;
 	run(MOST, 2 * TGT_PACE_PERIOD_NS);
 	disk.ended = 0;
 	run(MOST, 1000 * MS);
 	assert_true(disk.ended * 10 > ability(1000 * MS) * 9);
-	assert_true(pace.window <= 3 * 32 + 2);
+	assert_true(reads->window <= 3 * 32 + 2);
 }
 
 /* A probe has few in flight, for so many operations, and gives the window back. */
@@ -162,16 +163,37 @@ static void a_probe_is_short(void **state)
 	(void)state;
 	disk_new(32, MS);
 	run(MOST, 4990 * MS);
-	before = pace.window;
-	while (!pace.probes)
+	before = reads->window;
+	while (!reads->probes)
 		run(MOST, 1);
-	assert_int_equal(pace.window, TGT_PACE_QUIET);
+	assert_int_equal(reads->window, TGT_PACE_QUIET);
 	ended = disk.ended + disk.in_flight;
-	while (pace.probes)
+	while (reads->probes)
 		run(MOST, 1);
 	assert_true(disk.ended - ended <= TGT_PACE_PROBES);
-	assert_true(pace.window >= before / 2);
-	assert_int_equal(pace.quiet_ns[TGT_PACE_READ][0] / 1000, 1000);
+	assert_true(reads->window >= before / 2);
+	assert_int_equal(reads->quiet_ns[TGT_PACE_READ][0] / 1000, 1000);
+}
+
+/* READs beside WRITEs that the store had before are no measure of the quiet store. */
+static void a_probe_waits_for_both_kinds(void **state)
+{
+	uint64_t t = 1001 * TGT_PACE_PERIOD_NS;
+
+	(void)state;
+	disk_new(1, MS);
+	reads->probes = writes->probes = 0;
+	writes->window = 9;
+	assert_true(tgt_pace_ended(paces, TGT_PACE_READ, 4096, t - MS, t, 1, MOST));
+	assert_int_equal(writes->window, TGT_PACE_QUIET);
+	for (unsigned int left = 9; left > 1; left--, t += 10 * MS) {
+		tgt_pace_ended(paces, TGT_PACE_WRITE, 4096, t - 80 * MS, t + 9 * MS, left, MOST);
+		tgt_pace_ended(paces, TGT_PACE_READ, 4096, t, t + 10 * MS, 1, MOST);
+	}
+	assert_int_equal(reads->probes, TGT_PACE_PROBES);
+	for (; reads->probes; t += MS)
+		tgt_pace_ended(paces, TGT_PACE_READ, 4096, t, t + MS, 1, MOST);
+	assert_int_equal(reads->quiet_ns[TGT_PACE_READ][0], MS);
 }
 
 /* Kinds and lengths have quiet times of their own: a long one is not late because it is long. */
@@ -180,23 +202,24 @@ static void lengths_are_judged_by_themselves(void **state)
 	uint64_t t = 1000 * TGT_PACE_PERIOD_NS;
 
 	(void)state;
-	tgt_pace_init(&pace, t);
-	for (unsigned int i = 0; i < TGT_PACE_PROBES; i++, t += MS)
-		tgt_pace_ended(&pace, i % 2 ? TGT_PACE_READ : TGT_PACE_DURABLE_WRITE, i % 2 ? 4096 : 1u << 24, t,
-			       t + (i % 2 ? MS : 50 * MS), MOST);
-	assert_int_equal(pace.probes, 0);
-	pace.wanted = true;
+	tgt_pace_init(paces, t);
+	for (unsigned int i = 0; i < 2 * TGT_PACE_PROBES; i++, t += MS)
+		tgt_pace_ended(paces, i % 2 ? TGT_PACE_READ : TGT_PACE_DURABLE_WRITE, i % 2 ? 4096 : 1u << 24, t,
+			       t + (i % 2 ? MS : 50 * MS), 1, MOST);
+	assert_int_equal(reads->probes, 0);
+	reads->wanted = true;
 	for (unsigned int i = 0; i < 100; i++, t += MS) {
-		tgt_pace_ended(&pace, TGT_PACE_READ, 4096, t, t + MS, MOST);
-		tgt_pace_ended(&pace, TGT_PACE_DURABLE_WRITE, 1u << 24, t, t + 60 * MS, MOST);
-		tgt_pace_ended(&pace, TGT_PACE_WRITE, 8192, t, t + 7 * MS, MOST); /* the first one says what it takes */
+		tgt_pace_ended(paces, TGT_PACE_READ, 4096, t, t + MS, 1, MOST);
+		tgt_pace_ended(paces, TGT_PACE_DURABLE_WRITE, 1u << 24, t, t + 60 * MS, 1, MOST);
+		/* The first one says what it takes. */
+		tgt_pace_ended(paces, TGT_PACE_WRITE, 8192, t, t + 7 * MS, 1, MOST);
 	}
-	assert_true(pace.steep);
-	assert_int_equal(pace.window, 2 * TGT_PACE_QUIET);
+	assert_true(reads->steep);
+	assert_int_equal(reads->window, 2 * TGT_PACE_QUIET);
 	/* And a short one that takes as long as a long one is. */
 	for (unsigned int i = 0; i < 400; i++, t += MS)
-		tgt_pace_ended(&pace, TGT_PACE_READ, 4096, t, t + 50 * MS, MOST);
-	assert_int_equal(pace.window, 1);
+		tgt_pace_ended(paces, TGT_PACE_READ, 4096, t, t + 50 * MS, 1, MOST);
+	assert_int_equal(reads->window, 1);
 }
 
 int main(void)
@@ -207,6 +230,7 @@ int main(void)
 		cmocka_unit_test(a_quick_disk_gets_all),
 		cmocka_unit_test(a_slow_phase_shortens_the_queue),
 		cmocka_unit_test(a_probe_is_short),
+		cmocka_unit_test(a_probe_waits_for_both_kinds),
 		cmocka_unit_test(lengths_are_judged_by_themselves),
 	};
 
