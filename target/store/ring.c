@@ -443,7 +443,8 @@ void tgt_ring_post(struct tgt_ring *ring, struct tgt_message *message)
 
 /* -- waiting ----------------------------------------------------------------------------------- */
 
-static int ring_arm_watches(struct tgt_ring *ring)
+/* False: there is no room for some of them. */
+static bool ring_arm_watches(struct tgt_ring *ring)
 {
 	for (unsigned int i = 0; i < ring->watch_count; i++) {
 		struct ring_watch *watch = &ring->watches[i];
@@ -453,12 +454,12 @@ static int ring_arm_watches(struct tgt_ring *ring)
 			continue;
 		sqe = uring_sqe(&ring->uring);
 		if (!sqe)
-			return -EBUSY;
+			return false;
 		io_uring_prep_poll_add(sqe, watch->fd, POLLIN);
 		io_uring_sqe_set_data(sqe, &watch->op);
 		watch->armed = true;
 	}
-	return 0;
+	return true;
 }
 
 /* It has a completion only if less than all was sent. There is room for it, so it is there when the kernel returns. */
@@ -469,7 +470,7 @@ bool tgt_ring_sendmsg(struct tgt_ring *ring, int fd, const struct msghdr *messag
 	/* It does not wait for what files do in the same call. */
 	if (!ring->sends || io_uring_sq_ready(&ring->uring))
 		return false;
-	if (ring->inflight + WATCHES_MAX >= ring->uring.cq.ring_entries || ring_arm_watches(ring))
+	if (ring->inflight + WATCHES_MAX >= ring->uring.cq.ring_entries || !ring_arm_watches(ring))
 		return false;
 	sqe = ring->sending = uring_sqe(&ring->uring);
 	if (!sqe)
@@ -557,17 +558,18 @@ int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms)
 {
 	struct __kernel_timespec limit;
 	struct io_uring_cqe *cqe;
-	int err = ring_arm_watches(ring);
+	int err = 0;
 
 	if (ring->again)
 		timeout_ms = RETRY_MS;
-	if (!tgt_messages_settle(&ring->messages))
+	/* A watch that is not armed wakes nobody; the next reap makes room for it. */
+	if (!ring_arm_watches(ring) || !tgt_messages_settle(&ring->messages))
 		timeout_ms = 0;
 	limit = (struct __kernel_timespec){
 		.tv_sec = timeout_ms / 1000,
 		.tv_nsec = (long long)(timeout_ms % 1000) * 1000000,
 	};
-	if (!err && ring->wide)
+	if (ring->wide)
 		err = uring_submit_ready(&ring->wide->uring);
 	if (err)
 		return err;

@@ -105,7 +105,10 @@ int tgt_ring_sent(struct tgt_ring *ring, int bytes);
 /* Run `complete` of what has completed, at most `budget`, and TGT_RING_MESSAGES messages. Returns how many. A system call only
  * where the kernel says that completions wait for one. */
 unsigned int tgt_ring_reap(struct tgt_ring *ring, unsigned int budget);
-/* Submit, then sleep until a completion, a message or timeout_ms (-1: no limit). 0 or negative errno. */
+/*
+ * Submit, then sleep until a completion, a message or timeout_ms (-1: no limit). Does not sleep while the kernel takes no
+ * entries because completions wait: reap before the next one. 0 or negative errno.
+ */
 int tgt_ring_wait(struct tgt_ring *ring, int timeout_ms);
 
 /* In flight, watches apart, and messages that are counted together: must be 0 before a file or buffer is removed. */
