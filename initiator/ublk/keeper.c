@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -318,13 +319,16 @@ static bool keeper_lives(pid_t pid)
 	return !strcmp(name, KEEPER_SERVER); /* fgets() ends at its length: the keeper's begins so, too */
 }
 
-/* The keeper first: it would start another server. */
-static void keeper_kill(const struct ublk_kept *kept)
+/* To a keeper or server, unless it has ended. Its number may be another process's at any time, which gets no signal. */
+static void keeper_signal(pid_t pid, int signal)
 {
-	if (keeper_lives(kept->keeper))
-		kill(kept->keeper, SIGKILL);
-	if (keeper_lives(kept->server))
-		kill(kept->server, SIGKILL);
+	int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+
+	if (fd < 0)
+		return;
+	if (keeper_lives(pid))
+		pidfd_send_signal(fd, signal, NULL, 0);
+	close(fd);
 }
 
 /* Keeper and server have ended, and the lock is this process's; or -errno. */
@@ -333,7 +337,9 @@ static int keeper_kill_and_lock(const struct keeper *k)
 	int err = ublk_kept_lock(k->fd);
 
 	for (unsigned int ms = 0; err == -EAGAIN && ms < KEEPER_KILL_MS; ms += 100) {
-		keeper_kill(k->kept);
+		/* The keeper first: it would start another server. */
+		keeper_signal(k->kept->keeper, SIGKILL);
+		keeper_signal(k->kept->server, SIGKILL);
 		err = keeper_await_lock(k, 100);
 	}
 	return err;
@@ -380,7 +386,7 @@ static int keeper_relieve(struct keeper *k)
 
 		if (keeper_lives(last)) {
 			keeper_join(last);
-			kill(last, UBLK_SIGNAL_LEAVE);
+			keeper_signal(last, UBLK_SIGNAL_LEAVE);
 		}
 		err = keeper_await_lock(k, KEEPER_LEAVE_MS);
 		/* A server of another command that was killed while the kernel gives it the disk would end the disk. */
