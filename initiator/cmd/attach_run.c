@@ -246,13 +246,16 @@ static void run_link_wait(const char *name)
 static int run_module(const char *name, const struct attach_options *options, struct ini_uri *uri, char device[16])
 {
 	char reason[ATTACH_REASON_BYTES], found[RBLK_URI_BYTES];
-	int err, control = attach_control_open();
+	int err = 0, control = attach_control_open();
 
 	if (control < 0)
 		return control;
 	/* Only now: asking takes a second. The module shows the name that was given. */
-	err = discover_uri_is(options->uri) &&
-	      (discover_uri_resolve(options->uri, DISCOVER_RDMA, found) || attach_uri_parse(found, uri, reason));
+	if (discover_uri_is(options->uri)) {
+		err = discover_uri_resolve(options->uri, DISCOVER_RDMA, found);
+		if (!err && attach_uri_parse(found, uri, reason))
+			err = cmd_error("%s: %s", name[0] ? name : options->uri, reason);
+	}
 	if (!err)
 		err = attach_key_prepare(control, options->key);
 	if (!err)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Goal: a disk is attached by whichever of its hosts' addresses leads to the target, with one host and with several, and each
- * refusal is said if none does. Method: a resolver, routes and a module of the test.
+ * Goal: a disk is attached by whichever of its hosts' addresses leads to the target, with one host and with several,
+ * and each refusal is said if none does; so is an answer that the module cannot use. Method: a resolver, routes, an
+ * answering target and a module of the test.
  */
 #include "tests/unit/unit.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "initiator/cmd/attach.h"
+#include "initiator/cmd/discover.h"
 
 static const char *unrouted; /* an address to which this machine has no route; NULL: it has all */
 static const char *source;   /* --source; NULL: not said */
@@ -84,8 +88,35 @@ int __wrap_attach_control_send(int control, const char *line, char *answer)
 	return refusal;
 }
 
+int __wrap_attach_control_open(void);
+int __wrap_attach_control_open(void)
+{
+	return open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+int __wrap_discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES]);
+int __wrap_discover_uri_resolve(const char *text, enum discover_fabric fabric, char uri[RBLK_URI_BYTES])
+{
+	strcpy(uri, "rblk+tcp://one/v");
+	return 0;
+}
+
+static char said[256];
+
+int __wrap_cmd_error(const char *format, ...);
+int __wrap_cmd_error(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(said, sizeof(said), format, arguments);
+	va_end(arguments);
+	return CMD_FAILED;
+}
+
 static int setup(void **state)
 {
+	said[0] = '\0';
 	unrouted = works = source = NULL;
 	refusal = -EHOSTUNREACH;
 	sent_count = 0;
@@ -197,6 +228,16 @@ static void a_wrong_line_is_not_sent_again(void **state)
 	}
 }
 
+static void an_answer_without_use_is_said(void **state)
+{
+	const struct attach_options options = ATTACH_OPTIONS_DEFAULTS;
+	struct attached attached;
+
+	assert_int_not_equal(attach_run(ATTACH_BY_MODULE, "disk", "discover://target/v", &options, &attached), 0);
+	assert_int_equal(sent_count, 0);
+	assert_non_null(strstr(said, "disk: rblk+tcp://one/v: the kernel module supports only RDMA"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +248,7 @@ int main(void)
 		cmocka_unit_test_setup(each_host_has_its_source, setup),
 		cmocka_unit_test_setup(surplus_sources_are_refused, setup),
 		cmocka_unit_test_setup(a_wrong_line_is_not_sent_again, setup),
+		cmocka_unit_test_setup(an_answer_without_use_is_said, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
