@@ -9,7 +9,7 @@
 #include <linux/module.h>
 #include <linux/vmalloc.h>
 
-#define PACED_DISKS 4
+#define PACED_DISKS 5
 #define PACED_MB 128
 
 static unsigned long rate = 64;

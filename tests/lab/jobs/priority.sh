@@ -12,29 +12,18 @@
 . "$LAB/nvmet.sh"
 . "$LAB/../bench/systems.sh"
 . "$LAB/../bench/systems_scsi.sh"
+. "$LAB/beside.sh"
 rounds=${1:-3} seconds=${2:-10}
 shift $(($# < 2 ? $# : 2))
 [ $# -gt 0 ] || set -- nvme_rdma iser rnbd rblk_kmod rblk_auto rblk_neighbour
 
-# In place of systems.sh's: a part of the one disk; and a daemon with two of them.
+# In place of systems.sh's: a part of the one disk.
 disk() {
 	DISK=/dev/ram$1
 	[ ! -e "$DISK" ] || return 0
 	modprobe dm_mod && dmsetup create --noudevsync "part$1" --table "0 $((BENCH_MB * 2048)) linear /dev/nvme0n1 $(($1 * BENCH_MB * 2048))" &&
 		dmsetup mknodes && ln -s "/dev/mapper/part$1" "$DISK" || lab_fail "$DISK: no part of the disk"
 }
-serve_rblk() {
-	disk 3
-	disk 4
-	printf '[volume disk]\npath = /dev/ram3\n[volume auto]\npath = /dev/ram4\nlimit = auto\n' > /tmp/rblkd.conf
-	lab_rblkd_start --open --listen "rblk://$BENCH_TARGET:4430" --control-socket none --config /tmp/rblkd.conf
-}
-connect_rblk_auto() {
-	lab_kmod_load
-	LAB_ADDR=$BENCH_TARGET lab_attach auto
-	FIO=(--ioengine=io_uring "--filename=$LAB_DEV")
-}
-disconnect_rblk_auto() { disconnect_rblk_kmod; }
 connect_rblk_neighbour() {
 	connect_rblk_auto
 	LAB_ADDR=$BENCH_TARGET lab_attach auto own_session
@@ -58,13 +47,11 @@ if [ "$LAB_HOST" = 1 ]; then
 fi
 lab_meet serving
 
-common=("--size=${BENCH_MB}m" --direct=1 --group_reporting --eta=never --output-format=json)
 # reader WORDS [ARGUMENT...]: notes what the reader's reads take.
 reader() {
-	fio --name=reader "${READER[@]}" "${common[@]}" --rw=randread --bs=4k --iodepth=1 --time_based --runtime="$seconds" --ramp_time=2 \
-		--output=/tmp/reader.json "${@:2}" > /tmp/reader.log 2>&1 || lab_fail "$system, $1: $(cat /tmp/reader.log)"
-	sed -n '/^{/,$p' /tmp/reader.json | jq -c --arg system "$system" --arg how "$1" '.jobs[0].read | {$system, $how, count: .total_ios,
-		p50: (.clat_ns.percentile."50.000000" / 1e6), p99: (.clat_ns.percentile."99.000000" / 1e6)}' | tee -a /out/reads
+	beside_read "$1" "${READER[@]}" --runtime="$seconds" --ramp_time=2 "${@:2}"
+	jq -c --arg system "$system" --arg how "$1" '.jobs[0].read | {$system, $how, count: .total_ios,
+		p50: (.clat_ns.percentile."50.000000" / 1e6), p99: (.clat_ns.percentile."99.000000" / 1e6)}' /tmp/reads.json | tee -a /out/reads
 }
 systems=("$@")
 for round in $(seq "$rounds"); do
@@ -76,14 +63,11 @@ for round in $(seq "$rounds"); do
 		"connect_$system"
 		[ ${#READER[@]} -gt 0 ] || READER=("${FIO[@]}")
 		reader quiet
-		fio --name=writer "${FIO[@]}" "${common[@]}" --rw=randwrite --bs=128k --iodepth=16 --numjobs=4 --time_based --runtime=3600 \
-			--output=/tmp/writers.json > /tmp/writers.log 2>&1 &
-		writers=$!
+		beside_writers_start
 		sleep 3 # they begin
 		reader beside
 		reader priority --prioclass=1 --prio=0
-		kill -INT $writers
-		wait $writers
+		beside_writers_stop
 		sed -n '/^{/,$p' /tmp/writers.json | jq -c --arg system "$system" '.jobs[0].write | {$system, how: "writers", rate: (.bw_bytes / 1e6)}' |
 			tee -a /out/reads
 		"disconnect_$system"
