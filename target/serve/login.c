@@ -145,24 +145,25 @@ static uint32_t login_features(const struct fab_device *device)
 }
 
 /*
- * It has left for the sake of a volume that is not here, or not for long: to it this target ends, and as nobody else
- * has the volume either, it asks again and again, until somebody has. *again: that was given away, and is here again:
- * what it had open is another one, so it has to begin anew.
+ * Was the session sent to another target with a volume that this one gives away, or has given away? Then its login is
+ * answered as by a target that ends, so that the initiator asks all its targets until one serves the volume.
+ * *returned: this target has given the volume away and serves it again. The session's handles are of the former one, so
+ * the session has to end.
  */
-static bool session_stays_away(struct tgt_session *session, bool *again)
+static bool session_is_sent_away(struct tgt_session *session, bool *returned)
 {
 	struct tgt_volume *volume;
 	bool away, gone;
 
-	*again = false;
+	*returned = false;
 	if (!session || !session->sent_away[0] || tgt_session_is_connected(session))
 		return false;
 	volume = tgt_volume_get(session->reactor->registry, session->sent_away);
 	gone = tgt_handles_gone(session);
-	/* Without anything that is gone it has stayed, and closed the volume since. */
+	/* A session without a volume that is gone has stayed, and closed it since. */
 	away = volume ? atomic_load(&volume->leaves) : gone;
 	if (volume) {
-		*again = !away && gone && !tgt_handle_session_uses(session, volume);
+		*returned = !away && gone && !tgt_handle_session_uses(session, volume);
 		tgt_volume_put(volume);
 	}
 	if (!away)
@@ -212,31 +213,33 @@ static bool login_denied(struct tgt_reactor *reactor, const struct tgt_login *lo
 	return true;
 }
 
-static bool serves_others(struct tgt_reactor *reactor)
+/* A volume that needs no other machines is served. */
+static bool serves_own_disks(struct tgt_reactor *reactor)
 {
 	struct tgt_volume *volume;
 	unsigned int total;
-	bool others = false;
+	bool own = false;
 
-	for (unsigned int i = 0; !others && tgt_volume_list(reactor->registry, i, &volume, 1, &total); i++) {
-		others = !tgt_store_find(volume->config.store)->elsewhere;
+	for (unsigned int i = 0; !own && tgt_volume_list(reactor->registry, i, &volume, 1, &total); i++) {
+		own = !tgt_store_find(volume->config.store)->elsewhere;
 		tgt_volume_put(volume);
 	}
-	return others;
+	return own;
 }
 
 /*
- * It has lost a connection, to another target that serves the same volumes, say, or an earlier life of this one. It
- * would begin anew here, and give up what it has there. As long as its volumes could not be opened here it must not: it
- * asks again, there and here. But whoever comes soon after a start was here before, perhaps for volumes that are here.
+ * An initiator whose session is unknown here comes from another target, or from an earlier process of this one.
+ * NO_SESSION would make it begin anew here, and give up what it has there. While the cluster of this target's volumes
+ * does not answer it could not open them here, so it must not: it is to ask again, there and here. Soon after a start,
+ * however, most initiators were here before, and their volumes may be on this machine's own disks.
  */
-static bool login_comes_in_vain(struct tgt_reactor *reactor, const struct tgt_login *login,
-				const struct tgt_session *session, const struct core_login_verdict *verdict)
+static bool login_is_too_early(struct tgt_reactor *reactor, const struct tgt_login *login,
+			       const struct tgt_session *session, const struct core_login_verdict *verdict)
 {
 	bool young = reactor->loop.now_ns - reactor->begun_ns < reactor->config.session_ms * 1000000ull;
 
 	return !session && verdict->action == CORE_LOGIN_REJECT && verdict->reason == RBLK_REJECT_NO_SESSION &&
-	       !rblk_le16(login->wire.queue_index) && tgt_store_silent() && !(young && serves_others(reactor));
+	       !rblk_le16(login->wire.queue_index) && tgt_store_silent() && !(young && serves_own_disks(reactor));
 }
 
 /* True: answered. False: an older incarnation or epoch has to end first; that has begun. */
@@ -244,17 +247,17 @@ static bool login_try(struct tgt_reactor *reactor, struct tgt_login *login)
 {
 	struct tgt_session *session = tgt_session_find(reactor, login->wire.session_id);
 	struct core_login_verdict verdict;
-	bool away, again;
+	bool away, returned;
 
 	if (!login_device(reactor, login) || login_denied(reactor, login, session))
 		return true;
-	away = session_stays_away(session, &again);
-	if (again) {
+	away = session_is_sent_away(session, &returned);
+	if (returned) {
 		tgt_session_end(session, "its volume was given away, and is here again");
 		session = tgt_session_find(reactor, login->wire.session_id);
 	}
 	verdict = login_judge(login, reactor, session, away);
-	if (login_comes_in_vain(reactor, login, session, &verdict)) {
+	if (login_is_too_early(reactor, login, session, &verdict)) {
 		tgt_login_reject(reactor, login->request, RBLK_REJECT_DRAINING, 0,
 				 "it comes from another target, and the cluster of this one's volumes does not answer");
 		return true;

@@ -116,7 +116,8 @@ struct tgt_session {
 	uint32_t handle_slots, handles_open;
 	bool opened; /* it has had a handle */
 	struct tgt_events events;
-	/* In the home: for whose sake it was sent away (calls.h). While that is not here, it is not taken again. */
+	/* In the home: the volume with which it was sent to another target (calls.h), or "". Refused while that is not
+	 * here. */
 	char sent_away[RBLK_NAME_BYTES];
 
 	struct tgt_totals totals; /* of queues that have ended */

@@ -194,8 +194,8 @@ struct tgt_store {
 /* -- a store that several machines serve (F5, F10) ---------------------------------------------- */
 
 /*
- * The epochs of a session below this one. Or `host`: what a host has by another target, whose `session` is the digest
- * of its name and `epoch` its rank (registrant.h): a host that sends by several targets, and asks none of them first.
+ * The epochs of a session before `epoch`. Or, with `host`, all that an NVMe host has at another target: `session` is
+ * the digest of the host's name then, and `epoch` its rank (registrant.h). Such a host uses several targets at once.
  */
 struct tgt_past {
 	uint8_t session[16];
@@ -204,15 +204,15 @@ struct tgt_past {
 	uint8_t reserved[7];
 };
 
-/* A fence at all other targets of a store. Its owner's; the store's from `fence` to `done`. */
+/* All other targets of a store end the I/O of `past`. The owner's memory; the store uses it from `fence` to `done`. */
 struct tgt_store_fence {
 	struct tgt_store_fence *next; /* the store's */
 	struct tgt_past past;
-	bool held; /* with 0: the host's I/O is another target's, and goes on there */
+	bool held; /* set with error 0: another target serves this NVMe host, and goes on with it */
 	void (*done)(struct tgt_store_fence *fence, int error); /* any thread; 0 or negative errno */
 };
 
-/* A change of the volume's reservation. Its owner's; the store's from `change` to `done`. */
+/* A change of the volume's reservation. The owner's memory; the store uses it from `change` to `done`. */
 struct tgt_store_change {
 	__le64 before;			  /* the serial of what it was */
 	struct tgt_reservation_note note; /* what it is to be; with -EAGAIN what it is */
@@ -220,22 +220,24 @@ struct tgt_store_change {
 	void (*done)(struct tgt_store_change *change, int error); /* any thread; 0 or negative errno */
 };
 
-/* Another target asks this one for that. The store's; `answer`, once, on any thread, gives it back. */
+/*
+ * A store asks one of three things of this target's sessions. Another target fences `pasts`: these are ended here.
+ * Another target has changed the reservation: `note` is put in force here. The store does not reach its data: sessions
+ * that know another target are to `leave`. The store's memory; `answer`, called once on any thread, gives it back.
+ */
 struct tgt_store_ask {
 	const struct tgt_past *pasts;
 	unsigned int count;
-	uint64_t held; /* set before the answer: a bit for each, a host's whose I/O is this target's */
-	/* That has become of the reservation: it is in force here, too, when it is quiet. NULL: it is as it was. */
-	const struct tgt_reservation_note *note;
-	/* Or no other one: the store does not reach its data, and sessions that know another target are to go there. */
+	uint64_t held; /* set before the answer: bit i if this target serves the NVMe host of pasts[i], and goes on */
+	const struct tgt_reservation_note *note; /* NULL: the reservation has not changed */
 	enum tgt_ask_leave {
 		TGT_ASK_NONE,
-		TGT_ASK_LEAVE, /* they are told */
-		TGT_ASK_CUT,   /* who is still here waits for commands that do not end: its connections end */
+		TGT_ASK_LEAVE, /* sessions are told to go to another target */
+		TGT_ASK_CUT,   /* the connections of those that have not gone are closed: their commands do not end */
 	} leave;
 	/*
-	 * quiet: neither of these, nor of connections that had ended when it came, nor by who may not write any more
-	 * is a write under way, nor will be. Does not wait.
+	 * quiet: no write is under way, or will begin, of `pasts`, of connections that had ended when the store asked,
+	 * or of sessions that the reservation refuses. Must not block.
 	 */
 	void (*answer)(struct tgt_store_ask *ask, bool quiet);
 };
@@ -299,9 +301,10 @@ struct tgt_store_file {
 struct tgt_store_ops {
 	const char *kind; /* its name, in configurations and reports */
 	bool on_path;	  /* keeps its data at config->path, which has its size; else in itself, of config->bytes */
-	bool elsewhere;	  /* that is the name of something on other machines, and no file */
+	bool elsewhere;	  /* config->path names something on other machines (an image of Ceph), and no file */
 	bool forgets;	  /* its data ends with it */
-	/* Any thread; does not wait. This process has not reached what has their data for seconds. NULL: never. */
+	/* Has this process, for seconds, not reached the machines with its data? Any thread; must not block. NULL:
+	 * never. */
 	bool (*silent)(void);
 	bool wraps;	  /* stands in front of the kind that is configured: struct tgt_store_faults */
 	/* May the path be an NVMe namespace, by its generic node? NULL: no. */
