@@ -95,15 +95,6 @@ static const char *const denied_texts[] = {
 };
 ASSERT_COVERS(denied_texts, RBLK_DENIED_MAX);
 
-static const char *const event_names[] = {
-	[RBLK_EVENT_NONE] = "none",
-	[RBLK_EVENT_VOLUME_CHANGED] = "volume changed",
-	[RBLK_EVENT_VOLUME_REMOVED] = "volume removed",
-	[RBLK_EVENT_LIST_CHANGED] = "list changed",
-	[RBLK_EVENT_DRAINING] = "target draining",
-};
-ASSERT_COVERS(event_names, RBLK_EVENT_MAX);
-
 /* Bits: the table's index is the bit's number. */
 static const char *const feature_names[] = {
 	"immediate", "invalidate", "digest", "events", NULL, "extents", "fence-domain", "volume-fence",
@@ -111,14 +102,6 @@ static const char *const feature_names[] = {
 };
 static_assert((1u << TABLE_LENGTH(feature_names)) - 1 == (RBLK_FEATURES_ALL | 1u << 4 /* reserved */),
 	      "feature_names covers its enum");
-
-static const char *const volume_flag_names[] = {
-	"read-only",	"flush",	     "fua",	     "volatile-cache", "discard",
-	"write-zeroes", "compare-and-write", "reservations", "rotational",     "checksum",
-	"reservations-persist",
-};
-static_assert((1u << TABLE_LENGTH(volume_flag_names)) - 1 == RBLK_VOLUME_FLAGS_ALL,
-	      "volume_flag_names covers its enum");
 
 static const char *const wire_error_texts[] = {
 	[RBLK_WIRE_OK] = "well formed",
@@ -195,20 +178,9 @@ const char *rblk_refusal_text(u16 status, u64 result)
 	return status == RBLK_E_DENIED ? rblk_denied_text(result) : rblk_status_text(status);
 }
 
-const char *rblk_event_name(u16 event)
-{
-	return text_at(event_names, TABLE_LENGTH(event_names), event, "unknown event");
-}
-
 const char *rblk_feature_name(u32 bit)
 {
 	return text_of_bit(feature_names, TABLE_LENGTH(feature_names), bit, "unknown feature");
-}
-
-const char *rblk_volume_flag_name(u32 bit)
-{
-	return text_of_bit(volume_flag_names, TABLE_LENGTH(volume_flag_names), bit,
-			   "unknown volume flag");
 }
 
 const char *rblk_wire_error_text(enum rblk_wire_error error)

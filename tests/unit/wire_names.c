@@ -28,11 +28,6 @@ static const char *reject_text(u32 code)
 	return rblk_reject_text((u16)code);
 }
 
-static const char *event_text(u32 code)
-{
-	return rblk_event_name((u16)code);
-}
-
 static const char *wire_error_text(u32 code)
 {
 	return rblk_wire_error_text((enum rblk_wire_error)code);
@@ -90,11 +85,6 @@ static bool denied_known(u32 code)
 	return code && code < RBLK_DENIED_MAX;
 }
 
-static bool event_known(u32 code)
-{
-	return code < RBLK_EVENT_MAX;
-}
-
 static bool wire_error_known(u32 code)
 {
 	return code < RBLK_WIRE_ERROR_MAX;
@@ -105,7 +95,6 @@ static void codes(void **state)
 	check_words(opcode_text, opcode_known, 256, "unknown opcode");
 	check_words(status_text, status_known, 65536, "unknown status");
 	check_words(reject_text, reject_known, 65536, "unknown reason");
-	check_words(event_text, event_known, 65536, "unknown event");
 	check_words(denied_text, denied_known, 65536, rblk_denied_text(RBLK_DENIED_UNSAID));
 	assert_string_equal(rblk_denied_text(1ull << 32 | RBLK_DENIED_RULES),
 			    rblk_denied_text(RBLK_DENIED_UNSAID));
@@ -127,24 +116,11 @@ static bool feature_known(u32 bit)
 	return RBLK_FEATURES_ALL >> bit & 1;
 }
 
-static const char *volume_flag_text(u32 bit)
-{
-	return rblk_volume_flag_name(1u << bit);
-}
-
-static bool volume_flag_known(u32 bit)
-{
-	return RBLK_VOLUME_FLAGS_ALL >> bit & 1;
-}
-
 static void bits(void **state)
 {
 	check_words(feature_text, feature_known, 32, "unknown feature");
-	check_words(volume_flag_text, volume_flag_known, 32, "unknown volume flag");
 	assert_string_equal(rblk_feature_name(0), "unknown feature");
 	assert_string_equal(rblk_feature_name(3), "unknown feature");
-	assert_string_equal(rblk_volume_flag_name(0), "unknown volume flag");
-	assert_string_equal(rblk_volume_flag_name(RBLK_VOLUME_FLAGS_ALL), "unknown volume flag");
 }
 
 static void words_match_their_codes(void **state)
@@ -152,12 +128,9 @@ static void words_match_their_codes(void **state)
 	assert_string_equal(rblk_opcode_name(RBLK_OP_READ), "READ");
 	assert_string_equal(rblk_opcode_name(RBLK_OP_RESERVE), "RESERVE");
 	assert_string_equal(rblk_status_text(RBLK_E_RANGE), "beyond the end of the volume");
-	assert_string_equal(rblk_reject_text(RBLK_REJECT_STALE_EPOCH),
-			    "the session's epoch is over");
-	assert_string_equal(rblk_event_name(RBLK_EVENT_LIST_CHANGED), "list changed");
+	assert_string_equal(rblk_reject_text(RBLK_REJECT_STALE_EPOCH), "the session's epoch is over");
 	assert_string_equal(rblk_feature_name(RBLK_FEATURE_EXTENTS), "extents");
 	assert_string_equal(rblk_feature_name(RBLK_FEATURE_UNTORN), "untorn");
-	assert_string_equal(rblk_volume_flag_name(RBLK_VOLUME_CHECKSUM), "checksum");
 }
 
 static void status_errnos(void **state)
