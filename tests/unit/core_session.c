@@ -44,9 +44,7 @@ static void test_first_queue_changes_portal(void **state)
 
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 0, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 0);
-	want(CORE_ACTION_FENCE, 0);
+	lose(0, 20000 * MS);
 	want(CORE_ACTION_STATE, 0);
 	assert_int_equal(core_session_route(&session, 0), 1);
 	core_session_drained(&session, 0, 20000 * MS);
@@ -62,9 +60,7 @@ static void test_first_queue_changes_portal(void **state)
 	want(CORE_ACTION_STATE, 0);
 	want_none();
 	assert_int_equal(core_session_route(&session, 1), 0);
-	core_session_lost(&session, 1, 20002 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
+	lose(1, 20002 * MS);
 	core_session_drained(&session, 1, 20002 * MS);
 	want(CORE_ACTION_RELEASE_HARMLESS, 1);
 	action = want(CORE_ACTION_CONNECT, 1);
@@ -155,12 +151,8 @@ static void test_forgotten_but_not_noticed(void **state)
 {
 	(void)state;
 	live(2, 1);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
-	core_session_drained(&session, 1, 20000 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 1);
-	want(CORE_ACTION_CONNECT, 1);
+	lose(1, 20000 * MS);
+	drain(1, 20000 * MS);
 	core_session_rejected(&session, 1, RBLK_REJECT_NO_SESSION, 0, 20000 * MS);
 	want(CORE_ACTION_CLOSE, 1);
 	want(CORE_ACTION_PROBE, 0);
@@ -215,9 +207,7 @@ static void test_fail_fast_and_give_up(void **state)
 	want(CORE_ACTION_FAIL_FAST, 0);
 	assert_true(session.failing_fast);
 	/* Commands that were not drained then may fail now. */
-	core_session_drained(&session, 0, 26000 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 0);
-	want(CORE_ACTION_CONNECT, 0);
+	drain(0, 26000 * MS);
 	want(CORE_ACTION_FAIL_FAST, 0);
 	core_session_tick(&session, 80000 * MS);
 	want(CORE_ACTION_CLOSE, 0);

@@ -36,13 +36,9 @@ static void test_reads_wait_for_no_fence(void **state)
 	assert_true(core_lost_needs_fence(RBLK_OP_WRITE));
 	assert_true(core_lost_needs_fence(RBLK_OP_FLUSH));
 	live(2, 2);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
+	lose(1, 20000 * MS);
 	want_none(); /* F4 */
-	core_session_drained(&session, 1, 20002 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 1);
-	want(CORE_ACTION_CONNECT, 1);
+	drain(1, 20002 * MS);
 	core_session_heard(&session, 0, 20100 * MS);
 	core_session_tick(&session, 20100 * MS);
 	want_none();
@@ -56,12 +52,8 @@ static void test_lost_again_before_the_release(void **state)
 {
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
-	core_session_drained(&session, 1, 20001 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 1);
-	want(CORE_ACTION_CONNECT, 1);
+	lose(1, 20000 * MS);
+	drain(1, 20001 * MS);
 	core_session_accepted(&session, 1, INSTANCE, 5000, 0, 20002 * MS);
 	core_session_lost(&session, 1, 20002 * MS);
 	want(CORE_ACTION_RELEASE, 1);
@@ -81,9 +73,7 @@ static void test_accepted_before_the_fence(void **state)
 	want(CORE_ACTION_CLOSE, 0);
 	want(CORE_ACTION_STATE, 0);
 	want_none();
-	core_session_drained(&session, 0, 20001 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 0);
-	want(CORE_ACTION_CONNECT, 0);
+	drain(0, 20001 * MS);
 	core_session_accepted(&session, 0, INSTANCE, 5000, BEFORE_ITS_FENCE, 20002 * MS);
 	action = want(CORE_ACTION_FENCE, 0);
 	assert_int_equal(action.via, 0);
@@ -103,12 +93,8 @@ static void test_lost_again_before_the_fence(void **state)
 {
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
-	core_session_drained(&session, 1, 20001 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 1);
-	want(CORE_ACTION_CONNECT, 1);
+	lose(1, 20000 * MS);
+	drain(1, 20001 * MS);
 	core_session_accepted(&session, 1, INSTANCE, 5000, BEFORE_ITS_FENCE, 20002 * MS);
 	want_none();
 	core_session_lost(&session, 1, 20003 * MS);
@@ -149,12 +135,8 @@ static void test_answer_after_the_acceptance(void **state)
 {
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
-	core_session_drained(&session, 1, 20001 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 1);
-	want(CORE_ACTION_CONNECT, 1);
+	lose(1, 20000 * MS);
+	drain(1, 20001 * MS);
 	core_session_accepted(&session, 1, INSTANCE, 5000, 0, 20002 * MS);
 	want(CORE_ACTION_RELEASE, 1);
 	core_session_lost(&session, 1, 20003 * MS);
@@ -173,9 +155,7 @@ static void test_fence_refused_is_sent_again(void **state)
 {
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
+	lose(1, 20000 * MS);
 	core_session_fenced(&session, 1, 1, false, 20000 * MS);
 	want_none();
 	assert_true(core_session_next_ns(&session) <= 20100 * MS);
@@ -188,14 +168,10 @@ static void test_answer_without_fence(void **state)
 {
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
+	lose(1, 20000 * MS);
 	core_session_fenced(&session, 1, 1, false, 20000 * MS);
 	core_session_fenced(&session, 1, 1, true, 20001 * MS);
-	core_session_drained(&session, 1, 20002 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 1);
-	want(CORE_ACTION_CONNECT, 1);
+	drain(1, 20002 * MS);
 	want_none();
 	core_session_tick(&session, 20100 * MS);
 	want(CORE_ACTION_FENCE, 1);

@@ -50,6 +50,21 @@ static inline void want_none(void)
 	assert_false(core_session_action(&session, &action));
 }
 
+/* The queue is lost while another one can carry its FENCE, and is drained. */
+static inline void lose(u16 queue, u64 now_ns)
+{
+	core_session_lost(&session, queue, now_ns);
+	want(CORE_ACTION_CLOSE, queue);
+	want(CORE_ACTION_FENCE, queue);
+}
+
+static inline void drain(u16 queue, u64 now_ns)
+{
+	core_session_drained(&session, queue, now_ns);
+	want(CORE_ACTION_RELEASE_HARMLESS, queue);
+	want(CORE_ACTION_CONNECT, queue);
+}
+
 /* Connected and named, all queues LIVE, at time 0. */
 static inline void live(u16 queues, u16 portals)
 {

@@ -42,9 +42,7 @@ static void reach_other(u64 now_ns)
 	core_session_lost(&session, 0, now_ns);
 	want(CORE_ACTION_CLOSE, 0);
 	want(CORE_ACTION_STATE, 0);
-	core_session_drained(&session, 0, now_ns);
-	want(CORE_ACTION_RELEASE_HARMLESS, 0);
-	want(CORE_ACTION_CONNECT, 0);
+	drain(0, now_ns);
 	core_session_unreached(&session, 0, now_ns);
 	want(CORE_ACTION_CLOSE, 0);
 	core_session_drained(&session, 0, now_ns);
@@ -176,12 +174,8 @@ static void test_acceptance_of_another(void **state)
 {
 	(void)state;
 	live(2, 2);
-	core_session_lost(&session, 1, 20000 * MS);
-	want(CORE_ACTION_CLOSE, 1);
-	want(CORE_ACTION_FENCE, 1);
-	core_session_drained(&session, 1, 20000 * MS);
-	want(CORE_ACTION_RELEASE_HARMLESS, 1);
-	want(CORE_ACTION_CONNECT, 1);
+	lose(1, 20000 * MS);
+	drain(1, 20000 * MS);
 	assert_false(core_session_accepted(&session, 1, OTHER, 5000, 0, 20001 * MS));
 	want(CORE_ACTION_CLOSE, 1);
 	want_none(); /* and it was no fence */
