@@ -69,8 +69,11 @@ static void report(const char *what, uint64_t longest_us)
 	fflush(stdout);
 }
 
-/* `signal_number` ends the old daemon, and then the new one starts. */
-static void one_after_the_other(int signal_number, const char *what)
+/*
+ * `signal_number` ends the old daemon, and then the new one starts; or `before` that, while the old one serves, and
+ * waits for its locks and address.
+ */
+static void one_after_the_other(int signal_number, bool before, const char *what)
 {
 	uint64_t longest_us = 0;
 
@@ -79,14 +82,24 @@ static void one_after_the_other(int signal_number, const char *what)
 	start_loads("disk");
 	run_loads();
 	for (unsigned int round = 0; round < ROUNDS; round++) {
+		struct e2e_daemon next = server;
 		uint64_t pause_us;
 
+		if (before) {
+			e2e_daemon_begin_again(&next, file.volume, "--cache", "buffered", NULL);
+			e2e_daemon_log_wait(&next, "waiting up to 30s: in use by", 1);
+		}
 		longest_pause_us();
 		if (signal_number == SIGTERM)
 			assert_int_equal(e2e_daemon_stop(&server), 0);
 		else
 			e2e_daemon_kill(&server);
-		e2e_daemon_start_again(&server, file.volume, "--cache", "buffered", NULL);
+		if (before) {
+			e2e_daemon_await(&next);
+			server = next;
+		} else {
+			e2e_daemon_start_again(&server, file.volume, "--cache", "buffered", NULL);
+		}
 		run_loads();
 		pause_us = longest_pause_us();
 		longest_us = pause_us > longest_us ? pause_us : longest_us;
@@ -100,57 +113,25 @@ static void one_after_the_other(int signal_number, const char *what)
 static void stopped(void **state)
 {
 	(void)state;
-	one_after_the_other(SIGTERM, "stopped, then started:");
+	one_after_the_other(SIGTERM, false, "stopped, then started:");
 }
 
 static void killed(void **state)
 {
 	(void)state;
-	one_after_the_other(SIGKILL, "killed, then started:");
-}
-
-/* The new daemon starts while the old one serves, and waits for the old one's locks and address. */
-static void one_before_the_other(int signal_number, const char *what)
-{
-	uint64_t longest_us = 0;
-
-	e2e_file_create(&file, "disk", LOADS * SHARE);
-	e2e_daemon_start(&server, file.volume, "--cache", "buffered", NULL);
-	start_loads("disk");
-	run_loads();
-	for (unsigned int round = 0; round < ROUNDS; round++) {
-		struct e2e_daemon next = server;
-		uint64_t pause_us;
-
-		e2e_daemon_begin_again(&next, file.volume, "--cache", "buffered", NULL);
-		e2e_daemon_log_wait(&next, "waiting up to 30s: in use by", 1);
-		longest_pause_us();
-		if (signal_number == SIGTERM)
-			assert_int_equal(e2e_daemon_stop(&server), 0);
-		else
-			e2e_daemon_kill(&server);
-		e2e_daemon_await(&next);
-		server = next;
-		run_loads();
-		pause_us = longest_pause_us();
-		longest_us = pause_us > longest_us ? pause_us : longest_us;
-	}
-	report(what, longest_us);
-	stop_loads();
-	assert_int_equal(e2e_daemon_stop(&server), 0);
-	e2e_file_remove(&file);
+	one_after_the_other(SIGKILL, false, "killed, then started:");
 }
 
 static void replaced(void **state)
 {
 	(void)state;
-	one_before_the_other(SIGTERM, "stopped, the next one waits already:");
+	one_after_the_other(SIGTERM, true, "stopped, the next one waits already:");
 }
 
 static void killed_and_replaced(void **state)
 {
 	(void)state;
-	one_before_the_other(SIGKILL, "killed, the next one waits already:");
+	one_after_the_other(SIGKILL, true, "killed, the next one waits already:");
 }
 
 /* There is no volume lock to wait for, so the new daemon waits for the address. */
