@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* See changing_volume.h. */
 #include "tests/e2e/changing_volume.h"
+#include "tests/e2e/session.h"
 #include "tests/unit/unit.h"
 
 #include <signal.h>
@@ -33,17 +34,13 @@ static void on_event(void *arg, struct rblk_session *session, const struct rblk_
 
 void changing_volume_start(struct changing_volume *v, const char *more, const struct rblk_options *options)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
 	memset(v, 0, sizeof(*v));
 	e2e_file_create(&v->file, "disk", 1 << 20);
 	strcpy(v->config, "/var/tmp/rblk-e2e-config-XXXXXX");
 	close(mkstemp(v->config));
 	changing_volume_configure(v, more);
 	e2e_daemon_start(&v->server, "--config", v->config, NULL);
-	v->session = rblk_session_open(e2e_daemon_uri(&v->server, "disk"), options, error);
-	if (!v->session)
-		fail_msg("%s", error);
+	v->session = e2e_session_open(e2e_daemon_uri(&v->server, "disk"), options);
 	rblk_session_on_event(v->session, on_event, v);
 	v->data = rblk_buffer_alloc(v->session, DEPTH * BLOCK);
 	assert_non_null(v->data);
@@ -71,8 +68,7 @@ void changing_volume_configure(const struct changing_volume *v, const char *more
 
 void changing_volume_open(struct changing_volume *v, uint32_t flags)
 {
-	v->volume = rblk_volume_open(v->session, NULL, flags);
-	assert_non_null(v->volume);
+	v->volume = e2e_volume_open(v->session, NULL, flags);
 }
 
 static void done(void *arg, const struct rblk_result *result)

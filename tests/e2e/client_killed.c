@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/load.h"
+#include "tests/e2e/session.h"
 
 #define CLIENTS 4u /* at a time */
 #define KILLS 60u
@@ -144,15 +144,12 @@ static void the_killed_leave_nothing_behind(void **state)
 static void all_sessions_can_be_had_again(void **state)
 {
 	struct rblk_session *sessions[CLIENTS];
-	char error[RBLK_ERROR_BYTES];
 
 	(void)state;
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		struct rblk_options options = {.size = sizeof(options), .queues = 2};
 
-		sessions[i] = rblk_session_open(e2e_daemon_uri(&server, "victim"), &options, error);
-		if (!sessions[i])
-			fail_msg("%s", error);
+		sessions[i] = e2e_session_open(e2e_daemon_uri(&server, "victim"), &options);
 		assert_non_null(rblk_volume_open(sessions[i], NULL, 0));
 	}
 	for (unsigned int i = 0; i < CLIENTS; i++)

@@ -12,6 +12,7 @@
 #include "proto/wire/wire.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/lib_fixture.h"
+#include "tests/e2e/session.h"
 
 /* -- a target that waits for an ABORT ---------------------------------------------------------- */
 
@@ -295,7 +296,6 @@ static void lost_commands_are_not_sent_again(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
 	struct outcome outcomes[COMMANDS] = {{0}};
-	char error[RBLK_ERROR_BYTES] = "";
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	struct e2e_daemon daemon;
@@ -303,9 +303,7 @@ static void lost_commands_are_not_sent_again(void **state)
 	uint8_t *data;
 
 	e2e_daemon_start(&daemon, "--memory", "disk=16M", "--fault", "delay=write:60s", NULL);
-	session = rblk_session_open(e2e_daemon_uri(&daemon, "disk"), &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(e2e_daemon_uri(&daemon, "disk"), &options);
 	volume = rblk_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, COMMANDS * BYTES);
 	memset(data, 0xa5, COMMANDS * BYTES);

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include "tests/e2e/fake_target.h"
+#include "tests/e2e/session.h"
 
 #define CALLED_NOT INT32_MAX
 
@@ -44,16 +45,12 @@ struct program {
 static void begin(struct program *p)
 {
 	struct rblk_options options = fake_target_options();
-	char error[RBLK_ERROR_BYTES] = "";
 
 	*p = (struct program){.script.command = answer, .result = CALLED_NOT};
 	p->fake = fake_target_start(&p->script);
 	options.no_reconnect = false;
-	p->session = rblk_session_open(fake_target_uri(p->fake), &options, error);
-	if (!p->session)
-		fail_msg("%s", error);
-	p->volume = rblk_volume_open(p->session, "disk", 0);
-	assert_non_null(p->volume);
+	p->session = e2e_session_open(fake_target_uri(p->fake), &options);
+	p->volume = e2e_volume_open(p->session, "disk", 0);
 }
 
 /* What was started is sent and answered; the target ends. Then the program polls. */

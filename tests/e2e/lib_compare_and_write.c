@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/proxy.h"
+#include "tests/e2e/session.h"
 
 #define BLOCK 512u
 #define THREADS 4
@@ -61,15 +61,10 @@ struct client {
 static void client_open(struct client *client, const char *uri, uint16_t queues)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES];
 
 	options.queues = queues;
-	client->session = rblk_session_open(uri, &options, error);
-	if (!client->session)
-		fail_msg("%s", error);
-	client->volume = rblk_volume_open(client->session, NULL, 0);
-	if (!client->volume)
-		fail_msg("%s", rblk_session_error(client->session));
+	client->session = e2e_session_open(uri, &options);
+	client->volume = e2e_volume_open(client->session, NULL, 0);
 	client->data = rblk_buffer_alloc(client->session, 1 << 20);
 	assert_non_null(client->data);
 }
@@ -229,8 +224,7 @@ static void what_cannot_be_is_refused(void **state)
 	assert_int_equal(rblk_pcompare_and_write(client.volume, client.data, BLOCK, 0, RBLK_IO_FUA,
 						 NULL),
 			 -EOPNOTSUPP);
-	null = rblk_volume_open(client.session, "null", 0);
-	assert_non_null(null);
+	null = e2e_volume_open(client.session, "null", 0);
 	assert_false(rblk_volume_info(null)->can_compare_and_write);
 	assert_int_equal(rblk_pcompare_and_write(null, client.data, BLOCK, 0, 0, NULL), -EOPNOTSUPP);
 	rblk_session_close(client.session);

@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/proxy.h"
+#include "tests/e2e/session.h"
 
 #define VOLUME_BYTES (4u << 20)
 #define LARGE 65536u /* more than fits into a capsule */
@@ -34,15 +34,11 @@ static struct client checked, plain, straight; /* with digests; without; without
 static void client_open(struct client *client, const char *host, bool digest)
 {
 	struct rblk_options options = {.size = sizeof(options), .digest = digest};
-	char error[RBLK_ERROR_BYTES], uri[128];
+	char uri[128];
 
 	snprintf(uri, sizeof(uri), "rblk+tcp://%s/disk", host);
-	client->session = rblk_session_open(uri, &options, error);
-	if (!client->session)
-		fail_msg("%s", error);
-	client->volume = rblk_volume_open(client->session, NULL, 0);
-	if (!client->volume)
-		fail_msg("%s", rblk_session_error(client->session));
+	client->session = e2e_session_open(uri, &options);
+	client->volume = e2e_volume_open(client->session, NULL, 0);
 	client->data = rblk_buffer_alloc(client->session, 2 * LARGE);
 	assert_non_null(client->data);
 }

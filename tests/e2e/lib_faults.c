@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define DEPTH 32
 #define SESSIONS 24
@@ -31,12 +31,8 @@ static void done(void *arg, const struct rblk_result *result)
 static struct rblk_session *open_session(const struct e2e_daemon *daemon,
 					 const struct rblk_options *options)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-	struct rblk_session *session =
-		rblk_session_open(e2e_daemon_uri(daemon, "disk"), options, error);
+	struct rblk_session *session = e2e_session_open(e2e_daemon_uri(daemon, "disk"), options);
 
-	if (!session)
-		fail_msg("%s", error);
 	return session;
 }
 

@@ -16,6 +16,7 @@
 #include "initiator/session.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/proxy.h"
+#include "tests/e2e/session.h"
 
 #define PATHS 2u
 #define BLOCK 4096u
@@ -44,17 +45,14 @@ static void done(void *arg, const struct rblk_result *result)
 /* Of the daemon, which runs. */
 static void open_paths(const struct rblk_options *options)
 {
-	char uri[256], error[RBLK_ERROR_BYTES] = "";
+	char uri[256];
 
 	for (unsigned int i = 0; i < PATHS; i++)
 		paths[i] = proxy_start(server.host);
 	snprintf(uri, sizeof(uri), "rblk+tcp://%s,%s/disk", proxy_host(paths[0]),
 		 proxy_host(paths[1]));
-	session = rblk_session_open(uri, options, error);
-	if (!session)
-		fail_msg("%s", error);
-	volume = rblk_volume_open(session, NULL, 0);
-	assert_non_null(volume);
+	session = e2e_session_open(uri, options);
+	volume = e2e_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, QUEUES * BLOCK);
 	assert_non_null(data);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include "tests/e2e/lib_fixture.h"
+#include "tests/e2e/session.h"
 
 void lib_done(void *arg, const struct rblk_result *result)
 {
@@ -24,17 +25,11 @@ void lib_assert_words(const char *words, const char *expected)
 
 void lib_open(struct fixture *f)
 {
-	char text[RBLK_ERROR_BYTES] = "";
-
 	if (!f->options.size)
 		f->options = fake_target_options();
 	f->fake = fake_target_start(&f->script);
-	f->session = rblk_session_open(fake_target_uri(f->fake), &f->options, text);
-	if (!f->session)
-		fail_msg("%s", text);
-	f->volume = rblk_volume_open(f->session, NULL, 0);
-	if (!f->volume)
-		fail_msg("%s", rblk_session_error(f->session));
+	f->session = e2e_session_open(fake_target_uri(f->fake), &f->options);
+	f->volume = e2e_volume_open(f->session, NULL, 0);
 	f->data = rblk_buffer_alloc(f->session, COMMANDS * BYTES);
 	assert_non_null(f->data);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "initiator/session.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define PIECE 4096u
 #define BYTES (1u << 20)
@@ -69,13 +70,11 @@ static void gateways_remove(void)
 static void session_start(bool first, char delimiter, const struct rblk_options *given)
 {
 	struct rblk_options options = *given;
-	char uri[256], error[RBLK_ERROR_BYTES] = "";
+	char uri[256];
 
 	snprintf(uri, sizeof(uri), "rblk+tcp://%s%c%s", gateways[!first].host, delimiter, gateways[first].host);
 	options.size = sizeof(options);
-	session = rblk_session_open(uri, &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(uri, &options);
 }
 
 struct opening {
@@ -189,8 +188,7 @@ static void all_queues_at_one(void **state)
 	gateways_start(false);
 	for (unsigned int i = 0; i < 4; i++) {
 		session_start(i % 2, delimiters[i / 2], &(struct rblk_options){.queues = 4});
-		volume = rblk_volume_open(session, "a", 0);
-		assert_non_null(volume);
+		volume = e2e_volume_open(session, "a", 0);
 		data = rblk_buffer_alloc(session, PIECE);
 		assert_non_null(data);
 		memset(data, 1, PIECE);
@@ -211,8 +209,7 @@ static void gateways_in_turn(void **state)
 	(void)state;
 	gateways_start(true);
 	session_start(true, ';', &(struct rblk_options){.queues = 2});
-	volume = rblk_volume_open(session, "a", 0);
-	assert_non_null(volume);
+	volume = e2e_volume_open(session, "a", 0);
 	data = rblk_buffer_alloc(session, 2 * PIECE);
 	assert_non_null(data);
 	memset(data, 7, PIECE);

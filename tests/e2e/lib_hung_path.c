@@ -6,8 +6,8 @@
  * path at once, and the one that was there makes room for it.
  */
 #include "tests/unit/unit.h"
+#include "tests/e2e/session.h"
 
-#include "initiator/rblk.h"
 #include "tests/e2e/two_paths.h"
 
 #define WRITES 8
@@ -31,7 +31,6 @@ static void wait_for_connections(struct rblk_session *session, unsigned int path
 static void a_path_is_used_again_beside_a_hung_disk(void **state)
 {
 	struct rblk_options options = {.size = sizeof(options), .queues = 2, .command_timeout_ms = 500};
-	char error[RBLK_ERROR_BYTES] = "";
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	int left = WRITES;
@@ -39,9 +38,7 @@ static void a_path_is_used_again_beside_a_hung_disk(void **state)
 
 	(void)state;
 	two_paths_start(1 << 20, "", "1h", "delay=write:20s");
-	session = rblk_session_open(two_paths_uri, &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(two_paths_uri, &options);
 	volume = rblk_volume_open(session, "disk", 0);
 	data = rblk_buffer_alloc(session, BYTES);
 	assert_true(volume && data);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define VOLUME_BYTES (16u << 20)
 #define MAX_IO (1u << 20)
@@ -48,14 +48,9 @@ struct world {
 static void open_world(struct world *w, const char *volume, uint32_t queues)
 {
 	struct rblk_options options = { .size = sizeof(options), .queues = queues };
-	char error[RBLK_ERROR_BYTES] = "";
 
-	w->session = rblk_session_open(e2e_daemon_uri(&daemon_, volume), &options, error);
-	if (!w->session)
-		fail_msg("%s", error);
-	w->volume = rblk_volume_open(w->session, NULL, 0);
-	if (!w->volume)
-		fail_msg("%s", rblk_session_error(w->session));
+	w->session = e2e_session_open(e2e_daemon_uri(&daemon_, volume), &options);
+	w->volume = e2e_volume_open(w->session, NULL, 0);
 	w->info = rblk_volume_info(w->volume);
 	assert_int_equal(w->info->bytes, VOLUME_BYTES);
 	w->data = rblk_buffer_alloc(w->session, DEPTH * MAX_IO);

@@ -8,8 +8,8 @@
 
 #include <errno.h>
 #include <poll.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 static struct e2e_daemon daemon_;
 
@@ -136,8 +136,7 @@ static void completions_are_told(void **state)
 	void *data;
 
 	assert_int_equal(loop(session, not_connecting, session), 1);
-	volume = rblk_volume_open(session, NULL, 0);
-	assert_non_null(volume);
+	volume = e2e_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, 4096);
 	assert_non_null(data);
 	for (int i = 0; i < 100; i++) {

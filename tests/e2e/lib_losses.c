@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define PIECE 4096u
 
@@ -71,13 +71,9 @@ static void on_event(void *arg, struct rblk_session *session,
 static struct user use(void)
 {
 	struct user user = {.losses = 0};
-	char error[RBLK_ERROR_BYTES] = "";
 
-	user.session = rblk_session_open(e2e_daemon_uri(&daemon_, "disk"), NULL, error);
-	if (!user.session)
-		fail_msg("%s", error);
-	user.volume = rblk_volume_open(user.session, NULL, 0);
-	assert_non_null(user.volume);
+	user.session = e2e_session_open(e2e_daemon_uri(&daemon_, "disk"), NULL);
+	user.volume = e2e_volume_open(user.session, NULL, 0);
 	user.data = rblk_buffer_alloc(user.session, PIECE);
 	assert_non_null(user.data);
 	return user;

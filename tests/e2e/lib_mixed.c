@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/load.h"
 #include "tests/e2e/other_fabric.h"
+#include "tests/e2e/session.h"
 #include "tests/e2e/two_paths.h"
 
 #define ROUNDS 3u
@@ -92,14 +92,11 @@ struct world {
 static void open_world(struct world *w, uint32_t queues)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
 
 	options.queues = queues;
 	options.polling = RBLK_POLL_NEVER;
 	options.command_timeout_ms = 10 * HANG_MS;
-	w->session = rblk_session_open(two_paths_uri, &options, error);
-	if (!w->session)
-		fail_msg("%s", error);
+	w->session = e2e_session_open(two_paths_uri, &options);
 	w->volume = rblk_volume_open(w->session, NULL, 0);
 	w->data = rblk_buffer_alloc(w->session, 4 * PIECES * PIECE);
 	assert_true(w->volume && w->data);
@@ -218,7 +215,7 @@ static void each_is_told(void **state)
 static void without_rdma(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char mixed[256], error[RBLK_ERROR_BYTES] = "";
+	char mixed[256];
 	struct rblk_path_info info[PATHS];
 	struct rblk_session *session;
 	int count;
@@ -228,9 +225,7 @@ static void without_rdma(void **state)
 		 proxy_host(paths[0]));
 	options.queues = PATHS;
 	options.device = "none-such"; /* of RDMA */
-	session = rblk_session_open(mixed, &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(mixed, &options);
 	count = rblk_session_paths(session, info, sizeof(info[0]), PATHS);
 	assert_int_equal(count, PATHS);
 	for (int i = 0; i < count; i++) {

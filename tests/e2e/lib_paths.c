@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/load.h"
+#include "tests/e2e/session.h"
 #include "tests/e2e/two_paths.h"
 
 #define ROUNDS 3u
@@ -113,14 +113,11 @@ static void each_is_told(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
 	struct rblk_path_info info[PATHS + 1];
-	char error[RBLK_ERROR_BYTES] = "";
 	struct rblk_session *session;
 
 	(void)state;
 	options.queues = 2;
-	session = rblk_session_open(two_paths_uri, &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(two_paths_uri, &options);
 	memset(info, 0xa5, sizeof(info));
 	assert_int_equal(rblk_session_paths(session, info, sizeof(info[0]), 0), PATHS);
 	assert_int_equal(rblk_session_paths(session, info, sizeof(size_t), PATHS), -EINVAL);
@@ -158,15 +155,13 @@ static void an_unknown_host_is_told(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
 	struct rblk_path_info info[PATHS];
-	char error[RBLK_ERROR_BYTES] = "", mixed[256];
+	char mixed[256];
 	struct rblk_session *session;
 
 	(void)state;
 	snprintf(mixed, sizeof(mixed), "rblk+tcp://no-such-host.invalid,%s/disk",
 		 proxy_host(paths[0]));
-	session = rblk_session_open(mixed, &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(mixed, &options);
 	assert_int_equal(rblk_session_paths(session, info, sizeof(info[0]), PATHS), PATHS);
 	assert_int_equal(info[1].connections, 1);
 	assert_string_equal(info[0].host, "no-such-host.invalid:4430");

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BLOCK 4096u
 #define BLOCKS 256u
@@ -117,16 +117,11 @@ static void on_event(void *arg, struct rblk_session *session, const struct rblk_
 
 static void load_begin(const struct rblk_options *options)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
 	memset(&load, 0, sizeof(load));
 	load.random = 1;
-	load.session = rblk_session_open(e2e_daemon_uri(&daemon_, "disk"), options, error);
-	if (!load.session)
-		fail_msg("%s", error);
+	load.session = e2e_session_open(e2e_daemon_uri(&daemon_, "disk"), options);
 	rblk_session_on_event(load.session, on_event, NULL);
-	load.volume = rblk_volume_open(load.session, NULL, 0);
-	assert_non_null(load.volume);
+	load.volume = e2e_volume_open(load.session, NULL, 0);
 	for (int i = 0; i < DEPTH; i++) {
 		load.slots[i].data = rblk_buffer_alloc(load.session, BLOCK);
 		assert_non_null(load.slots[i].data);
@@ -360,8 +355,7 @@ static void session_commands_wait(void **state)
 	load_begin(&options);
 	e2e_daemon_kill(&daemon_);
 	e2e_daemon_start_again(&daemon_, file.volume, "--cache", "buffered", NULL);
-	volume = rblk_volume_open(load.session, "disk", 0);
-	assert_non_null(volume);
+	volume = e2e_volume_open(load.session, "disk", 0);
 	e2e_daemon_kill(&daemon_);
 	e2e_daemon_start_again(&daemon_, file.volume, "--cache", "buffered", NULL);
 	assert_int_equal(rblk_list(load.session, &list, sizeof(*list)), 1);
@@ -379,7 +373,7 @@ static void session_commands_wait(void **state)
 static void second_portal(void **state)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "", uri[256];
+	char uri[256];
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	uint8_t *data;
@@ -388,11 +382,8 @@ static void second_portal(void **state)
 	e2e_daemon_start(&daemon_, "--memory", "disk=1M", NULL);
 	snprintf(uri, sizeof(uri), "rblk+tcp://127.0.0.1:1,%s/disk", daemon_.host);
 	options.queues = 4;
-	session = rblk_session_open(uri, &options, error);
-	if (!session)
-		fail_msg("%s", error);
-	volume = rblk_volume_open(session, NULL, 0);
-	assert_non_null(volume);
+	session = e2e_session_open(uri, &options);
+	volume = e2e_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, LARGE);
 	for (unsigned int i = 0; i < 16; i++)
 		assert_int_equal(rblk_pwrite(volume, data, LARGE, i * LARGE, 0), 0);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/e2e/fake_target.h"
+#include "tests/e2e/session.h"
 
 #define VOLUMES 2u
 
@@ -37,7 +38,6 @@ static void each_volume_is_opened_once(void **state)
 {
 	struct rblk_options options = fake_target_options();
 	struct fake_script script = {.command = answer};
-	char error[RBLK_ERROR_BYTES] = "";
 	struct rblk_volume *volume = NULL;
 	struct rblk_session *session;
 	struct fake_target *fake;
@@ -45,12 +45,9 @@ static void each_volume_is_opened_once(void **state)
 	(void)state;
 	fake = fake_target_start(&script);
 	options.no_reconnect = false;
-	session = rblk_session_open(fake_target_uri(fake), &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(fake_target_uri(fake), &options);
 	for (unsigned int i = 0; i < VOLUMES; i++) {
-		volume = rblk_volume_open(session, "disk", 0);
-		assert_non_null(volume);
+		volume = e2e_volume_open(session, "disk", 0);
 	}
 	assert_int_equal(fake_target_seen(fake, RBLK_OP_OPEN), VOLUMES);
 	/* Its connection ends; it is answered in the new epoch, when its volume is open there. */
@@ -89,7 +86,6 @@ static void a_volume_is_closed_while_it_is_opened_again(void **state)
 {
 	struct rblk_options options = fake_target_options();
 	struct fake_script script = {.command = answer_once};
-	char error[RBLK_ERROR_BYTES] = "";
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	struct fake_target *fake;
@@ -98,11 +94,8 @@ static void a_volume_is_closed_while_it_is_opened_again(void **state)
 	(void)state;
 	fake = fake_target_start(&script);
 	options.no_reconnect = false;
-	session = rblk_session_open(fake_target_uri(fake), &options, error);
-	if (!session)
-		fail_msg("%s", error);
-	volume = rblk_volume_open(session, "disk", 0);
-	assert_non_null(volume);
+	session = e2e_session_open(fake_target_uri(fake), &options);
+	volume = e2e_volume_open(session, "disk", 0);
 	assert_int_equal(
 		rblk_list_start(session, sizeof(struct rblk_volume_info), list_done, &count), 0);
 	while (fake_target_seen(fake, RBLK_OP_OPEN) < 2)
@@ -140,7 +133,6 @@ static void a_gone_volume_is_not_reserved(void **state)
 	const struct rblk_pr_request request = {.size = sizeof(request), .action = RBLK_PR_REGISTER, .new_key = 1};
 	struct rblk_options options = fake_target_options();
 	struct fake_script script = {.command = answer_without};
-	char error[RBLK_ERROR_BYTES] = "";
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	struct fake_target *fake;
@@ -149,11 +141,8 @@ static void a_gone_volume_is_not_reserved(void **state)
 	(void)state;
 	fake = fake_target_start(&script);
 	options.no_reconnect = false;
-	session = rblk_session_open(fake_target_uri(fake), &options, error);
-	if (!session)
-		fail_msg("%s", error);
-	volume = rblk_volume_open(session, "disk", 0);
-	assert_non_null(volume);
+	session = e2e_session_open(fake_target_uri(fake), &options);
+	volume = e2e_volume_open(session, "disk", 0);
 	assert_int_equal(rblk_reserve_start(volume, &request, reserve_done, &result), 0);
 	while (result > 0)
 		assert_true(rblk_wait(session, 100) >= 0);

@@ -12,6 +12,7 @@
 #include "initiator/session.h"
 #include "proto/wire/wire_check.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BYTES (1u << 20)
 
@@ -53,14 +54,10 @@ enum rblk_wire_error __wrap_rblk_check_extents(const void *data, size_t length, 
 
 static int start(void **state)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
 	(void)state;
 	e2e_file_create(&file, "disk", BYTES);
 	e2e_daemon_start(&server, "--cache", "buffered", file.volume, NULL);
-	session = rblk_session_open(e2e_daemon_uri(&server, "disk"), NULL, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(e2e_daemon_uri(&server, "disk"), NULL);
 	return 0;
 }
 

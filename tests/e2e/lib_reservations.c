@@ -9,8 +9,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BYTES 4096u
 
@@ -43,15 +43,11 @@ static int stop(void **state)
 static struct host host_open(const char *name)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
 	struct host host;
 
 	options.initiator_name = name;
-	host.session = rblk_session_open(e2e_daemon_uri(&server, "disk"), &options, error);
-	if (!host.session)
-		fail_msg("%s", error);
-	host.volume = rblk_volume_open(host.session, NULL, 0);
-	assert_non_null(host.volume);
+	host.session = e2e_session_open(e2e_daemon_uri(&server, "disk"), &options);
+	host.volume = e2e_volume_open(host.session, NULL, 0);
 	host.data = rblk_buffer_alloc(host.session, BYTES);
 	assert_non_null(host.data);
 	return host;

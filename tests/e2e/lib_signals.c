@@ -15,8 +15,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BYTES 4096u
 
@@ -53,13 +53,10 @@ static void alarms_on(bool on)
 static struct rblk_session *open_session(bool interruptible, struct rblk_volume **volume, uint8_t **data)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
 	struct rblk_session *session;
 
 	options.interruptible = interruptible;
-	session = rblk_session_open(e2e_daemon_uri(&server, "disk"), &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(e2e_daemon_uri(&server, "disk"), &options);
 	*volume = rblk_volume_open(session, NULL, 0);
 	*data = rblk_buffer_alloc(session, BYTES);
 	assert_non_null(*volume);

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 static struct e2e_daemon server;
 static struct e2e_file file;
@@ -87,9 +87,7 @@ static void another_family_is_no_path(void **state)
 	options.source = "127.0.0.5";
 	options.queues = 2;
 	snprintf(uri, sizeof(uri), "rblk+tcp://[::1]%s,%s", strchr(server.host, ':'), server.host);
-	session = rblk_session_open(uri, &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(uri, &options);
 	assert_int_equal(rblk_session_paths(session, info, sizeof(info[0]), 2), 2);
 	assert_non_null(strstr(info[0].words, "the source address is of another family"));
 	assert_true(info[1].connections > 0);

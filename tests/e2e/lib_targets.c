@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/fake_target.h"
+#include "tests/e2e/session.h"
 
 #define PIECE 4096u
 #define BYTES (1u << 20)
@@ -117,16 +117,12 @@ static void expect_untouched(const struct side *side)
 static void session_start(const struct rblk_options *given, const char *second_host)
 {
 	struct rblk_options options = *given;
-	char uri[256], error[RBLK_ERROR_BYTES] = "";
+	char uri[256];
 
 	snprintf(uri, sizeof(uri), "rblk+tcp://%s,%s/disk", first.daemon.host, second_host);
 	options.size = sizeof(options);
-	session = rblk_session_open(uri, &options, error);
-	if (!session)
-		fail_msg("%s", error);
-	disk = rblk_volume_open(session, NULL, 0);
-	if (!disk)
-		fail_msg("%s", rblk_session_error(session));
+	session = e2e_session_open(uri, &options);
+	disk = e2e_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, PIECE);
 	assert_non_null(data);
 }
@@ -376,9 +372,7 @@ static void every_saying(void **state)
 {
 	for (unsigned int i = 0; i < UNIT_LENGTH(sayings); i++) {
 		struct rblk_options options = fake_target_options();
-		struct fake_script script = {
-			.command = forget_once, .accept = say_instance, .volume = say_domain};
-		char error[RBLK_ERROR_BYTES] = "";
+		struct fake_script script = {.command = forget_once, .accept = say_instance, .volume = say_domain};
 		struct fake_target *fake;
 		int err;
 
@@ -388,11 +382,8 @@ static void every_saying(void **state)
 		fake = fake_target_start(&script);
 		options.no_reconnect = false;
 		options.give_up_ms = saying->error ? 1000 : 60000;
-		session = rblk_session_open(fake_target_uri(fake), &options, error);
-		if (!session)
-			fail_msg("%s", error);
-		disk = rblk_volume_open(session, "disk", 0);
-		assert_non_null(disk);
+		session = e2e_session_open(fake_target_uri(fake), &options);
+		disk = e2e_volume_open(session, "disk", 0);
 		err = rblk_fsync(disk);
 		assert_int_equal(err, saying->error);
 		if (err)

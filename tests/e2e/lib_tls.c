@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/proxy.h"
+#include "tests/e2e/session.h"
 
 #define KEY "/var/tmp/e2e-lib-tls.key"
 #define CONF "/var/tmp/e2e-lib-tls.conf"
@@ -60,7 +60,7 @@ static struct rblk_options options_of(enum rblk_tls_use tls)
 static int begin(void **state)
 {
 	struct rblk_options options = options_of(RBLK_TLS_ALWAYS);
-	char error[RBLK_ERROR_BYTES] = "", uri[64];
+	char uri[64];
 	struct rblk_session_info info;
 	struct rblk_path_info path;
 	char conf[512];
@@ -76,13 +76,9 @@ static int begin(void **state)
 	e2e_daemon_start(&daemon_, "--config", CONF, NULL);
 	proxy = proxy_start(daemon_.host);
 	snprintf(uri, sizeof(uri), "rblk+tcp://%s/disk", proxy_host(proxy));
-	session = rblk_session_open(uri, &options, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(uri, &options);
 	rblk_session_on_event(session, on_event, NULL);
-	volume = rblk_volume_open(session, NULL, 0);
-	if (!volume)
-		fail_msg("%s", rblk_session_error(session));
+	volume = e2e_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, MAX_IO);
 	assert_non_null(data);
 	assert_int_equal(rblk_session_info(session, &info, sizeof(info)), 0);

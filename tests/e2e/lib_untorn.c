@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "proto/wire/wire_check.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
+#include "tests/e2e/session.h"
 
 #define UNIT 16384u
 #define WRITES 32u
@@ -53,11 +53,7 @@ static int remove_config(void **state)
 
 static void use(const char *name)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
-	session = rblk_session_open(e2e_daemon_uri(&daemon_, name), NULL, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(e2e_daemon_uri(&daemon_, name), NULL);
 	volume = rblk_volume_open(session, NULL, 0);
 	data = rblk_buffer_alloc(session, 4 * UNIT);
 	assert_true(volume && data);

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/lib_fixture.h"
+#include "tests/e2e/session.h"
 
 #define VOLUME_BYTES (4u << 20)
 #define ARENA (1u << 20)
@@ -40,13 +40,10 @@ struct world {
 static void open_world(struct world *w, uint32_t credits, uint32_t queues)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
 
 	options.credits = credits;
 	options.queues = queues;
-	w->session = rblk_session_open(e2e_daemon_uri(&daemon_, "disk"), &options, error);
-	if (!w->session)
-		fail_msg("%s", error);
+	w->session = e2e_session_open(e2e_daemon_uri(&daemon_, "disk"), &options);
 	w->volume = rblk_volume_open(w->session, NULL, 0);
 	w->a = rblk_buffer_alloc(w->session, ARENA);
 	w->b = rblk_buffer_alloc(w->session, ARENA);

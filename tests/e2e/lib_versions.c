@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 static struct e2e_daemon daemon_;
 
@@ -29,12 +29,8 @@ static int stop(void **state)
 static struct rblk_session *open_session(void)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
-	struct rblk_session *session =
-		rblk_session_open(e2e_daemon_uri(&daemon_, "one"), &options, error);
+	struct rblk_session *session = e2e_session_open(e2e_daemon_uri(&daemon_, "one"), &options);
 
-	if (!session)
-		fail_msg("%s", error);
 	return session;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include "tests/e2e/hostile_rules.h"
 #include "tests/e2e/lib_fixture.h"
+#include "tests/e2e/session.h"
 
 #define TAGS (8 + RBLK_RESERVED_TAGS) /* as the scripted target grants them */
 #define OF_COMPLETION(name)                          \
@@ -376,16 +377,13 @@ static void every_wrong_report_is_refused(void **state)
 	for (unsigned int i = 0; i < UNIT_LENGTH(volume_lies); i++) {
 		struct fake_script script = {.volume = report_wrongly};
 		struct rblk_options options = fake_target_options();
-		char text[RBLK_ERROR_BYTES] = "";
 		struct rblk_session *session;
 		struct fake_target *fake;
 
 		print_message("report %u: %s\n", i, volume_lies[i].words);
 		volume_lie = &volume_lies[i];
 		fake = fake_target_start(&script);
-		session = rblk_session_open(fake_target_uri(fake), &options, text);
-		if (!session)
-			fail_msg("%s", text);
+		session = e2e_session_open(fake_target_uri(fake), &options);
 		assert_null(rblk_volume_open(session, NULL, 0));
 		lib_assert_words(rblk_session_error(session), "the target's report is wrong: ");
 		lib_assert_words(rblk_session_error(session), volume_lies[i].words);

@@ -8,8 +8,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BYTES (1u << 20)
 
@@ -34,11 +34,7 @@ static struct {
 
 static int open_world(void **state)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
-	w.session = rblk_session_open(e2e_daemon_uri(&daemon_, "disk"), NULL, error);
-	if (!w.session)
-		fail_msg("%s", error);
+	w.session = e2e_session_open(e2e_daemon_uri(&daemon_, "disk"), NULL);
 	w.volume = rblk_volume_open(w.session, NULL, 0);
 	w.read_only = rblk_volume_open(w.session, NULL, RBLK_VOLUME_OPEN_READ_ONLY);
 	w.data = rblk_buffer_alloc(w.session, 65536);

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define SESSIONS 8u
 #define QUEUES 2u
@@ -60,17 +60,13 @@ static void on_done(void *arg, const struct rblk_result *result)
 static void client_open(struct client *client)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
 
 	options.queues = QUEUES;
 	options.credits = CREDITS;
 	options.command_timeout_ms = 600000; /* a slow machine must not fail the test */
-	client->session = rblk_session_open(e2e_daemon_uri(&server, "disk"), &options, error);
-	if (!client->session)
-		fail_msg("%s", error);
+	client->session = e2e_session_open(e2e_daemon_uri(&server, "disk"), &options);
 	rblk_session_on_event(client->session, on_event, client);
-	client->volume = rblk_volume_open(client->session, NULL, 0);
-	assert_non_null(client->volume);
+	client->volume = e2e_volume_open(client->session, NULL, 0);
 	client->data = rblk_buffer_alloc(client->session, IO_BYTES);
 	assert_non_null(client->data);
 }
@@ -122,8 +118,7 @@ static void login_works(void)
 
 	if (!session)
 		fail_msg("a login: %s", error);
-	volume = rblk_volume_open(session, NULL, 0);
-	assert_non_null(volume);
+	volume = e2e_volume_open(session, NULL, 0);
 	assert_int_equal(rblk_ping(session, &cpu_ns), 0);
 	assert_int_equal(rblk_volume_close(volume), 0);
 	rblk_session_close(session);

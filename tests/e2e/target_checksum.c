@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BYTES (64ull << 20)
 
@@ -53,13 +53,10 @@ static void await(const struct outcome *outcome)
 static void open_volume(const char *name)
 {
 	struct rblk_options options = RBLK_OPTIONS_INIT;
-	char error[RBLK_ERROR_BYTES] = "";
 
 	options.command_timeout_ms = 600000;
 	memset(&program, 0, sizeof(program));
-	program.session = rblk_session_open(e2e_daemon_uri(&server, name), &options, error);
-	if (!program.session)
-		fail_msg("%s", error);
+	program.session = e2e_session_open(e2e_daemon_uri(&server, name), &options);
 	program.volume = rblk_volume_open(program.session, NULL, 0);
 	program.data = rblk_buffer_alloc(program.session, 65536);
 	assert_true(program.volume && program.data);

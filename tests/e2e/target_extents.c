@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
+#include "tests/e2e/session.h"
 
 #define PIECE (64u << 10) /* large enough for a hole on every file system */
 #define PIECES 1024u      /* every other one is written */
@@ -47,16 +47,10 @@ static int stop(void **state)
 
 static struct rblk_volume *open_volume(const char *name)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-	struct rblk_session *session =
-		rblk_session_open(e2e_daemon_uri(&server, name), NULL, error);
+	struct rblk_session *session = e2e_session_open(e2e_daemon_uri(&server, name), NULL);
 	struct rblk_volume *volume;
 
-	if (!session)
-		fail_msg("%s", error);
-	volume = rblk_volume_open(session, NULL, 0);
-	if (!volume)
-		fail_msg("%s", rblk_session_error(session));
+	volume = e2e_volume_open(session, NULL, 0);
 	assert_true(rblk_volume_info(volume)->can_extents);
 	return volume;
 }

@@ -15,8 +15,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BLOCK 4096u
 
@@ -96,15 +96,10 @@ static void on_event(void *arg, struct rblk_session *session,
 
 static void program_open(struct program *p, const char *volume)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
 	memset(p, 0, sizeof(*p));
-	p->session = rblk_session_open(e2e_daemon_uri(&server, volume), NULL, error);
-	if (!p->session)
-		fail_msg("%s", error);
+	p->session = e2e_session_open(e2e_daemon_uri(&server, volume), NULL);
 	rblk_session_on_event(p->session, on_event, p);
-	p->volume = rblk_volume_open(p->session, NULL, 0);
-	assert_non_null(p->volume);
+	p->volume = e2e_volume_open(p->session, NULL, 0);
 	p->data = rblk_buffer_alloc(p->session, BLOCK);
 	assert_non_null(p->data);
 }

@@ -20,13 +20,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "proto/core/proof.h"
 #include "proto/secret/secret.h"
 #include "proto/tls/tls.h"
 #include "tests/e2e/daemon.h"
 #include "tests/e2e/raw.h"
 #include "tests/e2e/secret_file.h"
+#include "tests/e2e/session.h"
 
 #define BLOCK 4096u
 #define OPERATIONS 2000u /* of the one who does nothing wrong; at the least */
@@ -275,13 +275,10 @@ static void flooded(void (*round)(struct flood *flood, unsigned int n), unsigned
 				       .no_reconnect = true,
 				       .polling = RBLK_POLL_NEVER};
 	struct flood flood = {.round = round};
-	char error[RBLK_ERROR_BYTES] = "";
 	struct client client = {0};
 	unsigned int kib;
 
-	client.session = rblk_session_open(e2e_daemon_uri(&server, "ram"), &options, error);
-	if (!client.session)
-		fail_msg("%s", error);
+	client.session = e2e_session_open(e2e_daemon_uri(&server, "ram"), &options);
 	client.volume = rblk_volume_open(client.session, NULL, 0);
 	client.data = rblk_buffer_alloc(client.session, BLOCK);
 	assert_true(client.volume && client.data);

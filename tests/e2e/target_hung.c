@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define PIECE (1u << 20)
 #define READS 24 /* of so much each: more than the pool */
@@ -40,7 +40,7 @@ static void config_write(const char *path, const char *good, const char *hung)
 static void other_volumes_have_memory(void **state)
 {
 	struct rblk_options patient = {.size = sizeof(patient), .command_timeout_ms = 600000};
-	char config[] = "/tmp/rblk-hung-XXXXXX", error[RBLK_ERROR_BYTES] = "";
+	char config[] = "/tmp/rblk-hung-XXXXXX";
 	struct rblk_volume *good, *hung;
 	struct rblk_session *session;
 	struct e2e_file files[2];
@@ -54,9 +54,7 @@ static void other_volumes_have_memory(void **state)
 	close(mkstemp(config));
 	config_write(config, files[0].path, files[1].path);
 	e2e_daemon_start(&daemon, "--config", config, "--reactors", "1", "--pool-size", "16M", NULL);
-	session = rblk_session_open(e2e_daemon_uri(&daemon, "good"), &patient, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(e2e_daemon_uri(&daemon, "good"), &patient);
 	good = rblk_volume_open(session, "good", 0);
 	hung = rblk_volume_open(session, "hung", 0);
 	assert_true(good && hung);
@@ -87,8 +85,6 @@ static struct {
 
 static void begin(const struct rblk_options *options)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
 	e2e_file_create(&f.files[0], "good", PIECE);
 	e2e_file_create(&f.files[1], "hung", PIECE);
 	strcpy(f.config, "/tmp/rblk-hung-XXXXXX");
@@ -99,9 +95,7 @@ static void begin(const struct rblk_options *options)
 	snprintf(f.control, sizeof(f.control), "%s/control", f.folder);
 	config_write(f.config, f.files[0].path, f.files[1].path);
 	e2e_daemon_start(&f.daemon, "--config", f.config, "--fault-socket", f.socket, "--control-socket", f.control, "--reactors", "2", NULL);
-	f.session = rblk_session_open(e2e_daemon_uri(&f.daemon, "good"), options, error);
-	if (!f.session)
-		fail_msg("%s", error);
+	f.session = e2e_session_open(e2e_daemon_uri(&f.daemon, "good"), options);
 	f.good = rblk_volume_open(f.session, "good", 0);
 	f.hung = rblk_volume_open(f.session, "hung", 0);
 	assert_true(f.good && f.hung);
@@ -216,8 +210,7 @@ static void a_session_that_ends_closes_its_other_volumes(void **state)
 	store_has_it(); /* in the new epoch */
 	do {
 		rblk_volume_close(f.good);
-		f.good = rblk_volume_open(f.session, "good", 0);
-		assert_non_null(f.good);
+		f.good = e2e_volume_open(f.session, "good", 0);
 	} while (rblk_fsync(f.good));
 	/* It is not over: its disk hangs. The view that is shown may be a moment old, from before the kick. */
 	for (unsigned int tries = 0; run("RBLKCTL", ENDING); tries++) {

@@ -9,8 +9,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define PIECE 65536u
 
@@ -22,14 +22,8 @@ struct client {
 
 static void client_open(struct client *client, const struct e2e_daemon *daemon)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-
-	client->session = rblk_session_open(e2e_daemon_uri(daemon, "disk"), NULL, error);
-	if (!client->session)
-		fail_msg("%s", error);
-	client->volume = rblk_volume_open(client->session, NULL, 0);
-	if (!client->volume)
-		fail_msg("%s", rblk_session_error(client->session));
+	client->session = e2e_session_open(e2e_daemon_uri(daemon, "disk"), NULL);
+	client->volume = e2e_volume_open(client->session, NULL, 0);
 	client->data = rblk_buffer_alloc(client->session, PIECE);
 }
 
@@ -99,8 +93,7 @@ static void a_failed_flush_is_told_to_everyone(void **state)
 	assert_int_equal(flush(&a), -EIO);
 	assert_int_equal(rblk_volume_close(a.volume), 0);
 
-	a.volume = rblk_volume_open(a.session, NULL, 0);
-	assert_non_null(a.volume);
+	a.volume = e2e_volume_open(a.session, NULL, 0);
 	assert_memory_equal(epoch(&a), after, 16);
 	assert_int_equal(client_write(&a, 6, 5, 0), 0);
 	assert_int_equal(flush(&a), 0);
@@ -130,8 +123,7 @@ static void expect_loss_until_closed(struct e2e_daemon *daemon, uint8_t after[16
 	memcpy(after, epoch(&client), 16);
 	assert_int_equal(flush(&client), -EIO);
 	assert_int_equal(rblk_volume_close(client.volume), 0);
-	client.volume = rblk_volume_open(client.session, NULL, 0);
-	assert_non_null(client.volume);
+	client.volume = e2e_volume_open(client.session, NULL, 0);
 	assert_int_equal(flush(&client), 0);
 	assert_memory_equal(epoch(&client), after, 16);
 	rblk_session_close(client.session);

@@ -20,8 +20,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BLOCK 4096u
 #define VOLUME_BYTES (8u << 20)
@@ -103,15 +103,10 @@ static void client_start(struct client *client, const char *name, const char *vo
 		.polling = RBLK_POLL_NEVER,
 		.no_reconnect = true,
 	};
-	char error[RBLK_ERROR_BYTES] = "";
 
 	memset(client, 0, sizeof(*client));
-	client->session = rblk_session_open(e2e_daemon_uri(&server, volume), &options, error);
-	if (!client->session)
-		fail_msg("%s", error);
-	client->volume = rblk_volume_open(client->session, NULL, 0);
-	if (!client->volume)
-		fail_msg("%s", rblk_session_error(client->session));
+	client->session = e2e_session_open(e2e_daemon_uri(&server, volume), &options);
+	client->volume = e2e_volume_open(client->session, NULL, 0);
 	client->data = rblk_buffer_alloc(client->session, BLOCK);
 	assert_non_null(client->data);
 	client->depth = depth;

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define PIECE 4096u
 
@@ -35,7 +35,6 @@ static void turn_link(const struct scene *scene, const struct e2e_file *to)
 
 static void begin(struct scene *scene)
 {
-	char error[RBLK_ERROR_BYTES] = "";
 	FILE *file;
 
 	memset(scene, 0, sizeof(*scene));
@@ -52,11 +51,8 @@ static void begin(struct scene *scene)
 	fclose(file);
 	turn_link(scene, &scene->first);
 	e2e_daemon_start(&scene->daemon, "--config", scene->config, NULL);
-	scene->session = rblk_session_open(e2e_daemon_uri(&scene->daemon, "disk"), NULL, error);
-	if (!scene->session)
-		fail_msg("%s", error);
-	scene->disk = rblk_volume_open(scene->session, NULL, 0);
-	assert_non_null(scene->disk);
+	scene->session = e2e_session_open(e2e_daemon_uri(&scene->daemon, "disk"), NULL);
+	scene->disk = e2e_volume_open(scene->session, NULL, 0);
 	scene->data = rblk_buffer_alloc(scene->session, PIECE);
 	assert_int_equal(rblk_pwrite(scene->disk, scene->data, PIECE, 0, 0), 0);
 }

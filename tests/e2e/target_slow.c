@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define SLOW 24 /* more than 4 for each of 4 processors */
 #define EACH 2	/* all of them within the credits of one session */
@@ -37,12 +37,8 @@ static void thaw(void)
 
 static struct rblk_session *session_open(const struct e2e_daemon *daemon)
 {
-	char error[RBLK_ERROR_BYTES] = "";
-	struct rblk_session *session =
-		rblk_session_open(e2e_daemon_uri(daemon, "good"), NULL, error);
+	struct rblk_session *session = e2e_session_open(e2e_daemon_uri(daemon, "good"), NULL);
 
-	if (!session)
-		fail_msg("%s", error);
 	return session;
 }
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include "initiator/rblk.h"
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/session.h"
 
 #define BYTES (16u << 20)
 #define RANGE 65536u
@@ -79,7 +79,7 @@ static int discard(struct rblk_session *session, struct rblk_volume *volume)
 
 static void a_device_may_find_out_late(void **state)
 {
-	char path[64], argument[80], error[RBLK_ERROR_BYTES] = "";
+	char path[64], argument[80];
 	struct rblk_session *session;
 	struct rblk_volume *volume;
 	struct e2e_daemon daemon;
@@ -93,9 +93,7 @@ static void a_device_may_find_out_late(void **state)
 	}
 	snprintf(argument, sizeof(argument), "dev=%s", path);
 	e2e_daemon_start(&daemon, "--reactors", "1", argument, NULL);
-	session = rblk_session_open(e2e_daemon_uri(&daemon, "dev"), NULL, error);
-	if (!session)
-		fail_msg("%s", error);
+	session = e2e_session_open(e2e_daemon_uri(&daemon, "dev"), NULL);
 	volume = rblk_volume_open(session, "dev", 0);
 	data = rblk_buffer_alloc(session, RANGE);
 	assert_true(volume && data);
