@@ -70,13 +70,8 @@ uint32_t base_build(struct raw *raw, const struct base *base, uint16_t tag,
 	command->argument = rblk_to_le64(base->argument);
 	if (base->where == IN_CAPSULE)
 		command->segment.length = rblk_to_le32(CAPSULE);
-	if (base->where == IN_MEMORY || base->where == IN_BOTH) {
-		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-		command->segment.rkey =
-			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-		command->segment.length =
-			rblk_to_le32(base->report_bytes ? base->report_bytes : CAPSULE);
-	}
+	if (base->where == IN_MEMORY || base->where == IN_BOTH)
+		raw_segment(raw, command, base->report_bytes ? base->report_bytes : CAPSULE);
 	*out = command;
 	return capsule + 64;
 }

@@ -156,9 +156,7 @@ static uint16_t raw_untorn(struct raw *raw, uint32_t handle, uint64_t lba, uint3
 	command->volume = rblk_to_le32(handle);
 	command->lba = rblk_to_le64(lba);
 	command->blocks = rblk_to_le32(blocks);
-	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-	command->segment.length = rblk_to_le32(blocks * 512);
+	raw_segment(raw, command, blocks * 512);
 	raw_send(raw, sizeof(*command));
 	raw_wait_either(raw, 1);
 	return raw->gone ? UINT16_MAX : rblk_le16(raw->last[1].status);

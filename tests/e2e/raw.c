@@ -234,6 +234,13 @@ void raw_fill(struct raw *raw, struct rblk_wire_command *command, unsigned int n
 	command->sequence = rblk_to_le32(raw->sequence++);
 }
 
+void raw_segment(struct raw *raw, struct rblk_wire_command *command, uint32_t bytes)
+{
+	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
+	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+	command->segment.length = rblk_to_le32(bytes);
+}
+
 void raw_send(struct raw *raw, uint32_t bytes)
 {
 	struct ibv_sge sge = {
@@ -314,9 +321,7 @@ void raw_open_begin(struct raw *raw, const char *volume, uint32_t flags, uint32_
 	raw_fill(raw, command, 0, RBLK_OP_OPEN, 0);
 	command->volume = rblk_to_le32(handle);
 	command->flags = RBLK_CMD_CAPSULE;
-	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-	command->segment.length = rblk_to_le32(sizeof(struct rblk_wire_volume));
+	raw_segment(raw, command, sizeof(struct rblk_wire_volume));
 	raw_send(raw, RBLK_CAPSULE_ALIGN + 64);
 }
 
@@ -358,8 +363,6 @@ void raw_io(struct raw *raw, uint8_t opcode, uint16_t tag, uint32_t handle, uint
 	command->volume = rblk_to_le32(handle);
 	command->lba = rblk_to_le64(lba);
 	command->blocks = rblk_to_le32(blocks);
-	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-	command->segment.length = rblk_to_le32(bytes);
+	raw_segment(raw, command, bytes);
 	raw_send(raw, 64);
 }

@@ -49,6 +49,8 @@ struct rblk_wire_command *raw_command(struct raw *raw, uint32_t capsule, unsigne
 /* Fill a descriptor: the next sequence number, its index and these fields; the rest is zero. */
 void raw_fill(struct raw *raw, struct rblk_wire_command *command, unsigned int n, uint8_t opcode,
 	      uint16_t tag);
+/* Its segment: so many bytes at RAW_DATA. */
+void raw_segment(struct raw *raw, struct rblk_wire_command *command, uint32_t bytes);
 void raw_send(struct raw *raw, uint32_t bytes);
 /* Anything else that a queue pair can send; wr_id and flags are set here. Waits until it is sent, or
  * the target has ended the connection. */

@@ -77,12 +77,8 @@ static uint16_t send_payload(struct raw *raw, uint8_t opcode, const void *payloa
 	raw_fill(raw, command, 0, opcode, 1);
 	command->flags = RBLK_CMD_CAPSULE;
 	command->segment.length = rblk_to_le32(RBLK_CAPSULE_ALIGN);
-	if (report) {
-		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-		command->segment.rkey =
-			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-		command->segment.length = rblk_to_le32(report);
-	}
+	if (report)
+		raw_segment(raw, command, report);
 	raw_send(raw, RBLK_CAPSULE_ALIGN + 64);
 	return raw_wait(raw, 1);
 }
@@ -342,9 +338,7 @@ static uint16_t compare_and_write(struct raw *raw, uint32_t handle, uint64_t num
 	command->volume = rblk_to_le32(handle);
 	command->blocks = rblk_to_le32(1);
 	command->argument = rblk_to_le64(number);
-	command->segment.length = rblk_to_le32(1024);
-	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
+	raw_segment(raw, command, 1024);
 	raw_send(raw, 64);
 	return raw_wait(raw, 1);
 }

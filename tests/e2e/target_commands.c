@@ -73,9 +73,7 @@ static void assert_reads(struct raw *raw, uint32_t volume, int pattern)
 	command->flags = RBLK_CMD_DIGEST;
 	command->volume = rblk_to_le32(volume);
 	command->blocks = rblk_to_le32(BYTES / BLOCK);
-	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-	command->segment.length = rblk_to_le32(BYTES);
+	raw_segment(raw, command, BYTES);
 	raw_send(raw, 64);
 	assert_int_equal(raw_wait(raw, 2), RBLK_OK);
 	for (unsigned int i = 0; i < BYTES; i++)

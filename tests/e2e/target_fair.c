@@ -73,10 +73,7 @@ static void ask_without_end(struct raw *raw, uint32_t volume, uint8_t opcode, ui
 		raw_fill(raw, command, tag, opcode, tag);
 		command->volume = rblk_to_le32(volume);
 		command->blocks = rblk_to_le32(IO_BLOCKS);
-		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-		command->segment.rkey =
-			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-		command->segment.length = rblk_to_le32(IO_BLOCKS * 512);
+		raw_segment(raw, command, IO_BLOCKS * 512);
 	}
 	raw_send(raw, count * sizeof(struct rblk_wire_command));
 }

@@ -137,9 +137,7 @@ static uint16_t authenticate(struct raw *raw, const struct rblk_wire_authenticat
 	memcpy(raw->memory + RAW_SEND, message, sizeof(*message));
 	raw_fill(raw, command, 0, RBLK_OP_AUTHENTICATE, 1);
 	command->flags = RBLK_CMD_CAPSULE;
-	command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-	command->segment.rkey = rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-	command->segment.length = rblk_to_le32(sizeof(*message));
+	raw_segment(raw, command, sizeof(*message));
 	raw_send(raw, RBLK_CAPSULE_ALIGN + 64);
 	return raw_wait(raw, 1);
 }

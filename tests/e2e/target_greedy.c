@@ -40,11 +40,7 @@ static void list_without_end(struct raw *raw)
 		struct rblk_wire_command *command = raw_command(raw, 0, n);
 
 		raw_fill(raw, command, n, RBLK_OP_LIST, (uint16_t)n);
-		command->segment.address = rblk_to_le64((uintptr_t)raw->memory + RAW_DATA);
-		command->segment.rkey =
-			rblk_to_le32(fab_mr_rkey(raw->mr, fab_conn_device(raw->conn)));
-		command->segment.length =
-			rblk_to_le32(RBLK_LIST_MAX * sizeof(struct rblk_wire_volume));
+		raw_segment(raw, command, RBLK_LIST_MAX * sizeof(struct rblk_wire_volume));
 	}
 	raw_send(raw, LISTS * 64);
 }
