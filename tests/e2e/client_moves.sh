@@ -5,30 +5,14 @@
 # Method: a client in its own network namespace, with a copy that goes on only after each of these.
 . "$(dirname "$0")/cmd.sh"
 
-if [ -z "${RBLK_MOVES:-}" ]; then
-	if unshare -n ip link add rblk0 type veth peer name rblk1 2> /dev/null; then
-		RBLK_MOVES=1 exec unshare -n "$0"
-	fi
-	echo "SKIPPED: no network namespace with a pair of devices (needs root)"
-	exit 0
-fi
-
-unshare -n sleep 3600 &
-machine=$!
-trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
-there() { nsenter -t $machine -n "$@"; }
-own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
-wait_for "own_namespace" own_namespace
-ip link add rblk0 type veth peer name rblk1 netns $machine
-ip addr add 10.77.0.1/24 dev rblk0 && ip link set rblk0 up
-there ip addr add 10.77.0.2/24 dev rblk1 && there ip link set rblk1 up
+two_machines 10.77.0
 
 truncate -s 4M "$scratch/disk"
 head -c 4M /dev/urandom > "$scratch/data"
 target_listen=rblk+tcp://10.77.0.1:0
 target_start --open --keepalive 1s --cache buffered "$scratch/disk" 7>&-
 mkfifo "$scratch/fifo"
-there "$RBLK" copy --chunk 64k --depth 2 - "$target/disk" < "$scratch/fifo" > "$scratch/out" 2> "$scratch/err" &
+"${there[@]}" "$RBLK" copy --chunk 64k --depth 2 - "$target/disk" < "$scratch/fifo" > "$scratch/out" 2> "$scratch/err" &
 copy=$!
 exec 7> "$scratch/fifo"
 # part N: the copy has read it, except for what the pipe holds.
@@ -40,17 +24,17 @@ part 0
 wait_for "connected 10.77.0.2" connected 10.77.0.2
 # A machine that sleeps sends nothing; a process that is only stopped still has a kernel that answers for it.
 kill -STOP $copy
-there ip link set rblk1 down
+"${there[@]}" ip link set rblk1 down
 wait_for "lost 1" lost 1
-there ip link set rblk1 up
+"${there[@]}" ip link set rblk1 up
 kill -CONT $copy
 part 1
-there ip link set rblk1 down
+"${there[@]}" ip link set rblk1 down
 wait_for "lost 2" lost 2
-there ip link set rblk1 up
+"${there[@]}" ip link set rblk1 up
 part 2
 wait_for "connected 10.77.0.2" connected 10.77.0.2
-there ip addr del 10.77.0.2/24 dev rblk1 && there ip addr add 10.77.0.3/24 dev rblk1
+"${there[@]}" ip addr del 10.77.0.2/24 dev rblk1 && "${there[@]}" ip addr add 10.77.0.3/24 dev rblk1
 part 3
 wait_for "connected 10.77.0.3" connected 10.77.0.3
 exec 7>&-

@@ -89,6 +89,37 @@ target_stop() {
 	target_pid=
 }
 
+# copy_start ARGUMENT...: a copy with these, whose data is what the test writes to descriptor 7; sets $copy.
+copy_start() {
+	[ -p "$scratch/fifo" ] || mkfifo "$scratch/fifo"
+	"$RBLK" copy "$@" < "$scratch/fifo" > /dev/null 2>&1 &
+	copy=$!
+	exec 7> "$scratch/fifo"
+}
+
+# two_machines NET [WHY]: the test runs again, in a network namespace of its own, beside another one, which is another machine: "${there[@]}"
+# runs commands on that. They are at both ends of a wire: NET.1 and NET.2; with an empty NET the test makes it. Without root it is skipped.
+two_machines() {
+	if [ -z "${RBLK_TWO_MACHINES:-}" ]; then
+		if unshare -n ip link add rblk0 type veth peer name rblk1 2> /dev/null; then
+			RBLK_TWO_MACHINES=1 exec unshare -n "$0"
+		fi
+		echo "SKIPPED: no network namespace with a pair of devices (needs root)${2:+; $2}"
+		exit 0
+	fi
+	ip link set lo up
+	unshare -n sleep 3600 &
+	machine=$!
+	trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
+	there=(nsenter -t $machine -n)
+	wait_for "the other machine" own_namespace
+	[ -n "$1" ] || return 0
+	ip link add rblk0 type veth peer name rblk1 netns $machine
+	ip addr add "$1.1/24" dev rblk0 && ip link set rblk0 up
+	"${there[@]}" ip addr add "$1.2/24" dev rblk1 && "${there[@]}" ip link set rblk1 up
+}
+own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
+
 # expect STATUS COMMAND...: run it, output in $scratch/out, errors in $scratch/err.
 expect() {
 	local want=$1 got=0

@@ -6,25 +6,7 @@
 . "$(dirname "$0")/cmd.sh"
 cd "$scratch"
 
-if [ -z "${RBLK_TLS_NETWORK:-}" ]; then
-	if unshare -n ip link add rblk0 type veth peer name rblk1 2> /dev/null; then
-		RBLK_TLS_NETWORK=1 exec unshare -n "$0"
-	fi
-	echo "SKIPPED: no network namespace with a pair of devices (needs root); e2e.lib_tls tests TLS without"
-	exit 0
-fi
-
-# The other machine, where the initiators are.
-unshare -n sleep 3600 &
-machine=$!
-trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
-there=(nsenter -t $machine -n)
-own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
-wait_for "own_namespace" own_namespace
-ip link set lo up
-ip link add rblk0 type veth peer name rblk1 netns $machine
-ip addr add 10.78.0.1/24 dev rblk0 && ip link set rblk0 up
-"${there[@]}" ip addr add 10.78.0.2/24 dev rblk1 && "${there[@]}" ip link set rblk1 up
+two_machines 10.78.0 "e2e.lib_tls tests TLS without"
 
 "$RBLK" key new db1.key > /dev/null
 "$RBLK" key new other.key > /dev/null

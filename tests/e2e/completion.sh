@@ -107,14 +107,12 @@ offers 'remove' rblk key re
 # A slow machine does not answer within the second that a person waits.
 rblk() { "$RBLK" "${@/#1s/60s}"; }
 rblkctl() { "$RBLKCTL" "$@"; }
-mkfifo "$scratch/fifo"
 # web1 is configured and not connected, db1 is connected and not configured.
 printf '[volume %s]\nstore = memory\nsize = 1M\n' data dates logs > "$scratch/rblkd.conf"
 printf '[initiator web1]\naddress = 192.0.2.1\nwrite = logs\n' >> "$scratch/rblkd.conf"
 target_start --control-socket "$scratch/control" --config "$scratch/rblkd.conf"
 address=${target#rblk+tcp://}
-"$RBLK" copy --name db1 - "$target/data" < "$scratch/fifo" > /dev/null 2>&1 &
-exec 7> "$scratch/fifo"
+copy_start --name db1 - "$target/data"
 in_use() { "$RBLKCTL" sessions --socket "$scratch/control" > "$scratch/out" && grep -q db1 "$scratch/out"; }
 wait_for "a session" in_use
 for socket in "--socket $scratch/control" "-s $scratch/control" "--socket = $scratch/control"; do

@@ -106,10 +106,7 @@ from=2 says 'no session has a volume open' top --count 1 --interval 100ms
 from=2 says "no row has the filter's text" top --count 1 --interval 100ms --filter nobody
 
 # A session that stays, and has a name that could be dangerous on a terminal.
-mkfifo "$scratch/fifo"
-"$RBLK" copy --name watched - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
-copy=$!
-exec 7> "$scratch/fifo"
+copy_start --name watched - "$target/ram"
 watched() { ctl sessions --json 2> /dev/null | jq -e '[.sessions[] | select(.initiator == "watched")] |
 	length == 1 and .[0].volumes == ["ram"] and .[0].connections >= 1 and .[0].proven == false and
 	.[0].encrypted_connections == 0 and .[0].rdma_connections == 0 and
@@ -172,9 +169,7 @@ target_start --control-socket "$socket" --fault fail=write:1 --cache buffered "$
 expect 1 "$RBLK" copy "$scratch/file" "$target/disk"
 comes '.volumes[0] | .errors.io >= 1 and .written_bytes == 0'
 # Who has it open is marked in the live table, under what is wrong.
-"$RBLK" copy --name holder - "$target/disk" < "$scratch/fifo" > /dev/null 2>&1 &
-copy=$!
-exec 7> "$scratch/fifo"
+copy_start --name holder - "$target/disk"
 held() { ctl sessions --json | jq -e 'any(.sessions[]; .initiator == "holder" and .volumes == ["disk"])' > "$scratch/json"; }
 wait_for "who holds it" held
 expect 0 "$RBLKCTL" top --socket "$socket" --interval 200ms --count 1

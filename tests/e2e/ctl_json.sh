@@ -65,10 +65,7 @@ target_start --config "$scratch/rblkd.conf" --control-socket "$socket"
 head -c 1000448 /dev/urandom > "$scratch/file"
 expect 0 "$RBLK" copy --name writer "$scratch/file" "$target/disk"
 expect 1 "$RBLK" info "$target/none"
-mkfifo "$scratch/fifo"
-"$RBLK" copy --name watched - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
-copy=$!
-exec 7> "$scratch/fifo"
+copy_start --name watched - "$target/ram"
 head -c 65536 /dev/zero >&7
 watched() { "$RBLKCTL" sessions --json --socket "$socket" | jq -e 'any(.sessions[]; .volumes == ["ram"])' > "$scratch/json"; }
 wait_for "the session" watched

@@ -6,22 +6,10 @@
 # another network namespace, at the other end of a wire; a hostile peer there (discover_peer.c).
 . "$(dirname "$0")/cmd.sh"
 
-if [ -z "${RBLK_DISCOVER:-}" ]; then
-	if unshare -n ip link add rblk0 type veth peer name rblk1 2> /dev/null; then
-		RBLK_DISCOVER=1 exec unshare -n "$0"
-	fi
-	echo "SKIPPED: no network namespace with a pair of devices (needs root)"
-	exit 0
-fi
 here=$(dirname "$0")
-ip link set lo up
-unshare -n sleep 3600 &
-machine=$!
+two_machines ""
 liar=
 trap 'target_stop; kill $machine $liar 2> /dev/null; rm -rf "$scratch"' EXIT
-there=(nsenter -t $machine -n)
-own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
-wait_for "own_namespace" own_namespace
 # Without duplicate address detection: an address can be used at once.
 wire() {
 	ip link add rblk0 type veth peer name rblk1 netns $machine

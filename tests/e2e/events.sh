@@ -60,10 +60,7 @@ grep -q '^WRONG' "$scratch/entries" && fail "an entry that is not fields"
 follow=$!
 followed() { jq -e -s "any($1)" "$scratch/followed" > /dev/null 2>&1; }
 wait_for "the old events" followed '.event == "ready"'
-mkfifo "$scratch/fifo"
-"$RBLK" copy --name victim - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
-copy=$!
-exec 7> "$scratch/fifo"
+copy_start --name victim - "$target/ram"
 wait_for "the session, followed" followed '.event == "session_named" and .initiator == "victim"'
 kill -KILL $copy
 wait $copy 2> /dev/null || true

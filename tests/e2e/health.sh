@@ -144,10 +144,7 @@ target_stop
 # -- a client that was killed -------------------------------------------------------------------------
 
 http_start --session-time 1h --memory ram=16M
-mkfifo "$scratch/fifo"
-"$RBLK" copy --name web1 - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
-copy=$!
-exec 7> "$scratch/fifo"
+copy_start --name web1 - "$target/ram"
 head -c 65536 /dev/zero >&7
 opened() { "$RBLKCTL" sessions --json --socket "$socket" | jq -e 'any(.sessions[]; .volumes == ["ram"])' > /dev/null; }
 wait_for "the session" opened

@@ -42,10 +42,7 @@ expect 0 "$RBLK" copy "$scratch/data" "$target/disk"
 gone "the copy after it"
 
 # Killed: it is missed by name, and its volume is not removed.
-mkfifo "$scratch/fifo"
-"$RBLK" copy --name db1 - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
-copy=$!
-exec 7> "$scratch/fifo"
+copy_start --name db1 - "$target/ram"
 open() { ctl sessions --json | jq -e 'any(.sessions[]; .initiator == "db1" and .volumes == ["ram"] and .waits_ns == null)' > "$scratch/json"; }
 wait_for "the victim" open
 kill -KILL $copy

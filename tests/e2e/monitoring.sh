@@ -10,10 +10,7 @@ target_start --http 0 --memory ram=8M
 url=$(sed -n 's/.*http: \(http:.*\)\/$/\1/p' "$scratch/target.log")
 expect 0 "$RBLK" copy --size 1000448 "$target/ram" "$scratch/back"
 # A session that has written, and stays.
-mkfifo "$scratch/fifo"
-"$RBLK" copy - "$target/ram" < "$scratch/fifo" > /dev/null 2>&1 &
-copy=$!
-exec 7> "$scratch/fifo"
+copy_start - "$target/ram"
 head -c 3000000 /dev/zero >&7
 written() { curl -sS --max-time 60 "$url/metrics" > "$scratch/metrics" && grep -q '^rblk_session_written_bytes_total{.*} [1-9]' "$scratch/metrics"; }
 wait_for "a session that writes" written

@@ -5,23 +5,7 @@
 # are open.
 . "$(dirname "$0")/cmd.sh"
 
-if [ -z "${RBLK_ACCESS:-}" ]; then
-	if unshare -n ip link add rblk0 type veth peer name rblk1 2> /dev/null; then
-		RBLK_ACCESS=1 exec unshare -n "$0"
-	fi
-	echo "SKIPPED: no network namespace with a pair of devices (needs root)"
-	exit 0
-fi
-ip link set lo up
-unshare -n sleep 3600 &
-machine=$!
-trap 'target_stop; kill $machine; rm -rf "$scratch"' EXIT
-there=(nsenter -t $machine -n)
-own_namespace() { [ "$(readlink /proc/$machine/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
-wait_for "own_namespace" own_namespace
-ip link add rblk0 type veth peer name rblk1 netns $machine
-ip addr add 10.77.0.1/24 dev rblk0 && ip link set rblk0 up
-"${there[@]}" ip addr add 10.77.0.2/24 dev rblk1 && "${there[@]}" ip link set rblk1 up
+two_machines 10.77.0
 
 names() { jq -c '[.volumes[].volume]' "$scratch/out"; }
 # lists JSON COMMAND...: the names that this command lists.
