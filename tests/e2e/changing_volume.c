@@ -59,11 +59,7 @@ int changing_volume_stop(struct changing_volume *v)
 
 void changing_volume_configure(const struct changing_volume *v, const char *more)
 {
-	FILE *to = fopen(v->config, "w");
-
-	assert_non_null(to);
-	fprintf(to, "[volume disk]\npath = %s\ncache = buffered\n%s", v->file.path, more);
-	assert_int_equal(fclose(to), 0);
+	unit_file_write(v->config, "[volume disk]\npath = %s\ncache = buffered\n%s", v->file.path, more);
 }
 
 void changing_volume_open(struct changing_volume *v, uint32_t flags)

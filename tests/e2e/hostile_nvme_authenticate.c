@@ -28,7 +28,6 @@ static int start(void **state)
 {
 	char path[80], config[80];
 	struct rblk_secrets *secrets;
-	FILE *file;
 
 	(void)state;
 	e2e_folder_create(folder);
@@ -40,11 +39,10 @@ static int start(void **state)
 	memcpy(right.key, rblk_secrets_bytes(secrets, 0), sizeof(right.key));
 	rblk_nvme_derive(secrets, 0, right.target_key);
 	rblk_secrets_put(secrets);
-	file = fopen(config, "w");
-	assert_non_null(file);
-	fprintf(file, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
-		      "[initiator uuid:00000000-0000-0000-0000-00000000000a]\nsecret = %s\nwrite = disk\n", path);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(config,
+			"[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
+			"[initiator uuid:00000000-0000-0000-0000-00000000000a]\nsecret = %s\nwrite = disk\n",
+			path);
 	e2e_daemon_start(&server, "--listen", "nvme+tcp://127.0.0.1:0", "--config", config, "--reactors", "1", NULL);
 	e2e_daemon_second_host(&server, address);
 	return 0;

@@ -228,13 +228,10 @@ static void reads_wait_for_no_fence(void **state)
 
 static void config_write(const char *path, const struct e2e_file files[2])
 {
-	FILE *file = fopen(path, "w");
-
-	assert_non_null(file);
-	fprintf(file, "[volume disk]\npath = %s\ncache = buffered\nfault = delay=write:60s\n"
-		      "[volume well]\npath = %s\ncache = buffered\nfault = delay=write:500ms\n",
-		files[0].path, files[1].path);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(path,
+			"[volume disk]\npath = %s\ncache = buffered\nfault = delay=write:60s\n"
+			"[volume well]\npath = %s\ncache = buffered\nfault = delay=write:500ms\n",
+			files[0].path, files[1].path);
 }
 
 /*

@@ -44,19 +44,15 @@ static uint8_t *data;
 static void side_create(struct side *side, const char *path, const char *domain)
 {
 	static unsigned int volumes;
-	FILE *file;
 
 	volumes += side == &first;
 	memset(side, 0, sizeof(*side));
 	e2e_file_create(&side->file, "disk", BYTES);
 	snprintf(side->config, sizeof(side->config), "%s.conf", side->file.path);
-	file = fopen(side->config, "w");
-	assert_non_null(file);
-	fprintf(file,
-		"[target]\nkeepalive = 300ms\n[volume disk]\npath = %s\ncache = buffered\n"
-		"uuid = 0f4b1c52-6a77-4f0e-8f25-aa41c0de%04x\nlock_wait = 5ms\n%s",
-		path ? path : side->file.path, volumes, domain);
-	fclose(file);
+	unit_file_write(side->config,
+			"[target]\nkeepalive = 300ms\n[volume disk]\npath = %s\ncache = buffered\n"
+			"uuid = 0f4b1c52-6a77-4f0e-8f25-aa41c0de%04x\nlock_wait = 5ms\n%s",
+			path ? path : side->file.path, volumes, domain);
 }
 
 static void side_start(struct side *side)

@@ -26,11 +26,7 @@ static char dir[64], config[96], disk[96];
 
 static void write_config(const char *more)
 {
-	FILE *file = fopen(config, "w");
-
-	assert_non_null(file);
-	fprintf(file, "[volume steady]\nstore = memory\nsize = 4M\n%s", more);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(config, "[volume steady]\nstore = memory\nsize = 4M\n%s", more);
 }
 
 static int start(void **state)

@@ -27,7 +27,6 @@ static int start(void **state)
 {
 	char path[80], config[80];
 	struct rblk_secrets *secrets;
-	FILE *file;
 
 	(void)state;
 	e2e_folder_create(folder);
@@ -42,13 +41,11 @@ static int start(void **state)
 		rblk_nvme_derive(secrets, i, right[i].target_key);
 	}
 	rblk_secrets_put(secrets);
-	file = fopen(config, "w");
-	assert_non_null(file);
-	fprintf(file, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
-		      "[initiator uuid:00000000-0000-0000-0000-00000000000a]\nsecret = %s\nwrite = disk\n"
-		      "[initiator uuid:00000000-0000-0000-0000-00000000000b]\naddress = 127.0.0.0/8\nread = disk\n",
-		path);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(config,
+			"[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
+			"[initiator uuid:00000000-0000-0000-0000-00000000000a]\nsecret = %s\nwrite = disk\n"
+			"[initiator uuid:00000000-0000-0000-0000-00000000000b]\naddress = 127.0.0.0/8\nread = disk\n",
+			path);
 	e2e_daemon_start(&server, "--listen", "nvme+tcp://127.0.0.1:0", "--config", config, "--reactors", "2", NULL);
 	e2e_daemon_second_host(&server, address);
 	return 0;

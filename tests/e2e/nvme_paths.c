@@ -30,15 +30,12 @@ struct path {
 static int start(void **state)
 {
 	char listener[64];
-	FILE *file;
 
 	(void)state;
 	e2e_folder_create(folder);
 	snprintf(config, sizeof(config), "%s/rblkd.conf", folder);
-	file = fopen(config, "w");
-	assert_non_null(file);
-	fprintf(file, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n");
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(config,
+			"[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n");
 	e2e_daemon_start(&server, "--listen", "nvme+tcp://0.0.0.0:0", "--config", config, "--reactors", "2", NULL);
 	e2e_daemon_second_host(&server, listener);
 	snprintf(port, sizeof(port), "%s", strrchr(listener, ':') + 1);

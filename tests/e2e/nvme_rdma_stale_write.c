@@ -35,15 +35,13 @@ struct host {
 static void begin(const char *reactors, const char *fault)
 {
 	char path[96], line[512];
-	FILE *config, *log;
+	FILE *log;
 
 	e2e_folder_create(folder);
 	snprintf(path, sizeof(path), "%s/rblkd.conf", folder);
-	config = fopen(path, "w");
-	assert_non_null(config);
-	fprintf(config, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n%s%s\n",
-		fault ? "fault = " : "", fault ? fault : "");
-	assert_int_equal(fclose(config), 0);
+	unit_file_write(path,
+			"[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n%s%s\n",
+			fault ? "fault = " : "", fault ? fault : "");
 	e2e_daemon_start(&server, "--listen", "nvme+rdma://127.0.0.1:0", "--listen", "nvme+tcp://127.0.0.1:0",
 			 "--config", path, "--reactors", reactors, "--keepalive", "600s", "--session-time", "600s",
 			 NULL);

@@ -41,16 +41,13 @@ struct host {
 static void begin(const char *reactors, const char *fault, const char *rules)
 {
 	char path[96];
-	FILE *config;
 
 	e2e_folder_create(folder);
 	snprintf(path, sizeof(path), "%s/rblkd.conf", folder);
-	config = fopen(path, "w");
-	assert_non_null(config);
-	fprintf(config, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n%s%s\n"
+	unit_file_write(path,
+			"[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n%s%s\n"
 			"[volume second]\nstore = memory\nsize = 1M\nuuid = 02020202-0202-0202-0202-020202020202\n%s",
-		fault ? "fault = " : "", fault ? fault : "", rules);
-	assert_int_equal(fclose(config), 0);
+			fault ? "fault = " : "", fault ? fault : "", rules);
 	e2e_daemon_start(&server, "--listen", "nvme+tcp://0.0.0.0:0", "--config", path, "--reactors", reactors,
 			 "--session-time", "600s", NULL);
 	e2e_daemon_second_host(&server, address);

@@ -37,14 +37,11 @@ static struct nvme_tls_relay relay;
 
 static void config_write(const char *secret)
 {
-	FILE *file = fopen(config, "w");
-
-	assert_non_null(file);
-	fprintf(file, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
-		      "[initiator " NAME "]\nsecret = %s/%s\nwrite = disk\n"
-		      "[initiator " OTHER "]\naddress = 127.0.0.0/8\nread = disk\n",
-		folder, secret);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(config,
+			"[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
+			"[initiator " NAME "]\nsecret = %s/%s\nwrite = disk\n"
+			"[initiator " OTHER "]\naddress = 127.0.0.0/8\nread = disk\n",
+			folder, secret);
 }
 
 static void daemon_start(const char *tls)

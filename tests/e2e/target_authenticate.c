@@ -33,21 +33,18 @@ static char *path_of(const char *name)
 
 static int start(void **state)
 {
-	FILE *file;
-
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	db1 = secret_file_make(path_of("db1"), "w");
 	db1_next = secret_file_make(path_of("db1"), "a"); /* both */
 	db2 = secret_file_make(path_of("db2"), "w");
-	file = fopen(path_of("conf"), "w");
-	assert_non_null(file);
-	fprintf(file, "[volume one]\nstore = memory\nsize = 1M\n[volume two]\nstore = memory\nsize = 1M\n"
-		      "[volume slow]\nstore = memory\nsize = 1M\n"
-		      "[initiator db1]\nsecret = %s/db1\nwrite = one\nread = slow\nlimit_rate = 1G\n"
-		      "[initiator db2]\nsecret = %s/db2\nwrite = two\n"
-		      "[initiator *]\naddress = local\nread = slow\nlimit_rate = 1\n", folder, folder);
-	fclose(file);
+	unit_file_write(path_of("conf"),
+			"[volume one]\nstore = memory\nsize = 1M\n[volume two]\nstore = memory\nsize = 1M\n"
+			"[volume slow]\nstore = memory\nsize = 1M\n"
+			"[initiator db1]\nsecret = %s/db1\nwrite = one\nread = slow\nlimit_rate = 1G\n"
+			"[initiator db2]\nsecret = %s/db2\nwrite = two\n"
+			"[initiator *]\naddress = local\nread = slow\nlimit_rate = 1\n",
+			folder, folder);
 	e2e_daemon_start(&server, "--config", path_of("conf"), "--reactors", "2", NULL);
 	return 0;
 }

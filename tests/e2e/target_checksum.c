@@ -111,19 +111,14 @@ static void test_abort(void **state)
 
 static int start(void **state)
 {
-	FILE *to;
-
 	(void)state;
 	e2e_file_create(&file, "disk", BYTES);
 	snprintf(config, sizeof(config), "%s.conf", file.path);
-	to = fopen(config, "w");
-	assert_non_null(to);
-	fprintf(to,
-		"[volume memory]\nstore = memory\nsize = 64M\nlimit_rate = 16M\nlimit_burst = 20ms\n"
-		"[volume slow]\nstore = memory\nsize = 64M\nlimit_rate = 1K\nlimit_burst = 20ms\n"
-		"[volume disk]\npath = %s\ncache = buffered\nlimit_rate = 16M\nlimit_burst = 20ms\n",
-		file.path);
-	assert_int_equal(fclose(to), 0);
+	unit_file_write(config,
+			"[volume memory]\nstore = memory\nsize = 64M\nlimit_rate = 16M\nlimit_burst = 20ms\n"
+			"[volume slow]\nstore = memory\nsize = 64M\nlimit_rate = 1K\nlimit_burst = 20ms\n"
+			"[volume disk]\npath = %s\ncache = buffered\nlimit_rate = 16M\nlimit_burst = 20ms\n",
+			file.path);
 	e2e_daemon_start(&server, "--config", config, "--open", NULL);
 	return 0;
 }

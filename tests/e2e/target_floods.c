@@ -332,20 +332,16 @@ static char *path_of(const char *name)
 static int start(void **state)
 {
 	char path[128];
-	FILE *file;
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	right = secret_file_make(path_of("right"), "w");
 	wrong = secret_file_make(path_of("wrong"), "w");
-	file = fopen(path_of("conf"), "w");
-	assert_non_null(file);
-	fprintf(file,
-		"[volume ram]\nstore = memory\nsize = 1M\n[initiator db1]\nsecret = "
-		"%s/right\nwrite = ram\n"
-		"[initiator host]\naddress = local\nwrite = ram\n",
-		folder);
-	fclose(file);
+	unit_file_write(path_of("conf"),
+			"[volume ram]\nstore = memory\nsize = 1M\n[initiator db1]\nsecret = "
+			"%s/right\nwrite = ram\n"
+			"[initiator host]\naddress = local\nwrite = ram\n",
+			folder);
 	snprintf(path, sizeof(path), "%s/control", folder);
 	e2e_daemon_start(&server, "--config", path_of("conf"), "--control-socket", path,
 			 "--reactors", "1", "--memory-lock=no", NULL);

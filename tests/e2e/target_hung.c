@@ -29,12 +29,11 @@ static void no_answer(void *arg, const struct rblk_result *result)
 
 static void config_write(const char *path, const char *good, const char *hung)
 {
-	FILE *file = fopen(path, "w");
-
-	assert_non_null(file);
-	fprintf(file, "[volume good]\npath = %s\ncache = buffered\nfault = delay=close:1us\n[volume hung]\npath = %s\ncache = buffered\n"
-		      "fault = delay=read+write:60s\n", good, hung);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(path,
+			"[volume good]\npath = %s\ncache = buffered\nfault = delay=close:1us\n[volume hung]\npath = "
+			"%s\ncache = buffered\n"
+			"fault = delay=read+write:60s\n",
+			good, hung);
 }
 
 static void other_volumes_have_memory(void **state)

@@ -482,14 +482,10 @@ static void memory_has_digests(void **state)
 
 static void config_write(const char *folder, char path[96])
 {
-	FILE *config;
-
 	snprintf(path, 96, "%s/rblkd.conf", folder);
-	config = fopen(path, "w");
-	assert_non_null(config);
-	fprintf(config, "[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
+	unit_file_write(path,
+			"[volume disk]\nstore = memory\nsize = 1M\nuuid = 01010101-0101-0101-0101-010101010101\n"
 			"[initiator uuid:00000000-0000-0000-0000-00000000000b]\naddress = 127.0.0.0/8\nread = disk\n");
-	fclose(config);
 }
 
 static void rules_are_for_hosts_too(void **state)

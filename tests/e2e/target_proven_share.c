@@ -33,18 +33,15 @@ static char *path_of(const char *name)
 
 static int start(void **state)
 {
-	FILE *file;
-
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	secret_file_write(path_of("db1"), "w");
 	secret_file_write(path_of("db2"), "w");
-	file = fopen(path_of("conf"), "w");
-	assert_non_null(file);
-	fprintf(file, "[volume one]\nstore = memory\nsize = 1M\n"
-		      "[initiator db1]\nsecret = %s/db1\nwrite = one\n"
-		      "[initiator db2]\nsecret = %s/db2\nwrite = one\n", folder, folder);
-	fclose(file);
+	unit_file_write(path_of("conf"),
+			"[volume one]\nstore = memory\nsize = 1M\n"
+			"[initiator db1]\nsecret = %s/db1\nwrite = one\n"
+			"[initiator db2]\nsecret = %s/db2\nwrite = one\n",
+			folder, folder);
 	e2e_daemon_start(&server, "--config", path_of("conf"), "--reactors", "1", "--sessions", "16", NULL);
 	return 0;
 }

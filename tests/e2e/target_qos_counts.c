@@ -419,24 +419,19 @@ static void weights_share_a_full_store(void **state)
 
 static int start_with(const char *reactors)
 {
-	FILE *file;
-
 	snprintf(control, sizeof(control), "/tmp/rblk-qos-%d", (int)getpid());
 	snprintf(config, sizeof(config), "%s.conf", control);
 	e2e_file_create(&disk, "disk", VOLUME_BYTES);
-	file = fopen(config, "w");
-	assert_non_null(file);
-	fprintf(file,
-		"[volume ram]\nstore = memory\nsize = 8M\nlimit_burst = %ums\n"
-		"[volume free]\nstore = memory\nsize = 8M\n"
-		"[volume slow]\nstore = memory\nsize = 8M\nfault = delay=read:300ms\n"
-		"[volume disk]\npath = %s\ncache = buffered\n"
-		"[initiator guest]\naddress = local\nwrite = *\nlimit_burst = %ums\n"
-		"[initiator host]\naddress = local\nwrite = *\n"
-		"[initiator heavy]\naddress = local\nwrite = *\nweight = 3\n"
-		"[initiator light]\naddress = local\nwrite = *\nweight = 1\n",
-		BURST_MS, disk.path, BURST_MS);
-	fclose(file);
+	unit_file_write(config,
+			"[volume ram]\nstore = memory\nsize = 8M\nlimit_burst = %ums\n"
+			"[volume free]\nstore = memory\nsize = 8M\n"
+			"[volume slow]\nstore = memory\nsize = 8M\nfault = delay=read:300ms\n"
+			"[volume disk]\npath = %s\ncache = buffered\n"
+			"[initiator guest]\naddress = local\nwrite = *\nlimit_burst = %ums\n"
+			"[initiator host]\naddress = local\nwrite = *\n"
+			"[initiator heavy]\naddress = local\nwrite = *\nweight = 3\n"
+			"[initiator light]\naddress = local\nwrite = *\nweight = 1\n",
+			BURST_MS, disk.path, BURST_MS);
 	e2e_daemon_start(&server, "--config", config, "--control-socket", control, "--reactors", reactors,
 			 "--memory-lock=no", "--session-time", "1ms", NULL);
 	return 0;

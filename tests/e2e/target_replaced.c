@@ -35,20 +35,15 @@ static void turn_link(const struct scene *scene, const struct e2e_file *to)
 
 static void begin(struct scene *scene)
 {
-	FILE *file;
-
 	memset(scene, 0, sizeof(*scene));
 	e2e_file_create(&scene->first, "first", 1u << 20);
 	e2e_file_create(&scene->second, "second", 1u << 20);
 	snprintf(scene->link, sizeof(scene->link), "%s.link", scene->first.path);
 	snprintf(scene->config, sizeof(scene->config), "%s.conf", scene->first.path);
-	file = fopen(scene->config, "w");
-	assert_non_null(file);
-	fprintf(file,
-		"[volume disk]\npath = %s\ncache = buffered\n"
-		"fence_domain = 6d1f0c1e-7d4a-4a53-9a0e-2f1d5b7c9e11\n",
-		scene->link);
-	fclose(file);
+	unit_file_write(scene->config,
+			"[volume disk]\npath = %s\ncache = buffered\n"
+			"fence_domain = 6d1f0c1e-7d4a-4a53-9a0e-2f1d5b7c9e11\n",
+			scene->link);
 	turn_link(scene, &scene->first);
 	e2e_daemon_start(&scene->daemon, "--config", scene->config, NULL);
 	scene->session = e2e_session_open(e2e_daemon_uri(&scene->daemon, "disk"), NULL);

@@ -149,13 +149,9 @@ static int teardown(void **state)
 static void put_record(const char *file, const char *text)
 {
 	char path[PATH_MAX];
-	FILE *out;
 
 	snprintf(path, sizeof(path), "%s" UBLK_RECORD_FOLDER "/%s", root, file);
-	out = fopen(path, "w");
-	assert_non_null(out);
-	assert_true(fputs(text, out) >= 0);
-	assert_int_equal(fclose(out), 0);
+	unit_file_write(path, "%s", text);
 }
 
 static void is_text(const char *file, const char *text)

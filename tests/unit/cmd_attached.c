@@ -18,7 +18,6 @@ static char root[64];
 static void put(const char *path, const char *text)
 {
 	char full[PATH_MAX];
-	FILE *file;
 
 	snprintf(full, sizeof(full), "%s%s", root, path);
 	for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
@@ -26,10 +25,7 @@ static void put(const char *path, const char *text)
 		assert_true(!mkdir(full, 0755) || errno == EEXIST);
 		*slash = '/';
 	}
-	file = fopen(full, "w");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(full, "%s", text);
 }
 
 static void put_device(const char *device, const char *file, const char *text)

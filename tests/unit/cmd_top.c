@@ -29,13 +29,9 @@ static void path_of(const char *path, char full[PATH_MAX])
 static void put(const char *path, const char *text)
 {
 	char full[PATH_MAX];
-	FILE *file;
 
 	path_of(path, full);
-	file = fopen(full, "w");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(full, "%s", text);
 }
 
 uid_t __wrap_geteuid(void);

@@ -19,12 +19,9 @@
 
 static struct rblk_secrets *read_text(const char *text, mode_t mode, char *error)
 {
-	FILE *file = fopen(FILE_NAME, "w");
 	struct rblk_secrets *secrets;
 
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(FILE_NAME, "%s", text);
 	assert_int_equal(chmod(FILE_NAME, mode), 0);
 	secrets = rblk_secrets_read(FILE_NAME, error);
 	unlink(FILE_NAME);
@@ -266,15 +263,11 @@ static void another_users_file_is_refused(void **state)
 {
 	char error[RBLK_SECRET_ERROR_BYTES] = "";
 	struct rblk_secrets *secrets;
-	FILE *file;
 
 	(void)state;
 	if (geteuid())
 		skip();
-	file = fopen(FILE_NAME, "w");
-	assert_non_null(file);
-	assert_true(fputs(VECTOR "\n", file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(FILE_NAME, "%s", VECTOR "\n");
 	assert_int_equal(chmod(FILE_NAME, 0600), 0);
 	assert_int_equal(chown(FILE_NAME, 12345, 0), 0);
 	assert_null(rblk_secrets_read(FILE_NAME, error));

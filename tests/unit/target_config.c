@@ -29,12 +29,9 @@ static int leave(void **state)
 
 static int load(const char *text, struct tgt_config *config, char *error)
 {
-	FILE *file = fopen("rblkd.conf", "w");
 	int status;
 
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	unit_file_write("rblkd.conf", "%s", text);
 	tgt_config_init(config);
 	status = tgt_config_load(config, "rblkd.conf", error);
 	if (status == 0)

@@ -16,7 +16,6 @@ static char root[] = "/tmp/unit-cpus-XXXXXX";
 static void write_file(const char *name, const char *text)
 {
 	char path[256];
-	FILE *file;
 
 	/* Each folder of it. */
 	snprintf(path, sizeof(path), "%s/%s", root, name);
@@ -25,10 +24,7 @@ static void write_file(const char *name, const char *text)
 		mkdir(path, 0755);
 		*slash = '/';
 	}
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	unit_file_write(path, "%s", text);
 }
 
 static int setup(void **state)

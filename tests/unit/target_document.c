@@ -50,11 +50,7 @@ ssize_t __wrap_read(int fd, void *buffer, size_t bytes)
 
 static void file_write(const char *text)
 {
-	FILE *file = fopen(path, "w");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	unit_file_write(path, "%s", text);
 }
 
 static void file_is(const char *text)
@@ -237,16 +233,12 @@ static void what_a_killed_save_left_is_replaced(void **state)
 {
 	struct tgt_document document = {0};
 	char error[TGT_ERROR_BYTES], left[sizeof(path) + 8];
-	FILE *file;
 
 	(void)state;
 	file_write("[volume a]\n");
 	assert_int_equal(tgt_document_read(&document, path, error), 0);
 	snprintf(left, sizeof(left), "%s.new", path);
-	file = fopen(left, "w");
-	assert_non_null(file);
-	assert_true(fputs("[volume a]\npath = /x that is longer than what comes", file) >= 0);
-	fclose(file);
+	unit_file_write(left, "[volume a]\npath = /x that is longer than what comes");
 	assert_int_equal(tgt_document_edit(&document, &SET("volume a", "path", "/z"), 1, error), 0);
 	assert_int_equal(tgt_document_save(&document, false, error), 0);
 	file_is("[volume a]\npath = /z\n");

@@ -33,7 +33,6 @@ static int teardown(void **state)
 static void put(const char *path, const char *text)
 {
 	char name[512], *slash;
-	FILE *file;
 
 	snprintf(name, sizeof(name), "%s%s", root, path);
 	for (slash = strchr(name + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -42,10 +41,7 @@ static void put(const char *path, const char *text)
 			fail_msg("%s: %s", name, strerror(errno));
 		*slash = '/';
 	}
-	file = fopen(name, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
+	unit_file_write(name, "%s", text);
 }
 
 static void take_away(const char *path)

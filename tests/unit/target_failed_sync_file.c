@@ -107,17 +107,13 @@ static void rubbish_is_not_believed(void **state)
 {
 	static const char *const contents[] = {"", "short", "x", NULL};
 	char path[128], all[sizeof(struct tgt_failed_sync_file) + 1];
-	FILE *out;
 
 	leave(&disk, 3);
 	snprintf(path, sizeof(path), "%s/d-810", folder);
 	memset(all, 'x', sizeof(all) - 1);
 	all[sizeof(all) - 1] = 0;
 	for (int i = 0; i < 4; i++) {
-		out = fopen(path, "w");
-		assert_non_null(out);
-		fputs(contents[i] ? contents[i] : all, out);
-		fclose(out);
+		unit_file_write(path, "%s", contents[i] ? contents[i] : all);
 		expect_none();
 		expect_file(&disk, 0);
 	}

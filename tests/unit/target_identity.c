@@ -465,7 +465,6 @@ static void rubbish_is_not_believed(void **state)
 	char error[TGT_ERROR_BYTES], path[PATH_MAX];
 	const uint8_t uuid[16] = {1};
 	uint8_t found[16];
-	FILE *out;
 
 	assert_false(tgt_identity_file_find(folder, "file 1", found));
 	assert_int_equal(tgt_identity_file_write(folder, uuid, &record, error), 0);
@@ -476,10 +475,7 @@ static void rubbish_is_not_believed(void **state)
 	assert_string_equal(read.key, "file 1");
 	snprintf(path, sizeof(path), "%s/volume-01000000-0000-0000-0000-000000000000", folder);
 	for (size_t i = 0; i < UNIT_LENGTH(contents); i++) {
-		out = fopen(path, "w");
-		assert_non_null(out);
-		fputs(contents[i], out);
-		fclose(out);
+		unit_file_write(path, "%s", contents[i]);
 		assert_int_equal(tgt_identity_file_read(folder, uuid, &read, error), -ENOENT);
 	}
 	assert_int_equal(unlink(path), 0);

@@ -9,8 +9,22 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #define UNIT_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The file has this text and nothing else from now on. */
+static inline __attribute__((format(printf, 2, 3))) void unit_file_write(const char *path, const char *format, ...)
+{
+	FILE *file = fopen(path, "w");
+	va_list arguments;
+
+	assert_non_null(file);
+	va_start(arguments, format);
+	assert_true(vfprintf(file, format, arguments) >= 0);
+	va_end(arguments);
+	assert_int_equal(fclose(file), 0);
+}
 
 #endif
