@@ -5,8 +5,8 @@
 # reservations are there; where the kernel can, it proves its name by DH-HMAC-CHAP, also again. Method: the target's disk is read
 # beside the attached one; flushes are counted at both.
 . "$LAB/guest.sh"
-RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
 [ -n "$LAB_SLOW" ] && TREE=/usr/include/linux/netfilter SIZE=1M || TREE=/usr/include/linux SIZE=8M
+. "$LAB/disk.sh"
 
 WAY=${1:-tcp}
 modprobe "nvme-$WAY" || lab_fail "nvme-$WAY does not load"
@@ -15,22 +15,8 @@ PORT=4420
 host=(-t "$WAY" -a "$LAB_ADDR" -s $PORT --hostid=00000000-0000-0000-0000-00000000000a
 	--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
 target_start() { mkdir -p /tmp/kept; lab_rblkd_start --reservations-dir /tmp/kept --listen "nvme+$WAY://$LAB_ADDR:$PORT" disk=/dev/vda; }
-target_kill() {
-	kill -9 "$LAB_RBLKD"
-	wait "$LAB_RBLKD" 2> /dev/null
-	lab_let_go /dev/vda
-}
 lab_facts() { nvme list -v; dmesg | tail -n 30; tail -n 30 "$LAB_RBLKD_LOG"; } 2> /dev/null
 disk() { DISK=$(lsblk -dnpo NAME | grep '^/dev/nvme'); [ -b "$DISK" ]; }
-operations() { "$RBLKCTL" volumes --json | jq ".volumes[0].operations.$1"; }
-flushes() { awk '{ print $16 }' /sys/block/vda/stat; }
-sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
-FIO=(fio --name=load --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=4k-256k --iodepth=16 --size=$SIZE --verify=crc32c
-	--verify_fatal=1 --eta=never --output=/tmp/fio.txt)
-# Native multipath counts at the path.
-done_on() { cat /sys/block/nvme*c*n*/stat | awk '{ n += $1 + $5 } END { print n }'; }
-flowed() { [ "$(done_on)" -gt $((before + 50)) ]; }
-flows() { before=$(done_on); lab_wait 120 flowed || lab_fail "I/O does not go on"; }
 
 lab_link_up
 target_start
@@ -58,30 +44,17 @@ dd if=/dev/urandom of="$DISK" bs=4k count=8 oflag=direct,dsync status=none || la
 [ $(($(flushes) - flushed)) -ge 8 ] || lab_broken "neither FUA nor flushes reach the target's disk"
 nvme flush "$DISK" > /tmp/out || lab_fail "flush: $(cat /tmp/out)"
 [ $(($(operations flush) - asked)) -ge 1 ] || lab_broken "flushes do not reach the target"
-discards=$(operations discard) zeroes=$(operations write_zeroes)
-blkdiscard -o 1M -l 1M "$DISK" && blkdiscard -z -o 0 -l 32k "$DISK" || lab_fail "blkdiscard"
-[ "$(operations discard)" -gt "$discards" ] || lab_fail "discards do not reach the target"
-[ "$(operations write_zeroes)" -gt "$zeroes" ] || lab_fail "zeroes do not reach the target"
-cmp -n 32768 /dev/zero /dev/vda || lab_broken "the target's disk holds other bytes than zeroes"
+discards_and_zeroes
 
 lab_say "fio"
 "${FIO[@]}" --filename="$DISK" || { cat /tmp/fio.txt; lab_broken "fio"; }
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+same_bytes
 
 lab_say "a file system"
-mkfs.ext4 -q -F "$DISK" && mkdir -p /tmp/mnt && mount "$DISK" /tmp/mnt || lab_fail "no file system"
-cp -r $TREE /tmp/mnt/tree || lab_fail "cp"
-fstrim /tmp/mnt || lab_fail "fstrim"
-umount /tmp/mnt || lab_fail "umount"
-echo 3 > /proc/sys/vm/drop_caches
-mount -o ro "$DISK" /tmp/mnt || lab_fail "mount again"
-[ "$(sums $TREE)" = "$(sums /tmp/mnt/tree)" ] || lab_broken "the files differ"
-umount /tmp/mnt || lab_fail "umount"
-fsck.ext4 -fn "$DISK" > /tmp/out 2>&1 || lab_broken "fsck: not clean"
+file_system
 
 lab_say "the daemon is killed under I/O, and started again; then it restarts in good order"
-"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
-load=$!
+load_begin
 flows
 target_kill
 target_start
@@ -90,10 +63,8 @@ lab_rblkd_stop
 lab_let_go /dev/vda
 target_start
 flows
-kill $load
-wait $load
-grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+load_end
+same_bytes
 
 if [ "$WAY" = tcp ]; then
 lab_say "digests"
@@ -103,16 +74,13 @@ nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=30 --hdr-digest --data-dige
 lab_wait 20 disk || lab_fail "no disk"
 protected=$("$RBLKCTL" sessions --json | jq '[.sessions[] | select(.volumes != []).digest_connections] | add')
 [ "$protected" -ge 2 ] || lab_fail "digests protect $protected connections"
-"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
-load=$!
+load_begin
 flows
 target_kill
 target_start
 flows
-kill $load
-wait $load
-grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "digests: an error, or other bytes"; }
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+load_end
+same_bytes
 ! dmesg | grep -i 'digest' || lab_fail "the host has found a wrong digest"
 [ "$("$RBLKCTL" volumes --json | jq '.volumes[0].errors.digest // 0')" = 0 ] || lab_fail "the target has found a wrong digest"
 fi
@@ -170,7 +138,7 @@ if grep -q dhchap_ctrl_secret /dev/nvme-fabrics && grep -qw nvme_auth_negotiate 
 			lab_fail "connect with a secret: $(cat /tmp/out)"
 		lab_wait 20 disk || lab_fail "no disk"
 		"${FIO[@]}" --filename="$DISK" || { cat /tmp/fio.txt; lab_broken "fio"; }
-		cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+		same_bytes
 		[ -z "$both" ] || nvme disconnect -n "$nqn" > /tmp/out || lab_fail "disconnect"
 	done
 	lab_say "another secret, under I/O"
@@ -179,8 +147,7 @@ if grep -q dhchap_ctrl_secret /dev/nvme-fabrics && grep -qw nvme_auth_negotiate 
 	lab_wait 20 grep -q 'reload: ' "$LAB_RBLKD_LOG" || lab_fail "no reload"
 	proofs() { grep -c 'has proven its name' "$LAB_RBLKD_LOG"; }
 	proven() { [ "$(proofs)" -gt "$before" ]; }
-	"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
-	load=$!
+	load_begin
 	flows
 	before=$(proofs)
 	secret /tmp/other.key > "/sys/class/nvme/$(basename "${DISK%n*}")/dhchap_secret" || lab_fail "the host takes no other secret"

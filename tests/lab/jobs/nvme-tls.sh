@@ -4,18 +4,14 @@
 # another key, and who comes without TLS where it is asked of everyone, are refused, and the log says why. Method: keys of
 # rblk key; the target's disk is read beside the attached one; rblkctl says what is encrypted.
 . "$LAB/guest.sh"
-RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
+SIZE=8M
+. "$LAB/disk.sh"
 PORT=4420
 host=(-t tcp -a "$LAB_ADDR" -s $PORT --hostid=00000000-0000-0000-0000-00000000000a
 	--hostnqn=nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a)
 lab_facts() { cat /tmp/out /tmp/tlshd.log; dmesg | grep -v rblkd | tail -n 30; }
 own() { chroot "$RBLK_LAB_PROGRAMS" /usr/sbin/"$@" > /tmp/out 2>&1; }
 target_start() { lab_rblkd_start --tls "${1:-auto}" --listen "nvme+tcp://$LAB_ADDR:$PORT" --config /tmp/conf; }
-target_kill() {
-	kill -9 "$LAB_RBLKD"
-	wait "$LAB_RBLKD" 2> /dev/null
-	lab_let_go /dev/vda
-}
 disk() { DISK=$(lsblk -dnpo NAME | grep '^/dev/nvme'); [ -b "$DISK" ]; }
 connect() { own nvme connect "${host[@]}" -n "$nqn" --keep-alive-tmo=30 --nr-io-queues=2 "$@"; }
 key_insert() { own nvme check-tls-key --insert --hostnqn="${host[-1]#*=}" "$@" || lab_fail "check-tls-key"; }
@@ -23,11 +19,6 @@ key_insert() { own nvme check-tls-key --insert --hostnqn="${host[-1]#*=}" "$@" |
 connects() { lab_wait 30 connect "$@" || lab_fail "connect"; }
 disconnect() { own nvme disconnect -n "$nqn" || lab_fail "disconnect"; }
 encrypted() { "$RBLKCTL" sessions --json | jq '[.sessions[] | select(.volumes != []).encrypted_connections] | add'; }
-done_on() { cat /sys/block/nvme*c*n*/stat | awk '{ n += $1 + $5 } END { print n }'; }
-flowed() { [ "$(done_on)" -gt $((before + 50)) ]; }
-flows() { before=$(done_on); lab_wait 120 flowed || lab_fail "I/O does not go on"; }
-FIO=(fio --name=load --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=4k-256k --iodepth=16 --size=8M --verify=crc32c
-	--verify_fatal=1 --eta=never --output=/tmp/fio.txt)
 
 # It believes that whoever has AES has carry-less multiply, which the emulator leaves out (boot).
 grep -qw pclmulqdq /proc/cpuinfo || echo 'install aesni_intel /bin/false' > /etc/modprobe.d/rblk-lab.conf
@@ -50,11 +41,10 @@ lab_wait 20 disk || lab_fail "no disk"
 [ "$(encrypted)" = 3 ] || lab_broken "$(encrypted) connections are encrypted"
 grep -q ', by TLS' "$LAB_RBLKD_LOG" || lab_fail "the log does not know of TLS"
 "${FIO[@]}" --filename="$DISK" || { cat /tmp/fio.txt; lab_broken "fio"; }
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+same_bytes
 
 lab_say "the daemon is killed under I/O, and started again; then it restarts in good order"
-"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
-load=$!
+load_begin
 flows
 target_kill
 target_start
@@ -63,10 +53,8 @@ lab_rblkd_stop
 lab_let_go /dev/vda
 target_start always
 flows
-kill $load
-wait $load
-grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+load_end
+same_bytes
 disconnect
 
 lab_say "tls = always: in plain text, and discovery"

@@ -7,18 +7,13 @@
 # backports: the release's own kernel has no ublk. With the argument locked: what Secure Boot makes of it, by the kernel's command line.
 . "$LAB/guest.sh"
 . "$LAB/promise.sh"
-RBLKCTL=$LAB_BUILD/target/ctl/rblkctl
 # With small sizes each transport has a part: it is the same code above the fabric.
 RDMA=$LAB_URI/disk TCP=rblk+tcp://127.0.0.1/disk GROUP=/sys/fs/cgroup/disk
 [ -n "$LAB_SLOW" ] && TREE=/usr/include/linux/netfilter SIZE=1M || TREE=/usr/include/linux SIZE=8M
+. "$LAB/disk.sh"
 
 lab_facts() { "$RBLK" list --attached; cat /tmp/out; for task in /proc/$(pgrep -xo rblk-ublk)/task/*; do cat "$task/stack"; done; } 2> /dev/null
 target_start() { lab_rblkd_start --listen "rblk://$LAB_ADDR" --listen rblk+tcp://127.0.0.1 disk=/dev/vda; }
-target_kill() {
-	kill -9 "$LAB_RBLKD"
-	wait "$LAB_RBLKD" 2> /dev/null
-	lab_let_go /dev/vda
-}
 # attach ARGUMENT...: sets DISK and DEV.
 attach() {
 	[ -z "$LAB_SLOW" ] || [ "$1" = --tab ] || set -- --connect-timeout 600s "$@"
@@ -43,51 +38,31 @@ fails() {
 }
 attached() { "$RBLK" list --attached --json | jq -r ".attached | $1"; }
 state_is() { [ "$(attached '.[0].state')" = "$1" ]; }
-operations() { "$RBLKCTL" volumes --json | jq ".volumes[0].operations.$1"; }
-flushes() { awk '{ print $16 }' /sys/block/vda/stat; }
-sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
-# It reads back what it has written.
-FIO=(fio --name=load --direct=1 --ioengine=io_uring --rw=randwrite --bsrange=4k-256k --iodepth=16 --size=$SIZE --verify=crc32c
-	--verify_fatal=1 --eta=never --output=/tmp/fio.txt)
 done_on() { awk '{ print $1 + $5 }' "/sys/block/$DEV/stat"; }
-flowed() { [ "$(done_on)" -gt $((before + 50)) ]; }
-flows() { before=$(done_on); lab_wait 60 flowed || lab_fail "I/O does not go on"; }
 
-filesystem() {
-	lab_say "$1: a file system"
-	mkfs.ext4 -q -F "$DISK" && mkdir -p /tmp/mnt && mount "$DISK" /tmp/mnt || lab_fail "no file system"
-	cp -r $TREE /tmp/mnt/tree || lab_fail "cp"
+stays() {
 	fails "$DEV: mounted at /tmp/mnt" "$RBLK" detach "$DISK"
 	[ -b "$DISK" ] && state_is live || lab_broken "a mounted disk is detached"
-	fstrim /tmp/mnt || lab_fail "fstrim"
-	umount /tmp/mnt || lab_fail "umount"
-	echo 3 > /proc/sys/vm/drop_caches
-	mount -o ro "$DISK" /tmp/mnt || lab_fail "mount again"
-	[ "$(sums $TREE)" = "$(sums /tmp/mnt/tree)" ] || lab_broken "the files differ"
-	umount /tmp/mnt || lab_fail "umount"
-	fsck.ext4 -fn "$DISK" > /tmp/out 2>&1 || lab_broken "fsck: not clean"
+}
+filesystem() {
+	lab_say "$1: a file system"
+	file_system stays
 }
 
 commands() {
-	local flushed asked discards zeroes
+	local flushed asked
 	lab_say "$1: flush, FUA, discard, zeroes"
 	flushed=$(flushes) asked=$(operations flush)
 	# Each of these writes has FUA, and a flush follows it.
 	dd if=/dev/urandom of="$DISK" bs=4k count=8 oflag=direct,dsync status=none || lab_fail "dd"
 	[ $(($(operations flush) - asked)) -ge 8 ] || lab_broken "flushes do not reach the target"
 	[ $(($(flushes) - flushed)) -ge 16 ] || lab_broken "FUA does not reach the target's disk"
-	discards=$(operations discard) zeroes=$(operations write_zeroes)
-	blkdiscard -o 1M -l 1M "$DISK" && blkdiscard -z -o 0 -l 32k "$DISK" || lab_fail "blkdiscard"
-	[ "$(operations discard)" -gt "$discards" ] || lab_fail "discards do not reach the target"
-	[ "$(operations write_zeroes)" -gt "$zeroes" ] || lab_fail "zeroes do not reach the target"
-	cmp -n 32768 /dev/zero /dev/vda || lab_broken "the target's disk holds other bytes than zeroes"
+	discards_and_zeroes
 }
 
 outage() {
-	local load
 	lab_say "$1: the daemon is killed under I/O, and started again"
-	"${FIO[@]}" --filename="$DISK" --verify_backlog=32 --time_based --runtime=3600 &
-	load=$!
+	load_begin
 	flows
 	target_kill
 	lab_wait 60 state_is recovering || lab_fail "it is not recovering"
@@ -96,8 +71,8 @@ outage() {
 	lab_wait 60 state_is live || lab_fail "it does not come back"
 	flows
 	fails "$DEV: in use: process" "$RBLK" detach --wait 0s "$DISK"
-	fio_end $load
-	cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+	load_end
+	same_bytes
 }
 
 server() { pgrep -x rblk-ublk; }
@@ -118,20 +93,13 @@ take_over() {
 	followed && [ "$(keeper)" != "$before" ] || lab_fail "it was not taken over"
 	[ "$(sort $GROUP/cgroup.procs)" = "$({ keeper; server; } | sort)" ] || lab_fail "it does not belong to the unit that attached it"
 }
-# fio_end PROCESS: it has seen no error and no other bytes than it has written.
-fio_end() {
-	kill "$1"
-	wait "$1"
-	grep -q 'err= 0' /tmp/fio.txt && ! grep -qE 'verify:|error=' /tmp/fio.txt || { cat /tmp/fio.txt; lab_broken "an error, or other bytes than were written"; }
-}
 
 # survival URI KILLS DEPTH...: with the deepest all tags of a queue are in use, and the kernel has none from the server.
 survival() {
-	local load count depth
+	local count depth
 	for depth in "${@:3}"; do
 		lab_say "$1: the server is killed and replaced under I/O, $depth deep"
-		"${FIO[@]}" --filename="$DISK" --verify_backlog=64 --time_based --runtime=3600 --bs=4k --iodepth=$depth &
-		load=$!
+		load_begin --verify_backlog=64 --bs=4k --iodepth=$depth
 		for ((count = 0; count < $2; count++)); do
 			flows
 			server_kill
@@ -139,9 +107,9 @@ survival() {
 		flows
 		take_over
 		flows
-		fio_end $load
+		load_end
 	done
-	cmp -n 1048576 "$DISK" /dev/vda || lab_broken "the target's disk holds other bytes"
+	same_bytes
 }
 
 survival_filesystem() {
@@ -234,7 +202,7 @@ grep -q '^ *ublk: ublk_drv is loaded' /tmp/out || lab_fail "doctor does not know
 lab_say "options"
 attach --ublk --read-only --queues 1 --credits 8 --digest "$RDMA"
 [ "$(blockdev --getro "$DISK")" = 1 ] && [ "$(ls "/sys/block/$DEV/mq" | wc -l)" = 1 ] || lab_fail "the options have no effect"
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "other bytes"
+same_bytes
 # As at a shutdown: with a user it stays. The server writes its record again after it has looked.
 record=$(stat -c %i "/run/rblk/ublk/${DEV#ublkb}")
 looked() { [ "$(stat -c %i "/run/rblk/ublk/${DEV#ublkb}")" != "$record" ]; }
@@ -275,7 +243,7 @@ target_kill
 keyed_start
 lab_wait 60 is '.state == "live" and .paths[0].path_state == "down" and .paths[0].error != null and .paths[1].path_state == "up" and .losses > 0' ||
 	lab_fail "one path: $(attached '.[0]')"
-cmp -n 1048576 "$DISK" /dev/vda || lab_broken "other bytes"
+same_bytes
 
 lab_say "writes that may be lost"
 dd if=/dev/zero of="$DISK" bs=4k count=1 oflag=direct status=none || lab_fail "dd"
@@ -365,8 +333,7 @@ if [ -z "$LAB_SLOW" ]; then
 
 	lab_say "the keeper is killed, and then the server"
 	attach --ublk "$TCP"
-	"${FIO[@]}" --filename="$DISK" --verify_backlog=64 --time_based --runtime=3600 &
-	load=$!
+	load_begin --verify_backlog=64
 	flows
 	kill -9 "$(keeper)"
 	flows
@@ -375,7 +342,7 @@ if [ -z "$LAB_SLOW" ]; then
 	fails "its I/O waits for a server" "$RBLK" detach "$DISK"
 	"$RBLK" attach --take-over --all > /tmp/out 2>&1 || lab_broken "take over: $(cat /tmp/out)"
 	flows
-	fio_end $load
+	load_end
 	"$RBLK" detach --force "$DISK" && gone || lab_fail "detach by force"
 fi
 
