@@ -21,6 +21,7 @@
 #define DISCARD_BYTES 65536u
 /* How often an image is looked for in the trash, and its pool. */
 #define SEEK_NS 10000000000ull
+#define SEEK_AGAIN_NS 500000000ull /* while another image is looked for */
 
 /* -- its settings ------------------------------------------------------------------------------ */
 
@@ -206,15 +207,19 @@ static void image_seek(struct rbd_task *task)
 	char id[ID_BYTES];
 	int err;
 
-	tgt_rbd_keeper_later(task, SEEK_NS);
-	if (atomic_exchange(&seeking, true))
+	if (tgt_rbd_client_pool_gone(image->io, image->gateway.store))
 		return;
+	if (atomic_exchange(&seeking, true)) {
+		tgt_rbd_keeper_later(task, SEEK_AGAIN_NS);
+		return;
+	}
+	tgt_rbd_keeper_later(task, SEEK_NS);
 	err = rbd_get_id(image->image, id, sizeof(id));
 	err = err ? err : rbd_trash_get(image->io, id, &info);
 	if (!err)
 		rbd_trash_get_cleanup(&info);
 	atomic_store(&seeking, false);
-	if (tgt_rbd_client_pool_gone(image->io, image->gateway.store) || (err && err != -ENOENT))
+	if (err && err != -ENOENT)
 		return;
 	if (atomic_exchange(&image->trashed, !err) != !err)
 		tgt_rbd_host->log(TGT_LOG_WARNING, "rbd: %s: the image %s", image->gateway.path,

@@ -182,18 +182,20 @@ static void store_ended(struct tgt_reactor *reactor, struct tgt_message *message
 	uint64_t number;
 	int error = store->error;
 
-	(void)reactor;
 	if (error == -EAGAIN && !change->pending.request)
 		tgt_log(TGT_LOG_WARNING, "volume %s: its reservation is not changed: another gateway was quicker",
 			volume->config.name);
 	/* It is what another target has made of it, which then tells all: nothing has changed by this one. */
 	if (error == -EAGAIN)
 		fault = tgt_reservations_commit_note(&volume->reservations, &store->change.note, &number);
-	/* Serial numbers only grow. No change can be made from such a note: the volume is opened again. */
-	if (fault || (error == -EAGAIN && rblk_le64(store->change.note.serial) <= rblk_le64(store->change.before))) {
-		fault = "its reservation is damaged, or was deleted";
-		tgt_volume_lost(volume->store, fault);
-	}
+	/* Serial numbers only grow. Other gateways may have a higher one in force, and would not hear of a change of
+	 * this. */
+	if (error == -EAGAIN && !fault && rblk_le64(store->change.note.serial) <= rblk_le64(store->change.before))
+		fault = "it was deleted, or put back as it was before";
+	if (fault)
+		tgt_log_limited(&reactor->loop.log_limit, TGT_LOG_ERROR,
+				"volume %s: its reservation stays as it is until all its gateways have ended: %s",
+				volume->config.name, fault);
 	/* Not answered: its initiator asks for it again when the volume has been opened again. */
 	if (error && change->pending.request && tgt_volume_why_lost(volume))
 		tgt_session_volume_lost(tgt_session_of(change->pending.request));

@@ -20,6 +20,7 @@ other_create() {
 		rbd bench --io-type write --io-size 1M --io-total 8M --io-pattern seq "other/$image" > "$scratch/out" 2>&1
 	done
 }
+start() { target_start --config "$scratch/rblkd.conf" --control-socket "$control"; }
 ceph_start
 ceph config set mon mon_allow_pool_delete true
 ceph auth caps client.rblkd mon 'profile rbd' osd 'profile rbd' 2> /dev/null
@@ -27,7 +28,7 @@ other_create
 rbd create --size 32M data
 volume_is 'path = rbd/data' '[volume writes]' 'store = rbd' 'path = other/writes' 'gateways = several' \
 	'[volume reads]' 'store = rbd' 'path = other/reads' 'read_only = yes'
-target_start --config "$scratch/rblkd.conf" --control-socket "$control"
+start
 object=rblk.$(rbd info --format json data | jq -r .id)
 head -c 1M /dev/urandom > "$scratch/disk"
 expect 0 "$RBLK" copy "$scratch/disk" "$target/data"
@@ -38,25 +39,25 @@ expect 0 "$RBLK" copy "$scratch/disk" "$target/data"
 reserve() {
 	timeout 60 "$RBLK" reserve --json --name a --ignore-key --new-key "$1" "$target/data" register > "$scratch/out" 2> "$scratch/err" < /dev/null
 }
-served() { [ "$(log_count 'volume data: served again')" = "$1" ]; }
 reserve 1 || fail "register: $(cat "$scratch/err")"
-# Deleted while it is served: the change that finds this fails, the next one goes on from nothing.
-rados -p rbd truncate "$object" 0
-! reserve 2 || fail "a change of what is not there"
-wait_for "the volume without reservations" served 1
-log_has 'volume data: rbd/data: its reservation is damaged, or was deleted'
-reserve 2 || fail "register, when it was deleted: $(cat "$scratch/err")"
-# Damaged, whatever is left of it: the volume is not served until somebody deletes that.
-n=1
-for size in 8 800; do
-	{ head -c 8 /dev/zero; head -c $size /dev/urandom; } > "$scratch/damaged"
-	rados -p rbd put "$object" "$scratch/damaged"
-	! reserve 3 || fail "a change of a damaged one"
-	wait_for "the reason" missing data 'its reservation: it has no serial number'
+# Deleted or damaged while it is served: no change is made before its gateways have ended, for others may have it in force.
+for size in 0 8 800; do
 	rados -p rbd truncate "$object" 0
-	n=$((n + 1))
-	wait_for "the volume without reservations" served $n
-	reserve 3 || fail "register, when it was damaged: $(cat "$scratch/err")"
+	[ $size = 0 ] || { head -c 8 /dev/zero; head -c $size /dev/urandom; } > "$scratch/damaged"
+	[ $size = 0 ] || rados -p rbd put "$object" "$scratch/damaged"
+	for key in 2 3; do
+		! reserve $key || fail "a change of what is not there"
+		log_has 'volume data: its reservation stays as it is until all its gateways have ended: '
+	done
+	expect 0 "$RBLK" copy "$scratch/disk" "$target/data"
+	target_stop
+	if [ $size != 0 ]; then
+		expect 1 "$RBLKD" --listen rblk+tcp://127.0.0.1:0 --state-dir "$scratch/state" --config "$scratch/rblkd.conf"
+		err_has 'volume data: its reservation: it has no serial number'
+		rados -p rbd truncate "$object" 0
+	fi
+	start
+	reserve 1 || fail "register, from nothing: $(cat "$scratch/err")"
 done
 
 # -- the trash -----------------------------------------------------------------------------------
