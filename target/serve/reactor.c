@@ -346,8 +346,8 @@ static bool reactor_sleep(struct tgt_reactor *reactor)
 
 /*
  * May the reactor sleep right after a turn that did so much? Yes, if all of it was completions of the fabrics and the
- * next turn has nothing to do but send: arming sends, and what has arrived since wakes the ring. Where more than one
- * command is at a store, others are likely to come before the turn that finds none, and each would be a wake-up.
+ * next turn has nothing to do but send: arming sends, and what has arrived since wakes the ring. Where the ring
+ * has more than one operation, others are likely to come before the turn that finds none, and each would be a wake-up.
  */
 static bool reactor_may_sleep(const struct tgt_reactor *reactor, unsigned int work)
 {

@@ -188,8 +188,7 @@ static void store_ended(struct tgt_reactor *reactor, struct tgt_message *message
 	/* It is what another target has made of it, which then tells all: nothing has changed by this one. */
 	if (error == -EAGAIN)
 		fault = tgt_reservations_commit_note(&volume->reservations, &store->change.note, &number);
-	/* Serial numbers only grow. Other gateways may have a higher one in force, and would not hear of a change of
-	 * this. */
+	/* Serial numbers only grow: a gateway that has a higher one in force would not take a change of this. */
 	if (error == -EAGAIN && !fault && rblk_le64(store->change.note.serial) <= rblk_le64(store->change.before))
 		fault = "it was deleted, or put back as it was before";
 	if (fault)

@@ -79,6 +79,8 @@ address() { rados -p rbd lock info "$object" rblk | jq -r '.lockers[0].addr'; }
 before=$(address)
 again=$(log_count 'volume data: served again')
 ceph osd pool delete other other --yes-i-really-really-mean-it 2> /dev/null
+# Nothing is read in place of what was there.
+! timeout 60 "$RBLK" copy "$target/reads" "$scratch/copy" > "$scratch/out" 2>&1 || fail "a read of what was deleted"
 for name in writes reads; do
 	log_has "volume $name: other/$name: its pool was deleted"
 	wait_for "the reason for $name" missing $name 'pool other: No such file or directory'
