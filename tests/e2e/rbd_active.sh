@@ -40,7 +40,7 @@ job() {
 	local n=0
 	while [ ! -e "$scratch/end" ]; do
 		fio --ioengine="$engine" --rblk_uri="rblk+tcp://127.0.0.1:$1${2}127.0.0.1:$3/data" --name="at-$1" --rw=randwrite --bs=4k --iodepth=8 \
-			--offset="$4" --size=8m --io_size=8m --verify=crc32c --rate_iops=1000,500 --rblk_give_up=5min --rblk_fail_fast=300 \
+			--offset="$4" --size=4m --io_size=4m --verify=crc32c --rate_iops=1000,500 --rblk_give_up=5min --rblk_fail_fast=300 \
 			--aux-path="$scratch" --output-format=json --output="$scratch/round.$1" < /dev/null 2> "$scratch/err.$1" || return 1
 		jq -e '.jobs[0].error == 0 and .jobs[0].read.io_bytes > 0' "$scratch/round.$1" > /dev/null || return 1
 		jq '.jobs[0].write.clat_ns.max / 1e6 | floor' "$scratch/round.$1" >> "$scratch/pauses.$1"
