@@ -128,10 +128,10 @@ static void gateway_watch_again(struct rbd_task *task)
 	err = gateway_watch(gateway);
 	if (err == -ESHUTDOWN)
 		tgt_rbd_client_fenced(gateway->client, NULL);
-	else if (err == -ENOENT && !tgt_rbd_client_pool_gone(gateway->io, gateway->store))
-		tgt_rbd_client_unlocked(gateway->client); /* the object is gone, and its lock with it */
 	else if (err && err != -ENOENT)
 		tgt_rbd_keeper_later(task, WATCH_AGAIN_NS);
+	else if (err && !tgt_rbd_client_pool_gone(gateway->io, gateway->store))
+		tgt_rbd_client_unlocked(gateway->client); /* the object is gone, and its lock with it */
 }
 
 /* -- the others -------------------------------------------------------------------------------- */

@@ -8,8 +8,9 @@
 #include "target/store/submit.h"
 
 /* NULL: there is no limit; or no memory: nothing is refused for that. */
-static struct tgt_token_bucket *bucket_get(struct tgt_loop *loop, struct tgt_limit *limit)
+static struct tgt_token_bucket *bucket_get(const struct tgt_session *session, struct tgt_limit *limit)
 {
+	struct tgt_loop *loop = &session->reactor->loop;
 	struct tgt_token_bucket *bucket;
 
 	if (!limit)
@@ -24,8 +25,8 @@ static struct tgt_token_bucket *bucket_get(struct tgt_loop *loop, struct tgt_lim
 		}
 	bucket = malloc(sizeof(*bucket));
 	if (!bucket) {
-		tgt_log_limited(&loop->log_limit, TGT_LOG_WARNING,
-				"out of memory: a session is not limited");
+		tgt_log_limited(&loop->log_limit, TGT_LOG_WARNING, "session %u [%s]: out of memory: it is not limited",
+				session->number, session->peer);
 		return NULL;
 	}
 	tgt_token_bucket_init(bucket, tgt_limit_ref(limit));
@@ -54,7 +55,7 @@ static void handle_set(struct tgt_handle *handle, struct tgt_limit *volume, stru
 		struct tgt_token_bucket *before = access->buckets[i];
 
 		if (limits[i] != (before ? before->limit : NULL)) {
-			access->buckets[i] = bucket_get(loop, limits[i]);
+			access->buckets[i] = bucket_get(handle->session, limits[i]);
 			bucket_put(loop, before);
 		}
 		access->limited |= access->buckets[i] != NULL;

@@ -33,9 +33,9 @@ struct tgt_view_volume {
 	uint64_t bytes;
 	uint32_t block_bytes;
 	bool read_only, buffered;
-	bool deleted;  /* its file has no name any more, */
-	bool replaced; /* and another one is at its path, */
-	bool trashed;  /* or it is an image of another machine's */
+	bool deleted;		  /* its file has no name any more, or its image was moved to Ceph's trash */
+	bool replaced;		  /* deleted, and another file is at its path */
+	bool trashed;		  /* deleted, and it is an image */
 	uint64_t short_bytes;	  /* so much of `bytes` is not there any more: it was truncated */
 	uint64_t flush_failed_ns; /* F9: when, CLOCK_REALTIME; 0: none has */
 	uint64_t failures[TGT_IO_KINDS];  /* of its store; */

@@ -236,6 +236,37 @@ static void who_cannot_ask_does_not(void **state)
 	assert_int_equal(handle_of(asked()), 10);
 }
 
+/* Nobody else does where the target asks for no KEEPALIVE: its machine may be gone, and nothing would tell. */
+static void who_waits_for_a_fence_asks_for_the_target(void **state)
+{
+	const u64 second_ns = 1000 * MS_NS;
+	struct ini_slot *fence;
+
+	(void)state;
+	session.options.command_timeout_ms = 1000;
+	ini_timer_run(&session);
+	fence = asked();
+	assert_non_null(fence);
+	fence->sent_ns = session.now_ns;
+	core_tags_send(&via->tags, fence->tag);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ini_slot *keepalive;
+
+		session.now_ns += second_ns - MS_NS;
+		ini_timer_run(&session);
+		assert_null(via->pending.head);
+		session.now_ns += MS_NS;
+		ini_timer_run(&session);
+		keepalive = ini_list_pop(&via->pending);
+		assert_non_null(keepalive);
+		assert_int_equal(keepalive->command.opcode, RBLK_OP_KEEPALIVE);
+		assert_null(via->pending.head);
+		answer(keepalive, RBLK_OK);
+	}
+	assert_true(via->state == INI_QUEUE_LIVE);
+	assert_true(waits(0) && waits(1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +277,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(another_handle_is_not_fenced, begin, end),
 		cmocka_unit_test_setup_teardown(the_fence_of_all_ends_the_asking, begin, end),
 		cmocka_unit_test_setup_teardown(who_cannot_ask_does_not, begin, end),
+		cmocka_unit_test_setup_teardown(who_waits_for_a_fence_asks_for_the_target, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("initiator fence", tests, NULL, NULL);
