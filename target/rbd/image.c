@@ -21,7 +21,6 @@
 #define DISCARD_BYTES 65536u
 /* How often an image is looked for in the trash, and its pool. */
 #define SEEK_NS 10000000000ull
-#define SEEK_AGAIN_NS 500000000ull /* while another image is looked for */
 
 /* -- its settings ------------------------------------------------------------------------------ */
 
@@ -167,7 +166,10 @@ static int image_describe(struct rbd_image *image, struct tgt_store_info *info, 
 
 #define SECONDARY "it is mirrored (rbd mirror), and not the primary image"
 
-/* Only rbd-mirror writes a secondary image: others' writes fail as if another client had locked it. */
+/*
+ * Only rbd-mirror writes a secondary image: others' writes fail as if another client had locked it. While mirroring
+ * ends (DISABLING), Ceph calls the primary image no primary one any more.
+ */
 static bool image_is_secondary(rbd_image_t image)
 {
 	rbd_mirror_image_info_t info;
@@ -175,7 +177,7 @@ static bool image_is_secondary(rbd_image_t image)
 
 	if (rbd_mirror_image_get_info(image, &info, sizeof(info)))
 		return false;
-	secondary = info.state != RBD_MIRROR_IMAGE_DISABLED && !info.primary;
+	secondary = info.state == RBD_MIRROR_IMAGE_ENABLED && !info.primary;
 	rbd_mirror_image_get_info_cleanup(&info);
 	return secondary;
 }
@@ -195,30 +197,24 @@ static void image_look(struct rbd_task *task)
 }
 
 /*
- * A thread of the keeper's, one for all images at a time. `rbd trash mv` asks no watcher, and no lock that gateways
- * could share keeps it from an image. Ceph deletes nothing while it is served. The client hears of a pool's end by this
- * question: the watches of its images just end.
+ * A thread of the keeper's, one for an image. `rbd trash mv` asks no watcher, and no lock that gateways could share
+ * keeps it from an image. Ceph deletes nothing while it is served. The client hears of a pool's end by this question:
+ * the watches of its images just end.
  */
 static void image_seek(struct rbd_task *task)
 {
 	struct rbd_image *image = (struct rbd_image *)((char *)task - offsetof(struct rbd_image, seek));
-	static _Atomic bool seeking;
 	rbd_trash_image_info_t info;
 	char id[ID_BYTES];
 	int err;
 
 	if (tgt_rbd_client_pool_gone(image->io, image->gateway.store))
 		return;
-	if (atomic_exchange(&seeking, true)) {
-		tgt_rbd_keeper_later(task, SEEK_AGAIN_NS);
-		return;
-	}
 	tgt_rbd_keeper_later(task, SEEK_NS);
 	err = rbd_get_id(image->image, id, sizeof(id));
 	err = err ? err : rbd_trash_get(image->io, id, &info);
 	if (!err)
 		rbd_trash_get_cleanup(&info);
-	atomic_store(&seeking, false);
 	if (err && err != -ENOENT)
 		return;
 	if (atomic_exchange(&image->trashed, !err) != !err)

@@ -140,7 +140,13 @@ log_has 'volume data: rbd/data: it is mirrored (rbd mirror), and not the primary
 rbd mirror image promote data > /dev/null
 log_has 'volume data: served again'
 expect 0 fio "${engine[@]}" --rblk_uri="$target/data" --name=primary --rw=write --bs=4k --size=64k --output-format=json
-rbd mirror image disable data > /dev/null 2>&1
+# It is served on while mirroring ends, too, when Ceph does not say any more that it is the primary image.
+for round in 1 2 3; do
+	rbd mirror image disable data > /dev/null 2>&1
+	[ $round = 3 ] || rbd mirror image enable data snapshot > /dev/null
+done
+expect 0 fio "${engine[@]}" --rblk_uri="$target/data" --name=primary --rw=write --bs=4k --size=64k --output-format=json
+[ "$(log_count 'not served yet')" = 1 ] || fail "the volume is lost when mirroring ends"
 
 # Killed and started again while a job writes: it waits, and what it reads is what it wrote. The first one is shut out of the
 # cluster before the next one begins.
