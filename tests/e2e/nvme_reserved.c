@@ -21,17 +21,6 @@ static int start_slow(void **state)
 
 static void each_type_keeps_out_whom_it_says(void **state)
 {
-	static const struct {
-		uint8_t type;
-		bool registrant_reads, registrant_writes, other_reads;
-	} rows[] = {
-		{RBLK_RESERVATION_WRITE_EXCLUSIVE, true, false, true},
-		{RBLK_RESERVATION_EXCLUSIVE_ACCESS, false, false, false},
-		{RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS, true, true, true},
-		{RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS, true, true, false},
-		{RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL, true, true, true},
-		{RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL, true, true, false},
-	};
 	struct reserver inside, outside;
 	struct nvme_reserver a, b, c;
 
@@ -43,27 +32,27 @@ static void each_type_keeps_out_whom_it_says(void **state)
 	assert_int_equal(nvme_register(&a, 0, 0, 1), NVME_OK);
 	assert_int_equal(nvme_register(&b, 0, 0, 2), NVME_OK);
 	assert_int_equal(REGISTER(&inside, 3), RBLK_OK);
-	for (unsigned int i = 0; i < UNIT_LENGTH(rows); i++) {
+	for (const struct reserver_rights *row = reserver_rights; row < reserver_rights + RESERVER_TYPES; row++) {
 		/* An NVMe host holds it, then an initiator of rblk's: each keeps out both kinds. */
-		assert_int_equal(nvme_acquire(&a, NVME_ACQUIRE, 1, 0, rows[i].type), NVME_OK);
+		assert_int_equal(nvme_acquire(&a, NVME_ACQUIRE, 1, 0, row->type), NVME_OK);
 		nvme_reserver_may(&a, true, true);
-		nvme_reserver_may(&b, rows[i].registrant_reads, rows[i].registrant_writes);
-		reserver_assert_may(&inside, rows[i].registrant_reads, rows[i].registrant_writes);
-		reserver_assert_may(&outside, rows[i].other_reads, false);
+		nvme_reserver_may(&b, row->registrant_reads, row->registrant_writes);
+		reserver_assert_may(&inside, row->registrant_reads, row->registrant_writes);
+		reserver_assert_may(&outside, row->other_reads, false);
 		/* A host that connects now. */
 		nvme_reserver_connect(&c, OTHER_NQN, 9);
-		nvme_reserver_may(&c, rows[i].other_reads, false);
+		nvme_reserver_may(&c, row->other_reads, false);
 		nvme_reserver_close(&c);
-		assert_int_equal(nvme_release(&a, NVME_RELEASE, 1, rows[i].type), NVME_OK);
+		assert_int_equal(nvme_release(&a, NVME_RELEASE, 1, row->type), NVME_OK);
 		reserver_assert_may(&outside, true, true);
-		assert_int_equal(ACQUIRE(&inside, 3, rows[i].type), RBLK_OK);
+		assert_int_equal(ACQUIRE(&inside, 3, row->type), RBLK_OK);
 		reserver_assert_may(&inside, true, true);
-		nvme_reserver_may(&b, rows[i].registrant_reads, rows[i].registrant_writes);
+		nvme_reserver_may(&b, row->registrant_reads, row->registrant_writes);
 		nvme_reserver_connect(&c, OTHER_NQN, 9);
-		nvme_reserver_may(&c, rows[i].other_reads, false);
+		nvme_reserver_may(&c, row->other_reads, false);
 		nvme_reserver_close(&c);
-		assert_int_equal(nvme_acquire(&a, NVME_ACQUIRE, 1, 0, rows[i].type),
-				 rows[i].type >= RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL ? NVME_OK : NVME_RESERVED);
+		assert_int_equal(nvme_acquire(&a, NVME_ACQUIRE, 1, 0, row->type),
+				 row->type >= RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL ? NVME_OK : NVME_RESERVED);
 		assert_int_equal(RESERVE(&inside, .action = RBLK_RESERVE_RELEASE, .key = rblk_to_le64(3)), RBLK_OK);
 	}
 	assert_int_equal(nvme_release(&a, NVME_RELEASE_CLEAR, 1, 0), NVME_OK);

@@ -114,6 +114,15 @@ uint16_t reserver_in_capsule(struct reserver *host)
 	return raw_wait(&host->raw, 2);
 }
 
+const struct reserver_rights reserver_rights[RESERVER_TYPES] = {
+	{RBLK_RESERVATION_WRITE_EXCLUSIVE, true, false, true},
+	{RBLK_RESERVATION_EXCLUSIVE_ACCESS, false, false, false},
+	{RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS, true, true, true},
+	{RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS, true, true, false},
+	{RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL, true, true, true},
+	{RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL, true, true, false},
+};
+
 void reserver_assert_may(struct reserver *host, bool reads, bool writes)
 {
 	static const uint8_t readers[] = {RBLK_OP_CHECKSUM},

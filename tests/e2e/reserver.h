@@ -49,6 +49,14 @@ void reserver_io_begin(struct reserver *host, uint8_t opcode, uint16_t tag, uint
 /* The status of a command without data; of a WRITE in the capsule. */
 uint16_t reserver_no_data(struct reserver *host, uint8_t opcode);
 uint16_t reserver_in_capsule(struct reserver *host);
+
+/* Who may do what beside the holder: a registrant, and anybody else, who never writes. */
+struct reserver_rights {
+	uint8_t type;
+	bool registrant_reads, registrant_writes, other_reads;
+};
+#define RESERVER_TYPES 6u
+extern const struct reserver_rights reserver_rights[RESERVER_TYPES];
 void reserver_assert_may(struct reserver *host, bool reads, bool writes);
 void reserver_assert_reads(struct reserver *host, uint64_t lba, int pattern);
 

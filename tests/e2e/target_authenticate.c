@@ -23,29 +23,21 @@ static struct e2e_daemon server;
 static char folder[] = "/tmp/rblk-auth-XXXXXX";
 static struct rblk_secrets *db1, *db1_next, *db2;
 
-static char *path_of(const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
-
 static int start(void **state)
 {
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	db1 = secret_file_make(path_of("db1"), "w");
-	db1_next = secret_file_make(path_of("db1"), "a"); /* both */
-	db2 = secret_file_make(path_of("db2"), "w");
-	unit_file_write(path_of("conf"),
+	db1 = secret_file_make(unit_path(folder, "db1"), "w");
+	db1_next = secret_file_make(unit_path(folder, "db1"), "a"); /* both */
+	db2 = secret_file_make(unit_path(folder, "db2"), "w");
+	unit_file_write(unit_path(folder, "conf"),
 			"[volume one]\nstore = memory\nsize = 1M\n[volume two]\nstore = memory\nsize = 1M\n"
 			"[volume slow]\nstore = memory\nsize = 1M\n"
 			"[initiator db1]\nsecret = %s/db1\nwrite = one\nread = slow\nlimit_rate = 1G\n"
 			"[initiator db2]\nsecret = %s/db2\nwrite = two\n"
 			"[initiator *]\naddress = local\nread = slow\nlimit_rate = 1\n",
 			folder, folder);
-	e2e_daemon_start(&server, "--config", path_of("conf"), "--reactors", "2", NULL);
+	e2e_daemon_start(&server, "--config", unit_path(folder, "conf"), "--reactors", "2", NULL);
 	return 0;
 }
 
@@ -55,9 +47,9 @@ static int stop(void **state)
 	rblk_secrets_put(db1);
 	rblk_secrets_put(db1_next);
 	rblk_secrets_put(db2);
-	unlink(path_of("db1"));
-	unlink(path_of("db2"));
-	unlink(path_of("conf"));
+	unlink(unit_path(folder, "db1"));
+	unlink(unit_path(folder, "db2"));
+	unlink(unit_path(folder, "conf"));
 	rmdir(folder);
 	return e2e_daemon_stop(&server);
 }

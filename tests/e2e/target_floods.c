@@ -321,29 +321,21 @@ static void control_requests(void **state)
 /* -- the daemon ----------------------------------------------------------------------------------
  */
 
-static char *path_of(const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
-
 static int start(void **state)
 {
 	char path[128];
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	right = secret_file_make(path_of("right"), "w");
-	wrong = secret_file_make(path_of("wrong"), "w");
-	unit_file_write(path_of("conf"),
+	right = secret_file_make(unit_path(folder, "right"), "w");
+	wrong = secret_file_make(unit_path(folder, "wrong"), "w");
+	unit_file_write(unit_path(folder, "conf"),
 			"[volume ram]\nstore = memory\nsize = 1M\n[initiator db1]\nsecret = "
 			"%s/right\nwrite = ram\n"
 			"[initiator host]\naddress = local\nwrite = ram\n",
 			folder);
 	snprintf(path, sizeof(path), "%s/control", folder);
-	e2e_daemon_start(&server, "--config", path_of("conf"), "--control-socket", path,
+	e2e_daemon_start(&server, "--config", unit_path(folder, "conf"), "--control-socket", path,
 			 "--reactors", "1", "--memory-lock=no", NULL);
 	return 0;
 }
@@ -357,7 +349,7 @@ static int stop(void **state)
 	rblk_secrets_put(wrong);
 	assert_int_equal(e2e_daemon_stop(&server), 0);
 	for (unsigned int i = 0; i < UNIT_LENGTH(files); i++)
-		unlink(path_of(files[i]));
+		unlink(unit_path(folder, files[i]));
 	return rmdir(folder);
 }
 

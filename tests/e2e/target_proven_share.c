@@ -23,35 +23,27 @@
 static struct e2e_daemon server;
 static char folder[] = "/tmp/rblk-share-XXXXXX";
 
-static char *path_of(const char *name)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return path;
-}
-
 static int start(void **state)
 {
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	secret_file_write(path_of("db1"), "w");
-	secret_file_write(path_of("db2"), "w");
-	unit_file_write(path_of("conf"),
+	secret_file_write(unit_path(folder, "db1"), "w");
+	secret_file_write(unit_path(folder, "db2"), "w");
+	unit_file_write(unit_path(folder, "conf"),
 			"[volume one]\nstore = memory\nsize = 1M\n"
 			"[initiator db1]\nsecret = %s/db1\nwrite = one\n"
 			"[initiator db2]\nsecret = %s/db2\nwrite = one\n",
 			folder, folder);
-	e2e_daemon_start(&server, "--config", path_of("conf"), "--reactors", "1", "--sessions", "16", NULL);
+	e2e_daemon_start(&server, "--config", unit_path(folder, "conf"), "--reactors", "1", "--sessions", "16", NULL);
 	return 0;
 }
 
 static int stop(void **state)
 {
 	(void)state;
-	unlink(path_of("db1"));
-	unlink(path_of("db2"));
-	unlink(path_of("conf"));
+	unlink(unit_path(folder, "db1"));
+	unlink(unit_path(folder, "db2"));
+	unlink(unit_path(folder, "conf"));
 	rmdir(folder);
 	return e2e_daemon_stop(&server);
 }
@@ -63,7 +55,7 @@ static struct rblk_session *open_as(const char *name, bool key)
 		.size = sizeof(options),
 		.no_reconnect = true,
 		.initiator_name = name,
-		.key_file = key ? path_of(name) : NULL,
+		.key_file = key ? unit_path(folder, name) : NULL,
 	};
 	char error[RBLK_ERROR_BYTES];
 

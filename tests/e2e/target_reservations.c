@@ -63,17 +63,6 @@ static void connect_as(struct reserver *host, const char *name, const char *volu
 
 static void matrix_of(const char *volume)
 {
-	static const struct {
-		uint8_t type;
-		bool registrant_reads, registrant_writes, other_reads;
-	} rows[] = {
-		{RBLK_RESERVATION_WRITE_EXCLUSIVE, true, false, true},
-		{RBLK_RESERVATION_EXCLUSIVE_ACCESS, false, false, false},
-		{RBLK_RESERVATION_WRITE_EXCLUSIVE_REGISTRANTS, true, true, true},
-		{RBLK_RESERVATION_EXCLUSIVE_ACCESS_REGISTRANTS, true, true, false},
-		{RBLK_RESERVATION_WRITE_EXCLUSIVE_ALL, true, true, true},
-		{RBLK_RESERVATION_EXCLUSIVE_ACCESS_ALL, true, true, false},
-	};
 	struct reserver holder, registrant, other, again;
 
 	connect_as(&holder, "a", volume);
@@ -81,25 +70,24 @@ static void matrix_of(const char *volume)
 	connect_as(&other, NULL, volume);
 	assert_int_equal(REGISTER(&holder, 1), RBLK_OK);
 	assert_int_equal(REGISTER(&registrant, 2), RBLK_OK);
-	for (unsigned int i = 0; i < UNIT_LENGTH(rows); i++) {
-		assert_int_equal(ACQUIRE(&holder, 1, rows[i].type), RBLK_OK);
+	for (const struct reserver_rights *row = reserver_rights; row < reserver_rights + RESERVER_TYPES; row++) {
+		assert_int_equal(ACQUIRE(&holder, 1, row->type), RBLK_OK);
 		reserver_assert_may(&holder, true, true);
-		reserver_assert_may(&registrant, rows[i].registrant_reads,
-				    rows[i].registrant_writes);
-		reserver_assert_may(&other, rows[i].other_reads, false);
+		reserver_assert_may(&registrant, row->registrant_reads, row->registrant_writes);
+		reserver_assert_may(&other, row->other_reads, false);
 		/* The same initiators in new sessions, which open the volume now. */
 		connect_as(&again, "a", volume);
 		reserver_assert_may(&again, true, true);
 		raw_close(&again.raw);
 		connect_as(&again, "c", volume);
-		reserver_assert_may(&again, rows[i].other_reads, false);
+		reserver_assert_may(&again, row->other_reads, false);
 		/* An initiator may change its name. */
 		reserver_identify(&again.raw, "a");
 		reserver_assert_may(&again, true, true);
 		raw_close(&again.raw);
-		assert_int_equal(RESERVE(&holder, .action = RBLK_RESERVE_RELEASE,
-					 .key = rblk_to_le64(1), .type = rows[i].type),
-				 RBLK_OK);
+		assert_int_equal(
+			RESERVE(&holder, .action = RBLK_RESERVE_RELEASE, .key = rblk_to_le64(1), .type = row->type),
+			RBLK_OK);
 		reserver_assert_may(&other, true, true);
 	}
 	assert_int_equal(RESERVE(&holder, .action = RBLK_RESERVE_CLEAR, .key = rblk_to_le64(1)),

@@ -54,12 +54,9 @@ static void each_command_has_its_row(void **state)
 static const char *script_text(const char *name)
 {
 	static char text[16384];
-	char path[512];
 	size_t bytes;
-	FILE *file;
+	FILE *file = fopen(unit_path(RBLK_SOURCES, name), "r");
 
-	snprintf(path, sizeof(path), "%s/%s", RBLK_SOURCES, name);
-	file = fopen(path, "r");
 	assert_non_null(file);
 	bytes = fread(text, 1, sizeof(text) - 1, file);
 	assert_true(bytes > 0 && bytes < sizeof(text) - 1);

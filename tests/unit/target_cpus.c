@@ -15,10 +15,9 @@ static char root[] = "/tmp/unit-cpus-XXXXXX";
 
 static void write_file(const char *name, const char *text)
 {
-	char path[256];
+	char *path = unit_path(root, name);
 
 	/* Each folder of it. */
-	snprintf(path, sizeof(path), "%s/%s", root, name);
 	for (char *slash = path + sizeof(root); (slash = strchr(slash, '/')); slash++) {
 		*slash = '\0';
 		mkdir(path, 0755);

@@ -60,10 +60,7 @@ static void expect_file(const struct tgt_store_info *info, uint64_t epoch)
 
 static bool there_is(const char *name)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return access(path, F_OK) == 0;
+	return access(unit_path(folder, name), F_OK) == 0;
 }
 
 static void it_is_kept(void **state)

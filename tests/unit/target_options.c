@@ -319,10 +319,7 @@ static void help_shows_the_table(void **state)
 
 static char *manual(const char *name)
 {
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s", RBLK_MANUALS, name);
-	return read_all(fopen(path, "r"));
+	return read_all(fopen(unit_path(RBLK_MANUALS, name), "r"));
 }
 
 /* Whether `wanted` stands in the entry that begins with `head` at a line's start, before the next entry. */

@@ -27,4 +27,13 @@ static inline __attribute__((format(printf, 2, 3))) void unit_file_write(const c
 	assert_int_equal(fclose(file), 0);
 }
 
+/* The file's path, until the next call. */
+static inline char *unit_path(const char *folder, const char *name)
+{
+	static char path[512];
+
+	assert_in_range(snprintf(path, sizeof(path), "%s/%s", folder, name), 1, sizeof(path) - 1);
+	return path;
+}
+
 #endif
