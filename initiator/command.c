@@ -117,8 +117,7 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 		.lkey = queue->lkey,
 	};
 	*wr = (struct ibv_send_wr){
-		.wr_id = ini_wr_id(batch.counted ? INI_WR_SEND : INI_WR_SEND_UNCOUNTED, queue->index,
-				   queue->messages_sent),
+		.wr_id = ini_wr_id(INI_WR_SEND + batch.waited_by, queue->index, queue->messages_sent),
 		.sg_list = sge,
 		.num_sge = batch.segments,
 		.opcode = IBV_WR_SEND,
@@ -126,8 +125,10 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 	};
 	queue->message_end[queue->messages_sent % queue->send_depth] = queue->ring_head;
 	queue->messages_sent++;
-	if (wr->send_flags & IBV_SEND_SIGNALED)
+	if (wr->send_flags & IBV_SEND_SIGNALED) {
 		queue->messages_signalled = queue->messages_sent;
+		core_clock_sent(&queue->clock, batch.waited_by);
+	}
 	return true;
 }
 
@@ -138,18 +139,14 @@ int ini_queue_doorbell(struct ini_queue *queue)
 	const struct ini_slot *hold = waits ? queue->filling : NULL;
 	struct ibv_send_wr *bad;
 	unsigned int count;
-	u16 signalled;
 	int err;
 
 	while (queue->pending_count && queue->state == INI_QUEUE_LIVE) {
-		signalled = 0;
-		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, hold, count); count++) {
+		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, hold, count); count++)
 			if (count)
 				session->doorbell.wr[count - 1].next = &session->doorbell.wr[count];
-			signalled += session->doorbell.wr[count].send_flags & IBV_SEND_SIGNALED &&
-				     session->doorbell.wr[count].wr_id >> 48 == INI_WR_SEND;
-		}
-		core_clock_sent(&queue->clock, signalled, !queue->pending_count);
+		if (!queue->pending_count)
+			core_clock_emptied(&queue->clock);
 		queue->urgent = queue->urgent && queue->pending_count;
 		if (!count)
 			return 0; /* the turn that sees a SEND's completion rings again */

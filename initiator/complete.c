@@ -370,7 +370,7 @@ static void complete_error(struct ini_queue *queue, const struct ibv_wc *wc)
 
 static void complete_one(struct rblk_session *session, u16 fab, const struct ibv_wc *wc)
 {
-	u32 number = (u32)wc->wr_id;
+	u32 number = (u32)wc->wr_id, kind = (u32)(wc->wr_id >> 48);
 	struct ini_queue *queue = &session->queues[(u16)(wc->wr_id >> 32)];
 
 	/* A fabric may deliver the acceptance and the first message together. */
@@ -383,18 +383,12 @@ static void complete_one(struct rblk_session *session, u16 fab, const struct ibv
 		complete_error(queue, wc);
 		return;
 	}
-	switch ((enum ini_wr_kind)(wc->wr_id >> 48)) {
-	case INI_WR_SEND:
-		core_clock_completed(&queue->clock);
-		ini_queue_sent(queue, number);
-		break;
-	case INI_WR_SEND_UNCOUNTED:
-		ini_queue_sent(queue, number);
-		break;
-	case INI_WR_RECEIVE:
+	if (kind == INI_WR_RECEIVE) {
 		receive_one(queue, number, wc);
 		repost_later(queue, number);
-		break;
+	} else {
+		core_clock_completed(&queue->clock, kind - INI_WR_SEND);
+		ini_queue_sent(queue, number);
 	}
 }
 

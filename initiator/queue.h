@@ -175,9 +175,10 @@ struct ini_queue {
 
 #define INI_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * (u32)sizeof(struct rblk_wire_completion))
 
-/* wr_id: what it is, of which queue, and which receive buffer or message. */
-enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2, INI_WR_SEND_UNCOUNTED = 3 /* by the clock */ };
-static inline u64 ini_wr_id(enum ini_wr_kind kind, u16 queue, u32 number)
+/* wr_id: what it is, of which queue, and which receive buffer or message. A SEND's: INI_WR_SEND + enum core_waited_by.
+ */
+enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2 };
+static inline u64 ini_wr_id(unsigned int kind, u16 queue, u32 number)
 {
 	return (u64)kind << 48 | (u64)queue << 32 | number;
 }

@@ -99,7 +99,8 @@ void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *comman
 	       list_entry(at->next, struct rblk_command, entry)->wire.flags & RBLK_CMD_PRIORITY)
 		at = at->next;
 	list_add(&command->entry, priority ? at : queue->pending.prev);
-	if (!priority && core_clock_add(&queue->clock, rblk_queue_capsule_bytes(command), 1))
+	if (!priority &&
+	    core_clock_add(&queue->clock, &command->wire, rblk_queue_capsule_bytes(command), 1))
 		queue->filling = command;
 }
 
@@ -142,7 +143,6 @@ struct rblk_packing {
 	struct rblk_message *message;     /* NULL: none is open */
 	struct core_batch batch;          /* what is in it */
 	unsigned int sges;
-	u16 messages; /* in the chain that the clock counts */
 };
 
 static void rblk_packing_link(struct rblk_packing *p, struct ib_send_wr *wr)
@@ -174,8 +174,8 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	rblk_packing_link(p, &m->wr);
-	m->counted = p->batch.counted;
-	p->messages += m->counted;
+	m->waited_by = p->batch.waited_by;
+	core_clock_sent(&queue->clock, m->waited_by);
 	queue->stats.messages++;
 	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
 	p->message = NULL;
@@ -231,7 +231,6 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 		trace_rblk_register(io);
 	}
 	*wire = command->wire;
-	m->priority = wire->flags & RBLK_CMD_PRIORITY;
 	m->tags[m->count++] = command->tag;
 	queue->stats.commands++;
 }
@@ -248,7 +247,7 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_co
 			break;
 		list_del_init(&command->entry);
 		if (p.message &&
-		    (p.message->priority != !!(command->wire.flags & RBLK_CMD_PRIORITY) ||
+		    (!p.batch.waited_by != !!(command->wire.flags & RBLK_CMD_PRIORITY) ||
 		     !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1)))
 			rblk_packing_close(queue, &p);
 		if (!p.message)
@@ -256,7 +255,8 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_co
 		rblk_packing_add(queue, &p, command);
 	}
 	rblk_packing_close(queue, &p);
-	core_clock_sent(&queue->clock, p.messages, !hold);
+	if (!hold)
+		core_clock_emptied(&queue->clock);
 	if (!p.first)
 		return 0;
 	queue->stats.doorbells++;
@@ -346,7 +346,7 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	spin_lock_irqsave(&queue->lock, flags);
 	list_add(&m->free, &queue->free_messages);
 	/* Commands that were held back go before anything else. */
-	if (m->counted && core_clock_completed(&queue->clock) && !queue->down)
+	if (core_clock_completed(&queue->clock, m->waited_by) && !queue->down)
 		error = rblk_queue_post_locked(queue, NULL);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	for (i = 0; i < count; i++)

@@ -41,8 +41,7 @@ struct rblk_message {
 	struct ib_sge sge[RBLK_MESSAGE_SGE];
 	u16 tags[RBLK_DESCRIPTORS_PER_MESSAGE];
 	u16 count;
-	bool priority; /* its commands have PRIORITY: all or none */
-	bool counted;  /* queue->clock counts it */
+	u8 waited_by; /* enum core_waited_by; by none: all its commands have PRIORITY */
 	struct rblk_queue *queue;
 	struct rblk_wire_command *descriptors; /* its own RBLK_DESCRIPTORS_PER_MESSAGE */
 	u64 descriptors_dma;

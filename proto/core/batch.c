@@ -10,7 +10,7 @@ void core_batch_init(struct core_batch *batch, const struct core_batch_limits *l
 	batch->capsule_bytes = 0;
 	batch->commands = 0;
 	batch->segments = 1;
-	batch->counted = false;
+	batch->waited_by = CORE_WAITED_BY_NONE;
 }
 
 bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes, u16 segments)
@@ -27,8 +27,20 @@ bool core_batch_fits(const struct core_batch *batch, u32 capsule_bytes, u16 segm
 	       capsule_bytes <= RBLK_CAPSULE_DATA_MAX - batch->capsule_bytes;
 }
 
-static void core_batch_count(struct core_batch *batch, u32 capsule_bytes, u16 segments)
+static enum core_waited_by core_waited_by(const struct rblk_wire_command *command)
 {
+	if (command->flags & RBLK_CMD_PRIORITY)
+		return CORE_WAITED_BY_NONE;
+	return rblk_le32(command->segment.length) < CORE_BATCH_LARGE ? CORE_WAITED_BY_ALL : CORE_WAITED_BY_LARGE;
+}
+
+static void core_batch_count(struct core_batch *batch, const struct rblk_wire_command *command, u32 capsule_bytes,
+			     u16 segments)
+{
+	enum core_waited_by waited_by = core_waited_by(command);
+
+	if (batch->waited_by < waited_by)
+		batch->waited_by = (u8)waited_by;
 	batch->commands++;
 	batch->capsule_bytes += capsule_bytes;
 	if (capsule_bytes)
@@ -45,10 +57,7 @@ void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command,
 		command->argument = rblk_to_le64(batch->capsule_bytes);
 	else if (capsule_bytes)
 		command->segment.address = rblk_to_le64(batch->capsule_bytes);
-	if (!(command->flags & RBLK_CMD_PRIORITY) &&
-	    (capsule_bytes || rblk_le32(command->segment.length) < CORE_BATCH_LARGE))
-		batch->counted = true;
-	core_batch_count(batch, capsule_bytes, segments);
+	core_batch_count(batch, command, capsule_bytes, segments);
 }
 
 void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits)
@@ -56,42 +65,47 @@ void core_clock_init(struct core_clock *clock, const struct core_batch_limits *l
 	core_batch_init(&clock->filling, limits);
 	clock->last_bytes = 0;
 	clock->last_segments = 0;
-	clock->sending = 0;
+	memset(clock->sending, 0, sizeof(clock->sending));
 	clock->owed = false;
 }
 
-bool core_clock_add(struct core_clock *clock, u32 capsule_bytes, u16 segments)
+bool core_clock_add(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes, u16 segments)
 {
 	struct core_batch *filling = &clock->filling;
 	bool another = !filling->commands || !core_batch_fits(filling, capsule_bytes, segments);
 
 	if (another)
 		core_batch_init(filling, &filling->limits);
-	core_batch_count(filling, capsule_bytes, segments);
+	core_batch_count(filling, command, capsule_bytes, segments);
 	clock->last_bytes = capsule_bytes;
 	clock->last_segments = segments;
 	return another;
 }
 
+/* Has the device a SEND that the message which is filling has to wait for? */
+static bool core_clock_busy(const struct core_clock *clock)
+{
+	return clock->sending[CORE_WAITED_BY_ALL] ||
+	       (clock->filling.waited_by < CORE_WAITED_BY_ALL && clock->sending[CORE_WAITED_BY_LARGE]);
+}
+
 bool core_clock_waits(struct core_clock *clock)
 {
-	clock->owed = clock->sending && clock->filling.commands &&
+	clock->owed = clock->filling.commands && core_clock_busy(clock) &&
 		      core_batch_fits(&clock->filling, clock->last_bytes, clock->last_segments);
 	return clock->owed;
 }
 
-void core_clock_sent(struct core_clock *clock, u16 messages, bool all)
+void core_clock_emptied(struct core_clock *clock)
 {
-	clock->sending += messages;
-	if (!all)
-		return;
 	clock->filling.commands = 0;
 	clock->owed = false;
 }
 
-bool core_clock_completed(struct core_clock *clock)
+bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_by)
 {
-	return !--clock->sending && clock->owed;
+	clock->sending[waited_by]--;
+	return clock->owed && !core_clock_busy(clock);
 }
 
 u32 core_batch_capsule_max(const struct core_batch_limits *limits)

@@ -21,11 +21,14 @@ struct core_batch {
 	u32 capsule_bytes;
 	u16 commands;
 	u16 segments; /* the descriptors' own included */
-	bool counted; /* others wait for this SEND (struct core_clock) */
+	u8 waited_by; /* enum core_waited_by, the most of its commands' */
 };
 
-/* A command is large if the target has so much data to move: a message more is nothing beside that. */
-#define CORE_BATCH_LARGE 65536u
+/* The commands that wait for a command's SEND, and share the next one (struct core_clock). */
+enum core_waited_by { CORE_WAITED_BY_NONE, CORE_WAITED_BY_LARGE, CORE_WAITED_BY_ALL };
+
+/* A command is large if the target has so much data to move: the time that a small one takes is nothing beside that. */
+#define CORE_BATCH_LARGE 16384u
 
 void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits);
 
@@ -52,31 +55,37 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 /*
  * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes shares the
  * next one: batches become larger with the load, and there is no timer. A message that has no room for another command
- * like its last one has nothing to wait for. Only signalled SENDs are counted, but not those of large commands alone,
- * or with PRIORITY: small commands do not wait for the SENDs of large ones.
+ * like its last one has nothing to wait for. Only signalled SENDs are counted. Small commands do not wait for those of
+ * large ones, which may be long on their way behind data, but large ones do; nobody waits for those with PRIORITY.
  */
 struct core_clock {
 	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */
 	u32 last_bytes;            /* the in-capsule data of the last command in it, and its pieces */
 	u16 last_segments;
-	u16 sending;               /* signalled SENDs that the device has not completed */
-	bool owed;                 /* the doorbell was to be rung, and waits for them */
+	u16 sending[CORE_WAITED_BY_ALL + 1]; /* signalled SENDs that the device has not completed */
+	bool owed;			     /* the doorbell was to be rung, and waits for them */
 };
 
 /* Begins with a new connection: the device has nothing. */
 void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits);
 
 /* One more command to be sent. True: it begins another message than those before it. */
-bool core_clock_add(struct core_clock *clock, u32 capsule_bytes, u16 segments);
+bool core_clock_add(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes, u16 segments);
 
 /* The doorbell is to be rung. True: the message that is filling waits; only those before it are to be sent now. */
 bool core_clock_waits(struct core_clock *clock);
 
-/* So many signalled SENDs were posted. `all`: nothing is left to be sent. */
-void core_clock_sent(struct core_clock *clock, u16 messages, bool all);
+/* A signalled SEND of such commands is posted. */
+static inline void core_clock_sent(struct core_clock *clock, enum core_waited_by waited_by)
+{
+	clock->sending[waited_by]++;
+}
 
-/* It has completed one. True: ring now. */
-bool core_clock_completed(struct core_clock *clock);
+/* Nothing is left to be sent. */
+void core_clock_emptied(struct core_clock *clock);
+
+/* The device has completed one. True: ring now. */
+bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_by);
 
 /* The most in-capsule data that a single command may carry under these limits; 0: none. */
 u32 core_batch_capsule_max(const struct core_batch_limits *limits);

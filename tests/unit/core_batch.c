@@ -171,13 +171,16 @@ static void open_tells_and_is_told(void **state)
 	assert_int_equal(open.index, 1);
 }
 
-/* Add a command and ring for it. True: it was sent, in `messages`. */
-static bool clock_one(struct core_clock *clock, u32 capsule_bytes, u16 messages)
+static const struct rblk_wire_command small = {.opcode = RBLK_OP_READ};
+
+/* Add a command and ring for it. True: it was sent. */
+static bool clock_one(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes)
 {
-	core_clock_add(clock, capsule_bytes, 1);
+	core_clock_add(clock, command, capsule_bytes, 1);
 	if (core_clock_waits(clock))
 		return false;
-	core_clock_sent(clock, messages, true);
+	core_clock_sent(clock, clock->filling.waited_by);
+	core_clock_emptied(clock);
 	return true;
 }
 
@@ -186,14 +189,15 @@ static void what_comes_while_a_send_is_out_shares_the_next(void **state)
 	struct core_clock clock;
 
 	core_clock_init(&clock, &wide);
-	assert_true(clock_one(&clock, 0, 1));
-	assert_false(clock_one(&clock, 0, 1));
-	assert_false(clock_one(&clock, 4096, 1));
-	assert_true(core_clock_completed(&clock));
-	core_clock_sent(&clock, 1, true);
+	assert_true(clock_one(&clock, &small, 0));
+	assert_false(clock_one(&clock, &small, 0));
+	assert_false(clock_one(&clock, &small, 4096));
+	assert_true(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+	core_clock_sent(&clock, CORE_WAITED_BY_ALL);
+	core_clock_emptied(&clock);
 	/* Nothing came meanwhile: nothing is rung for. */
-	assert_false(core_clock_completed(&clock));
-	assert_true(clock_one(&clock, 0, 1));
+	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+	assert_true(clock_one(&clock, &small, 0));
 }
 
 static void at_depth_one_nothing_waits(void **state)
@@ -202,13 +206,13 @@ static void at_depth_one_nothing_waits(void **state)
 
 	core_clock_init(&clock, &wide);
 	for (int i = 0; i < 100; i++) {
-		assert_true(clock_one(&clock, i % 2 ? 4096 : 0, 1));
-		assert_false(core_clock_completed(&clock));
+		assert_true(clock_one(&clock, &small, i % 2 ? 4096 : 0));
+		assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
 	}
 }
 
-/* Is the SEND of such commands waited for? */
-static bool counted(const struct rblk_wire_command *commands, unsigned int count)
+/* Who waits for the SEND of such commands? */
+static enum core_waited_by waited_by(const struct rblk_wire_command *commands, unsigned int count)
 {
 	struct rblk_wire_command command;
 	struct core_batch batch;
@@ -218,26 +222,31 @@ static bool counted(const struct rblk_wire_command *commands, unsigned int count
 		command = commands[i];
 		core_batch_add(&batch, &command, 0, 1);
 	}
-	return batch.counted;
+	return batch.waited_by;
 }
 
 static void who_reads_a_little_does_not_wait_for_large_commands(void **state)
 {
-	struct rblk_wire_command large = {.opcode = RBLK_OP_WRITE, .segment.length = rblk_to_le32(128 << 10)};
-	struct rblk_wire_command small = {.opcode = RBLK_OP_READ, .segment.length = rblk_to_le32(4096)};
+	struct rblk_wire_command large = {.opcode = RBLK_OP_WRITE, .segment.length = rblk_to_le32(16 << 10)};
 	struct rblk_wire_command urgent = {.opcode = RBLK_OP_READ, .flags = RBLK_CMD_PRIORITY};
 	struct core_clock clock;
 
 	(void)state;
 	core_clock_init(&clock, &wide);
-	for (int i = 0; i < 64; i++)
-		assert_true(clock_one(&clock, 0, counted(&large, 1)));
-	assert_true(clock_one(&clock, 0, counted(&small, 1)));
-	/* The next ones wait for it, whatever they are. */
-	assert_false(clock_one(&clock, 0, counted(&large, 1)));
-	assert_true(core_clock_completed(&clock));
-	assert_true(counted((const struct rblk_wire_command[]){large, small, large}, 3));
-	assert_false(counted((const struct rblk_wire_command[]){urgent, urgent}, 2));
+	core_clock_sent(&clock, CORE_WAITED_BY_NONE);
+	assert_true(clock_one(&clock, &large, 0));
+	/* Large ones wait for each other, until a small one takes them along. */
+	assert_false(clock_one(&clock, &large, 0));
+	assert_true(clock_one(&clock, &small, 0));
+	/* All that come next wait for it; when it has gone, large ones do for the first. */
+	assert_false(clock_one(&clock, &large, 0));
+	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_NONE));
+	assert_true(core_clock_completed(&clock, CORE_WAITED_BY_LARGE));
+
+	assert_int_equal(waited_by((const struct rblk_wire_command[]){large, large}, 2), CORE_WAITED_BY_LARGE);
+	assert_int_equal(waited_by((const struct rblk_wire_command[]){large, small, large}, 3), CORE_WAITED_BY_ALL);
+	assert_int_equal(waited_by((const struct rblk_wire_command[]){urgent, urgent}, 2), CORE_WAITED_BY_NONE);
 }
 
 /* What is added and not rung for is not sent by a completion: the caller has more to add. */
@@ -246,9 +255,9 @@ static void what_nobody_has_rung_for_is_left(void **state)
 	struct core_clock clock;
 
 	core_clock_init(&clock, &wide);
-	assert_true(clock_one(&clock, 0, 1));
-	core_clock_add(&clock, 0, 1);
-	assert_false(core_clock_completed(&clock));
+	assert_true(clock_one(&clock, &small, 0));
+	core_clock_add(&clock, &small, 0, 1);
+	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
 	assert_false(core_clock_waits(&clock));
 }
 
@@ -257,12 +266,12 @@ static void the_last_of_several_sends_rings(void **state)
 	struct core_clock clock;
 
 	core_clock_init(&clock, &wide);
-	core_clock_add(&clock, 0, 1);
-	core_clock_sent(&clock, 3, true);
-	assert_false(clock_one(&clock, 0, 1));
-	assert_false(core_clock_completed(&clock));
-	assert_false(core_clock_completed(&clock));
-	assert_true(core_clock_completed(&clock));
+	for (int i = 0; i < 3; i++)
+		core_clock_sent(&clock, CORE_WAITED_BY_ALL);
+	assert_false(clock_one(&clock, &small, 0));
+	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+	assert_true(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
 }
 
 /* Commands that fill messages have nothing to wait for; one that begins another message does. */
@@ -274,27 +283,27 @@ static void a_full_message_does_not_wait(void **state)
 	limits.commands = 4;
 	limits.message_bytes = 2 * (4096 + 64);
 	core_clock_init(&clock, &limits);
-	core_clock_sent(&clock, 1, true);
+	core_clock_sent(&clock, CORE_WAITED_BY_ALL);
 	for (int i = 0; i < 3; i++)
-		assert_false(clock_one(&clock, 0, 1));
-	assert_true(clock_one(&clock, 0, 1));
+		assert_false(clock_one(&clock, &small, 0));
+	assert_true(clock_one(&clock, &small, 0));
 
-	assert_true(core_clock_add(&clock, 4096, 1));
+	assert_true(core_clock_add(&clock, &small, 4096, 1));
 	assert_true(core_clock_waits(&clock));
-	assert_false(core_clock_add(&clock, 4096, 1));
+	assert_false(core_clock_add(&clock, &small, 4096, 1));
 	/* There is no room for another page, though there is for other commands' descriptors. */
 	assert_false(core_clock_waits(&clock));
 	/* The third page does not fit: the message before it may go, and it waits. */
-	assert_true(core_clock_add(&clock, 4096, 1));
+	assert_true(core_clock_add(&clock, &small, 4096, 1));
 	assert_true(core_clock_waits(&clock));
-	core_clock_sent(&clock, 1, false);
-	assert_false(core_clock_add(&clock, 4096, 1));
+	core_clock_sent(&clock, CORE_WAITED_BY_ALL);
+	assert_false(core_clock_add(&clock, &small, 4096, 1));
 	assert_int_equal(clock.filling.commands, 2);
 
 	limits.commands = 1;
 	core_clock_init(&clock, &limits);
 	for (int i = 0; i < 3; i++)
-		assert_true(clock_one(&clock, 0, 1));
+		assert_true(clock_one(&clock, &small, 0));
 }
 
 static void random_mixes_are_valid(void **state)

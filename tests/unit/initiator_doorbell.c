@@ -112,7 +112,7 @@ static struct ini_slot *submit(u32 capsule_bytes)
 
 static void complete(void)
 {
-	core_clock_completed(&queue->clock);
+	core_clock_completed(&queue->clock, CORE_WAITED_BY_ALL);
 	ini_queue_sent(queue, queue->messages_signalled - 1);
 	assert_int_equal(ini_queue_doorbell(queue), 0);
 }
@@ -147,7 +147,7 @@ static void priority_waits_for_nothing(void **state)
 	assert_int_equal(first->message, 1);
 	assert_int_equal(second->message, 1);
 	/* The device has that one still. */
-	core_clock_completed(&queue->clock);
+	core_clock_completed(&queue->clock, CORE_WAITED_BY_ALL);
 	ini_queue_sent(queue, 0);
 	assert_int_equal(ini_queue_doorbell(queue), 0);
 	assert_int_equal(posted.messages, 3);
