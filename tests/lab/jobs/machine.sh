@@ -20,7 +20,7 @@ setup() {
 	printf '[target]\nlisten = rblk://10.9.0.1:4430\n[volume data]\npath = /dev/vdb\n' > /etc/rblk/rblkd.conf
 	rblkd --check --config /etc/rblk/rblkd.conf || lab_fail "rblkd --check"
 	systemctl start rblkd || lab_fail "rblkd does not start"
-	[ "$(ps -o user= -p "$(systemctl show -P MainPID rblkd)")" = rblk ] || lab_fail "rblkd does not run as user rblk"
+	[ "$(ps -o user=,ni= -p "$(systemctl show -P MainPID rblkd)" | xargs)" = "rblk -5" ] || lab_fail "rblkd does not run as user rblk, with priority"
 
 	lab_say "the disk"
 	echo "data rblk://storage1/data" >> /etc/rblk/rblktab
