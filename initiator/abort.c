@@ -98,9 +98,6 @@ static void cancel_slot(struct ini_slot *slot)
 
 	switch ((enum ini_place)slot->place) {
 	case INI_PLACE_PENDING:
-		if (queue->filling == slot)
-			/* NULL: nothing is held back; the clock still counts the slot, so it may send earlier. */
-			queue->filling = slot->next;
 		list_remove(slot->command.flags & RBLK_CMD_PRIORITY ? &queue->priority : &queue->pending, slot);
 		queue->pending_count--;
 		cancel_unsent(slot);

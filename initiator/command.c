@@ -32,15 +32,13 @@ static bool message_room(const struct ini_queue *queue)
 	return queue->messages_sent - queue->messages_done < queue->send_depth;
 }
 
-/* Move commands of the list before `hold` into `batch`, their descriptors into the ring, their data into `sge`. */
-static void message_pack(struct ini_queue *queue, struct ini_list *list, const struct ini_slot *hold,
-			 struct core_batch *batch, struct ibv_sge *sge)
+/* Move commands of the list into `batch`, their descriptors into the ring, their data into `sge`. */
+static void message_pack(struct ini_queue *queue, struct ini_list *list, struct core_batch *batch, struct ibv_sge *sge)
 {
 	struct rblk_wire_command *descriptor = &queue->ring[queue->ring_head % queue->ring_size];
 	struct ini_slot *slot;
 
-	while ((slot = list->head) && slot != hold &&
-	       core_batch_fits(batch, slot->capsule_bytes, ini_slot_segments(slot))) {
+	while ((slot = list->head) && core_batch_fits(batch, slot->capsule_bytes, ini_slot_segments(slot))) {
 		struct ibv_sge *data = &sge[batch->segments - 1];
 
 		ini_list_pop(list);
@@ -89,8 +87,9 @@ static unsigned int message_flags(struct ini_queue *queue, const struct core_bat
 	return flags;
 }
 
-/* The next message as the n-th work request of the doorbell; false: nothing to send, or no room. */
-static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, unsigned int n)
+/* The next message as the n-th work request of the doorbell, all: also of what has no PRIORITY; false: nothing to send,
+ * or no room. */
+static bool message_build(struct ini_queue *queue, bool all, unsigned int n)
 {
 	struct rblk_session *session = queue->session;
 	struct core_batch_limits limits = queue->limits;
@@ -100,7 +99,7 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 	struct core_batch batch;
 	u32 first, room;
 
-	if (!list->head || list->head == hold || !message_room(queue))
+	if (!list->head || (list == &queue->pending && !all) || !message_room(queue))
 		return false;
 	room = ring_room(queue);
 	if (!room)
@@ -109,7 +108,7 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 		limits.commands = (u16)room;
 	core_batch_init(&batch, &limits);
 	first = queue->ring_head;
-	message_pack(queue, list, hold, &batch, sge);
+	message_pack(queue, list, &batch, sge);
 	queue->ring_head += batch.commands;
 	sge[batch.segments - 1] = (struct ibv_sge){
 		.addr = (uintptr_t)&queue->ring[first % queue->ring_size],
@@ -135,14 +134,13 @@ static bool message_build(struct ini_queue *queue, const struct ini_slot *hold, 
 int ini_queue_doorbell(struct ini_queue *queue)
 {
 	struct rblk_session *session = queue->session;
-	bool waits = core_clock_waits(&queue->clock) && !queue->urgent && !session->sends_unheard;
-	const struct ini_slot *hold = waits ? queue->filling : NULL;
+	bool all = !core_clock_waits(&queue->clock) || queue->urgent || session->sends_unheard;
 	struct ibv_send_wr *bad;
 	unsigned int count;
 	int err;
 
 	while (queue->pending_count && queue->state == INI_QUEUE_LIVE) {
-		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, hold, count); count++)
+		for (count = 0; count < INI_CHAIN_MAX && message_build(queue, all, count); count++)
 			if (count)
 				session->doorbell.wr[count - 1].next = &session->doorbell.wr[count];
 		if (!queue->pending_count)

@@ -101,7 +101,7 @@ int ini_queue_established(struct ini_queue *queue, const void *data, size_t byte
 	queue->limits.message_bytes = rblk_le32(accept->command_bytes);
 	queue->limits.commands = rblk_le16(accept->max_batch);
 	queue->capsule_max = core_batch_capsule_max(&queue->limits);
-	core_clock_init(&queue->clock, &queue->limits);
+	core_clock_init(&queue->clock);
 	queue->urgent = false;
 	core_tags_init(&queue->tags, queue->tag_array, rblk_le16(accept->credits));
 	queue->inline_bytes = fab_conn_inline(queue->conn);

@@ -141,12 +141,7 @@ struct ini_queue {
 	struct ini_list retry, held;
 	u32 pending_count; /* in both */
 	struct core_clock clock; /* when those in `pending` are sent */
-	bool urgent; /* a session command is among them: none waits */
-	/*
-	 * The first pending slot of clock.filling, before which the doorbell stops; may be out of date, then less is
-	 * held. NULL: nothing is held.
-	 */
-	struct ini_slot *filling;
+	bool urgent;		 /* a session command is among them: none waits */
 
 	/* The registered block: receive buffers, then the ring of descriptors. */
 	u8 *block;

@@ -194,8 +194,7 @@ void ini_slot_start(struct ini_slot *slot)
 	}
 	ini_list_append(&queue->pending, slot, INI_PLACE_PENDING);
 	queue->urgent |= !slot->volume;
-	if (core_clock_add(&queue->clock, &slot->command, slot->capsule_bytes, ini_slot_segments(slot)))
-		queue->filling = slot;
+	core_clock_add(&queue->clock, &slot->command, slot->capsule_bytes);
 }
 
 void ini_slot_finish(struct ini_slot *slot)

@@ -305,11 +305,10 @@ static int rblk_connect_reset(struct rblk_queue *queue)
 /* From here on commands may be posted, and a polled queue's completions be looked at. */
 static int rblk_connect_open(struct rblk_queue *queue)
 {
-	const struct core_batch_limits limits = rblk_queue_limits(queue);
 	unsigned long flags;
 
 	spin_lock_irqsave(&queue->lock, flags);
-	core_clock_init(&queue->clock, &limits);
+	core_clock_init(&queue->clock);
 	WRITE_ONCE(queue->down, false);
 	queue->proven = !queue->session->prover;
 	spin_unlock_irqrestore(&queue->lock, flags);

@@ -99,9 +99,8 @@ void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *comman
 	       list_entry(at->next, struct rblk_command, entry)->wire.flags & RBLK_CMD_PRIORITY)
 		at = at->next;
 	list_add(&command->entry, priority ? at : queue->pending.prev);
-	if (!priority &&
-	    core_clock_add(&queue->clock, &command->wire, rblk_queue_capsule_bytes(command), 1))
-		queue->filling = command;
+	if (!priority)
+		core_clock_add(&queue->clock, &command->wire, rblk_queue_capsule_bytes(command));
 }
 
 int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command)
@@ -235,15 +234,15 @@ static void rblk_packing_add(struct rblk_queue *queue, struct rblk_packing *p,
 	queue->stats.commands++;
 }
 
-/* `hold`: what is pending from there on stays; NULL: nothing does. */
-static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_command *hold)
+/* all: not only what has PRIORITY, which comes first. */
+static int rblk_queue_post_locked(struct rblk_queue *queue, bool all)
 {
 	struct rblk_packing p = { .next = &p.first };
 	struct rblk_command *command, *next;
 
 	lockdep_assert_held(&queue->lock);
 	list_for_each_entry_safe(command, next, &queue->pending, entry) {
-		if (command == hold)
+		if (!all && !(command->wire.flags & RBLK_CMD_PRIORITY))
 			break;
 		list_del_init(&command->entry);
 		if (p.message &&
@@ -255,7 +254,7 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, const struct rblk_co
 		rblk_packing_add(queue, &p, command);
 	}
 	rblk_packing_close(queue, &p);
-	if (!hold)
+	if (all)
 		core_clock_emptied(&queue->clock);
 	if (!p.first)
 		return 0;
@@ -272,7 +271,7 @@ void rblk_queue_kick(struct rblk_queue *queue, bool now)
 	/* A polled queue's completions may be looked at by nobody: nothing waits for them. */
 	now |= queue->polled || !core_clock_waits(&queue->clock);
 	if (!queue->down)
-		error = rblk_queue_post_locked(queue, now ? NULL : queue->filling);
+		error = rblk_queue_post_locked(queue, now);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)
 		rblk_queue_lost(queue, "posting: error %d", error);
@@ -347,7 +346,7 @@ void rblk_queue_send_done(struct ib_cq *cq, struct ib_wc *wc)
 	list_add(&m->free, &queue->free_messages);
 	/* Commands that were held back go before anything else. */
 	if (core_clock_completed(&queue->clock, m->waited_by) && !queue->down)
-		error = rblk_queue_post_locked(queue, NULL);
+		error = rblk_queue_post_locked(queue, true);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	for (i = 0; i < count; i++)
 		rblk_command_put(sent[i]);

@@ -143,7 +143,6 @@ struct rblk_queue {
 	u32 next_sequence;            /* lock: of the next command to be packed */
 	struct list_head pending;     /* lock: commands to be sent */
 	struct core_clock clock;      /* lock: when they are */
-	struct rblk_command *filling; /* lock: the first of them that is in clock's last message */
 	struct list_head free_messages; /* lock */
 	struct rblk_message *messages; /* one for each command; fixed */
 	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */

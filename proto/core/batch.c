@@ -34,11 +34,18 @@ static enum core_waited_by core_waited_by(const struct rblk_wire_command *comman
 	return rblk_le32(command->segment.length) < CORE_BATCH_LARGE ? CORE_WAITED_BY_ALL : CORE_WAITED_BY_LARGE;
 }
 
-static void core_batch_count(struct core_batch *batch, const struct rblk_wire_command *command, u32 capsule_bytes,
-			     u16 segments)
+void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command, u32 capsule_bytes,
+		    u16 segments)
 {
 	enum core_waited_by waited_by = core_waited_by(command);
 
+	command->index = (u8)batch->commands;
+	/* These two send a payload and get a report: their segment is the report's memory. */
+	if (capsule_bytes &&
+	    (command->opcode == RBLK_OP_OPEN || command->opcode == RBLK_OP_AUTHENTICATE))
+		command->argument = rblk_to_le64(batch->capsule_bytes);
+	else if (capsule_bytes)
+		command->segment.address = rblk_to_le64(batch->capsule_bytes);
 	if (batch->waited_by < waited_by)
 		batch->waited_by = (u8)waited_by;
 	batch->commands++;
@@ -47,59 +54,27 @@ static void core_batch_count(struct core_batch *batch, const struct rblk_wire_co
 		batch->segments += segments;
 }
 
-void core_batch_add(struct core_batch *batch, struct rblk_wire_command *command, u32 capsule_bytes,
-		    u16 segments)
+void core_clock_add(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes)
 {
-	command->index = (u8)batch->commands;
-	/* These two send a payload and get a report: their segment is the report's memory. */
-	if (capsule_bytes &&
-	    (command->opcode == RBLK_OP_OPEN || command->opcode == RBLK_OP_AUTHENTICATE))
-		command->argument = rblk_to_le64(batch->capsule_bytes);
-	else if (capsule_bytes)
-		command->segment.address = rblk_to_le64(batch->capsule_bytes);
-	core_batch_count(batch, command, capsule_bytes, segments);
+	clock->bytes += (u32)sizeof(*command) + capsule_bytes;
+	clock->small |= core_waited_by(command) == CORE_WAITED_BY_ALL;
 }
 
-void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits)
+bool core_clock_busy(const struct core_clock *clock)
 {
-	core_batch_init(&clock->filling, limits);
-	clock->last_bytes = 0;
-	clock->last_segments = 0;
-	memset(clock->sending, 0, sizeof(clock->sending));
-	clock->owed = false;
-}
-
-bool core_clock_add(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes, u16 segments)
-{
-	struct core_batch *filling = &clock->filling;
-	bool another = !filling->commands || !core_batch_fits(filling, capsule_bytes, segments);
-
-	if (another)
-		core_batch_init(filling, &filling->limits);
-	core_batch_count(filling, command, capsule_bytes, segments);
-	clock->last_bytes = capsule_bytes;
-	clock->last_segments = segments;
-	return another;
-}
-
-/* Has the device a SEND that the message which is filling has to wait for? */
-static bool core_clock_busy(const struct core_clock *clock)
-{
-	return clock->sending[CORE_WAITED_BY_ALL] ||
-	       (clock->filling.waited_by < CORE_WAITED_BY_ALL && clock->sending[CORE_WAITED_BY_LARGE]);
+	return clock->sending[CORE_WAITED_BY_ALL] || (!clock->small && clock->sending[CORE_WAITED_BY_LARGE]);
 }
 
 bool core_clock_waits(struct core_clock *clock)
 {
-	clock->owed = clock->filling.commands && core_clock_busy(clock) &&
-		      core_batch_fits(&clock->filling, clock->last_bytes, clock->last_segments);
+	clock->owed = clock->bytes && clock->bytes < CORE_CLOCK_BYTES && core_clock_busy(clock);
 	return clock->owed;
 }
 
 void core_clock_emptied(struct core_clock *clock)
 {
-	clock->filling.commands = 0;
-	clock->owed = false;
+	clock->bytes = 0;
+	clock->small = clock->owed = false;
 }
 
 bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_by)

@@ -53,26 +53,34 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 }
 
 /*
- * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes shares the
- * next one: batches become larger with the load, and there is no timer. A message that has no room for another command
- * like its last one has nothing to wait for. Only signalled SENDs are counted. Small commands do not wait for those of
- * large ones, which may be long on their way behind data, but large ones do; nobody waits for those with PRIORITY.
+ * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes is sent
+ * together then: messages and chains of them become longer with the load, and there is no timer. Only signalled SENDs
+ * are counted. Small commands do not wait for those of large ones, which may be long on their way behind data, but
+ * large ones do; nobody waits for those with PRIORITY.
  */
 struct core_clock {
-	struct core_batch filling; /* the last message of what is to be sent: there may be room in it */
-	u32 last_bytes;            /* the in-capsule data of the last command in it, and its pieces */
-	u16 last_segments;
+	u32 bytes;  /* of what is to be sent, descriptors and in-capsule data; more, if some was withdrawn */
+	bool small; /* there may be a small command in it */
+	bool owed;  /* the doorbell was to be rung, and waits */
 	u16 sending[CORE_WAITED_BY_ALL + 1]; /* signalled SENDs that the device has not completed */
-	bool owed;			     /* the doorbell was to be rung, and waits for them */
 };
 
+/* So much does not wait: a fast link is not to run dry between a SEND and its completion. */
+#define CORE_CLOCK_BYTES 65536u
+
 /* Begins with a new connection: the device has nothing. */
-void core_clock_init(struct core_clock *clock, const struct core_batch_limits *limits);
+static inline void core_clock_init(struct core_clock *clock)
+{
+	memset(clock, 0, sizeof(*clock));
+}
 
-/* One more command to be sent. True: it begins another message than those before it. */
-bool core_clock_add(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes, u16 segments);
+/* One more command is to be sent, without PRIORITY. */
+void core_clock_add(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes);
 
-/* The doorbell is to be rung. True: the message that is filling waits; only those before it are to be sent now. */
+/* Has it a SEND that what is to be sent waits for? */
+bool core_clock_busy(const struct core_clock *clock);
+
+/* The doorbell is to be rung. True: what has no PRIORITY waits. */
 bool core_clock_waits(struct core_clock *clock);
 
 /* A signalled SEND of such commands is posted. */

@@ -176,10 +176,10 @@ static const struct rblk_wire_command small = {.opcode = RBLK_OP_READ};
 /* Add a command and ring for it. True: it was sent. */
 static bool clock_one(struct core_clock *clock, const struct rblk_wire_command *command, u32 capsule_bytes)
 {
-	core_clock_add(clock, command, capsule_bytes, 1);
+	core_clock_add(clock, command, capsule_bytes);
 	if (core_clock_waits(clock))
 		return false;
-	core_clock_sent(clock, clock->filling.waited_by);
+	core_clock_sent(clock, clock->small ? CORE_WAITED_BY_ALL : CORE_WAITED_BY_LARGE);
 	core_clock_emptied(clock);
 	return true;
 }
@@ -188,7 +188,7 @@ static void what_comes_while_a_send_is_out_shares_the_next(void **state)
 {
 	struct core_clock clock;
 
-	core_clock_init(&clock, &wide);
+	core_clock_init(&clock);
 	assert_true(clock_one(&clock, &small, 0));
 	assert_false(clock_one(&clock, &small, 0));
 	assert_false(clock_one(&clock, &small, 4096));
@@ -204,7 +204,7 @@ static void at_depth_one_nothing_waits(void **state)
 {
 	struct core_clock clock;
 
-	core_clock_init(&clock, &wide);
+	core_clock_init(&clock);
 	for (int i = 0; i < 100; i++) {
 		assert_true(clock_one(&clock, &small, i % 2 ? 4096 : 0));
 		assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
@@ -232,7 +232,7 @@ static void who_reads_a_little_does_not_wait_for_large_commands(void **state)
 	struct core_clock clock;
 
 	(void)state;
-	core_clock_init(&clock, &wide);
+	core_clock_init(&clock);
 	core_clock_sent(&clock, CORE_WAITED_BY_NONE);
 	assert_true(clock_one(&clock, &large, 0));
 	/* Large ones wait for each other, until a small one takes them along. */
@@ -254,9 +254,9 @@ static void what_nobody_has_rung_for_is_left(void **state)
 {
 	struct core_clock clock;
 
-	core_clock_init(&clock, &wide);
+	core_clock_init(&clock);
 	assert_true(clock_one(&clock, &small, 0));
-	core_clock_add(&clock, &small, 0, 1);
+	core_clock_add(&clock, &small, 0);
 	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
 	assert_false(core_clock_waits(&clock));
 }
@@ -265,7 +265,7 @@ static void the_last_of_several_sends_rings(void **state)
 {
 	struct core_clock clock;
 
-	core_clock_init(&clock, &wide);
+	core_clock_init(&clock);
 	for (int i = 0; i < 3; i++)
 		core_clock_sent(&clock, CORE_WAITED_BY_ALL);
 	assert_false(clock_one(&clock, &small, 0));
@@ -274,36 +274,18 @@ static void the_last_of_several_sends_rings(void **state)
 	assert_true(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
 }
 
-/* Commands that fill messages have nothing to wait for; one that begins another message does. */
-static void a_full_message_does_not_wait(void **state)
+/* As much as a fast link has under way does not wait for it. */
+static void a_links_worth_does_not_wait(void **state)
 {
-	struct core_batch_limits limits = wide;
 	struct core_clock clock;
+	u32 bytes = 0;
 
-	limits.commands = 4;
-	limits.message_bytes = 2 * (4096 + 64);
-	core_clock_init(&clock, &limits);
+	core_clock_init(&clock);
 	core_clock_sent(&clock, CORE_WAITED_BY_ALL);
-	for (int i = 0; i < 3; i++)
-		assert_false(clock_one(&clock, &small, 0));
-	assert_true(clock_one(&clock, &small, 0));
-
-	assert_true(core_clock_add(&clock, &small, 4096, 1));
-	assert_true(core_clock_waits(&clock));
-	assert_false(core_clock_add(&clock, &small, 4096, 1));
-	/* There is no room for another page, though there is for other commands' descriptors. */
-	assert_false(core_clock_waits(&clock));
-	/* The third page does not fit: the message before it may go, and it waits. */
-	assert_true(core_clock_add(&clock, &small, 4096, 1));
-	assert_true(core_clock_waits(&clock));
-	core_clock_sent(&clock, CORE_WAITED_BY_ALL);
-	assert_false(core_clock_add(&clock, &small, 4096, 1));
-	assert_int_equal(clock.filling.commands, 2);
-
-	limits.commands = 1;
-	core_clock_init(&clock, &limits);
-	for (int i = 0; i < 3; i++)
-		assert_true(clock_one(&clock, &small, 0));
+	while ((bytes += 4096 + (u32)sizeof(small)) < CORE_CLOCK_BYTES)
+		assert_false(clock_one(&clock, &small, 4096));
+	assert_true(clock_one(&clock, &small, 4096));
+	assert_false(clock_one(&clock, &small, 4096));
 }
 
 static void random_mixes_are_valid(void **state)
@@ -342,7 +324,7 @@ int main(void)
 		cmocka_unit_test(who_reads_a_little_does_not_wait_for_large_commands),
 		cmocka_unit_test(what_nobody_has_rung_for_is_left),
 		cmocka_unit_test(the_last_of_several_sends_rings),
-		cmocka_unit_test(a_full_message_does_not_wait),
+		cmocka_unit_test(a_links_worth_does_not_wait),
 		cmocka_unit_test(random_mixes_are_valid),
 	};
 

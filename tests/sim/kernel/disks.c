@@ -213,7 +213,7 @@ static void check_batches(const struct rblk_session *session)
 		if (queue->down || !queue->clock.owed)
 			continue;
 		sim_reached("module", "a command waits for a SEND that the device has", NULL);
-		if (!queue->clock.sending)
+		if (!core_clock_busy(&queue->clock))
 			sim_fail("the kernel: what was kept back is forgotten");
 	}
 }
