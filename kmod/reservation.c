@@ -166,12 +166,13 @@ static int rblk_reservation_send(struct rblk_disk *disk, struct rblk_session_com
 	rblk_trace_reserve(session->queues[queue], sc);
 	error = rblk_call_run(session->queues[queue], sc);
 	rblk_trace_reserved(session->queues[queue], sc, error);
+	if (sc->was_left)
+		return error; /* the rest is rblk_reservation_left()'s, which may have done it */
 	if (error && !sc->status && error != -EBUSY) {
 		rblk_waiting_owe_reserve(session, queue);
 		*lost = true;
 	}
-	if (!sc->was_left)
-		rblk_reservation_put_queue(session, queue);
+	rblk_reservation_put_queue(session, queue);
 	return error;
 }
 

@@ -287,6 +287,11 @@ void sim_seen_reserved(const struct rblk_queue *queue, const struct rblk_session
 
 	sim_reached("point", "reserved", NULL);
 	sent_end(ioctl->sent, sc, error);
+	/* Answered when its program had been killed, and did not know it yet. */
+	if (sc->was_left && ioctl->sent && !ioctl->sent->number) {
+		sim_reached("module", "RESERVE is answered to a program that was killed", NULL);
+		ioctl->number = 0;
+	}
 	ioctl->answered = !error || sc->status;
 	ioctl->status = sc->status;
 	if (!ioctl->answered && error != -EBUSY)
