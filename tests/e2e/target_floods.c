@@ -335,8 +335,8 @@ static int start(void **state)
 			"[initiator host]\naddress = local\nwrite = ram\n",
 			folder);
 	snprintf(path, sizeof(path), "%s/control", folder);
-	e2e_daemon_start(&server, "--config", unit_path(folder, "conf"), "--control-socket", path,
-			 "--reactors", "1", "--memory-lock=no", NULL);
+	e2e_daemon_start(&server, "--config", unit_path(folder, "conf"), "--control-socket", path, "--reactors", "1",
+			 "--memory-lock=no", NULL);
 	return 0;
 }
 
