@@ -87,8 +87,10 @@ static unsigned int message_flags(struct ini_queue *queue, const struct core_bat
 	return flags;
 }
 
-/* The next message as the n-th work request of the doorbell, all: also of what has no PRIORITY; false: nothing to send,
- * or no room. */
+/*
+ * The next message as the n-th work request of the doorbell. `all`: also commands without PRIORITY. False: nothing to
+ * send, or no room.
+ */
 static bool message_build(struct ini_queue *queue, bool all, unsigned int n)
 {
 	struct rblk_session *session = queue->session;

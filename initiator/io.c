@@ -205,9 +205,9 @@ static int start_slot(struct rblk_volume *volume, struct ini_slot *slot, const s
 	slot->arg = io->arg;
 	volume->inflight++;
 	ini_slot_start(slot);
-	/* It fills a message: it is sent, unless it has to wait. If sending fails, the queue is lost, and the
-	 * command waits. */
-	if (queue->pending_count >= queue->limits.commands) {
+	/* As many as a message may have: rung for, though they may have to wait. If sending fails, the queue is lost,
+	 * and the command waits. */
+	if (queue->pending_count % queue->limits.commands == 0) {
 		session->now_ns = env_now_ns();
 		ini_queue_doorbell(queue);
 	}

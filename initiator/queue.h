@@ -170,7 +170,9 @@ struct ini_queue {
 
 #define INI_REPLY_BYTES (RBLK_REPLY_BATCH_MAX * (u32)sizeof(struct rblk_wire_completion))
 
-/* wr_id: what it is, of which queue, and which receive buffer or message. A SEND's: INI_WR_SEND + enum core_waited_by.
+/*
+ * wr_id: what it is, of which queue, and which receive buffer or message. A SEND's kind is INI_WR_SEND + enum
+ * core_waited_by; so that one is the last.
  */
 enum ini_wr_kind { INI_WR_RECEIVE = 1, INI_WR_SEND = 2 };
 static inline u64 ini_wr_id(unsigned int kind, u16 queue, u32 number)

@@ -506,9 +506,9 @@ typedef void (*rblk_callback)(void *arg, const struct rblk_result *result);
 /*
  * Start a command. offset and bytes are multiples of the volume's block size; memory lies within
  * one buffer of the session and is the library's until the callback, which comes from rblk_poll()
- * (never from within these). Nothing is sent before rblk_submit() (or as many as fill a
- * message, or rblk_poll()). -EAGAIN: all credits are in use, poll first. -EINVAL, -ENOTCONN, -EROFS, ... at
- * once, and the callback is not called.
+ * (never from within these). Nothing is sent before rblk_submit(), rblk_poll(), or
+ * as many commands as one message may have. -EAGAIN: all credits are in use, poll first. -EINVAL, -ENOTCONN, -EROFS,
+ * ... at once, and the callback is not called.
  */
 RBLK_API int rblk_read(struct rblk_volume *volume, void *data, size_t bytes, uint64_t offset,
 		       uint32_t flags, rblk_callback done, void *arg);
@@ -594,10 +594,11 @@ RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t o
 			  void *arg);
 
 /*
- * Ring the doorbell: send all commands started since in as few messages as they fit in. Of each queue, up to
- * 64 KiB are held back while the device has not completed an earlier signalled SEND of that queue; rblk_poll()
- * sends them after that completion. A program that does other work after it must call rblk_poll() meanwhile. 0, or
- * -ENOTCONN: the session has FAILED. Other errors end the session, and rblk_poll() tells of them.
+ * Ring the doorbell: send all commands started since in as few messages as they fit in. Of each queue, less
+ * than 64 KiB (64 bytes a command, and the data that travels in messages) are held back while the device has not
+ * completed an earlier signalled SEND of that queue, commands below 16 KiB not for SENDs of larger ones alone;
+ * rblk_poll() sends them after that completion. A program that does other work after it must call rblk_poll()
+ * meanwhile. 0, or -ENOTCONN: the session has FAILED. Other errors end the session, and rblk_poll() tells of them.
  */
 RBLK_API int rblk_submit(struct rblk_session *session);
 

@@ -99,7 +99,7 @@ int rblk_fd(const struct rblk_session *session)
 
 /*
  * Answers wake it; completions of SENDs do so only where something waits for one: the callback of a
- * command that has its answer (F4), or a command that has no room yet.
+ * command that has its answer (F4), or a command that waits for it or for room.
  */
 static bool awaits_sends(const struct rblk_session *session)
 {

@@ -131,8 +131,7 @@ static void check_commands(struct ini_queue *queue)
 /* The target is told that its event was seen, so that the next may come (V9). */
 static bool event_untold(const struct rblk_session *session)
 {
-	/* Commands that wait for the queue go first. */
-	return session->ready && session->queues[0].state == INI_QUEUE_LIVE && !session->queues[0].pending_count &&
+	return session->ready && session->queues[0].state == INI_QUEUE_LIVE &&
 	       session->events.seen != session->events.confirmed;
 }
 

@@ -245,9 +245,9 @@ static int rblk_queue_post_locked(struct rblk_queue *queue, bool all)
 		if (!all && !(command->wire.flags & RBLK_CMD_PRIORITY))
 			break;
 		list_del_init(&command->entry);
-		if (p.message &&
-		    (!p.batch.waited_by != !!(command->wire.flags & RBLK_CMD_PRIORITY) ||
-		     !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1)))
+		if (p.message && ((p.batch.waited_by == CORE_WAITED_BY_NONE) !=
+					  !!(command->wire.flags & RBLK_CMD_PRIORITY) ||
+				  !core_batch_fits(&p.batch, rblk_queue_capsule_bytes(command), 1)))
 			rblk_packing_close(queue, &p);
 		if (!p.message)
 			rblk_packing_open(queue, &p);

@@ -244,9 +244,9 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
 /* With queue->lock held, while it is not down. */
 void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *command);
 /*
- * Ring the doorbell: send what was added in as few messages as it fits in. What does not fill a
- * message waits until the device has completed the SENDs that it has (core/batch.h), but for `now`:
- * the session's commands do not depend on a device that completes its SENDs. Any context.
+ * Ring the doorbell: send what was added in as few messages as it fits in. What has no PRIORITY may
+ * wait for the SENDs that the device has (core_clock_waits()), but for `now`: the session's
+ * commands do not depend on a device that completes its SENDs. Any context.
  */
 void rblk_queue_kick(struct rblk_queue *queue, bool now);
 

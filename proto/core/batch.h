@@ -24,10 +24,11 @@ struct core_batch {
 	u8 waited_by; /* enum core_waited_by, the most of its commands' */
 };
 
-/* The commands that wait for a command's SEND, and share the next one (struct core_clock). */
+/* Which commands wait for a command's SEND, in rising order (struct core_clock). */
 enum core_waited_by { CORE_WAITED_BY_NONE, CORE_WAITED_BY_LARGE, CORE_WAITED_BY_ALL };
 
-/* A command is large if the target has so much data to move: the time that a small one takes is nothing beside that. */
+/* A command is large from so much data on: a small one would be late if it waited for that. 8 KiB are not worth a SEND.
+ */
 #define CORE_BATCH_LARGE 16384u
 
 void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits);
@@ -53,19 +54,20 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 }
 
 /*
- * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes is sent
- * together then: messages and chains of them become longer with the load, and there is no timer. Only signalled SENDs
- * are counted. Small commands do not wait for those of large ones, which may be long on their way behind data, but
- * large ones do; nobody waits for those with PRIORITY.
+ * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes waits, and is
+ * sent together when that has completed, or when it is CORE_CLOCK_BYTES: messages and chains of them become longer with
+ * the load, and there is no timer. Only signalled SENDs are counted. Small commands do not wait for those of large
+ * ones, which may be long on their way behind data, but large ones do; nobody waits for those with PRIORITY.
  */
 struct core_clock {
-	u32 bytes;  /* of what is to be sent, descriptors and in-capsule data; more, if some was withdrawn */
+	u32 bytes;  /* of what is to be sent, descriptors and in-capsule data; more, if some was withdrawn or sent in
+		       part */
 	bool small; /* there may be a small command in it */
 	bool owed;  /* the doorbell was to be rung, and waits */
 	u16 sending[CORE_WAITED_BY_ALL + 1]; /* signalled SENDs that the device has not completed */
 };
 
-/* So much does not wait: a fast link is not to run dry between a SEND and its completion. */
+/* So much does not wait: 100 Gb/s carry it in 5 us, and a SEND completes no sooner. */
 #define CORE_CLOCK_BYTES 65536u
 
 /* Begins with a new connection: the device has nothing. */

@@ -69,7 +69,7 @@ cp /sys/class/infiniband/rxe0/ports/1/gids/0 "/pair/gid-$LAB_HOST"
 lab_meet linked
 [[ $* == *@* ]] || bare_link
 if [ "$LAB_HOST" = 1 ]; then
-	export LAB_NICE=-5
+	export LAB_RBLKD_NICE=-5
 	systems_serve "$@"
 	lab_meet serving
 	lab_meet measured 100000

@@ -7,7 +7,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stdio.h>
 #include <string.h>
 #include "tests/e2e/nvme_reserver.h"
 

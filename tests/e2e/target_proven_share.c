@@ -8,7 +8,6 @@
  */
 #include "tests/unit/unit.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

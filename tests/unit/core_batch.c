@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: every packed message passes the other end's validator, and every limit can be reached
- * exactly; commands share a message while the device has a SEND, and none waits longer. Method: pack, lay out as a
+ * exactly; commands wait while the device has a SEND, and none longer. Method: pack, lay out as a
  * sender does, run rblk_check_message() over the bytes; add, ring and complete, and see what is to be sent.
  */
 #include "tests/unit/unit.h"
@@ -184,7 +184,7 @@ static bool clock_one(struct core_clock *clock, const struct rblk_wire_command *
 	return true;
 }
 
-static void what_comes_while_a_send_is_out_shares_the_next(void **state)
+static void what_comes_while_a_send_is_out_waits_for_it(void **state)
 {
 	struct core_clock clock;
 
@@ -319,7 +319,7 @@ int main(void)
 		cmocka_unit_test(what_may_travel_in_a_capsule),
 		cmocka_unit_test(data_in_several_pieces),
 		cmocka_unit_test(open_tells_and_is_told),
-		cmocka_unit_test(what_comes_while_a_send_is_out_shares_the_next),
+		cmocka_unit_test(what_comes_while_a_send_is_out_waits_for_it),
 		cmocka_unit_test(at_depth_one_nothing_waits),
 		cmocka_unit_test(who_reads_a_little_does_not_wait_for_large_commands),
 		cmocka_unit_test(what_nobody_has_rung_for_is_left),

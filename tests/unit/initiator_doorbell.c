@@ -118,7 +118,7 @@ static void complete(void)
 	assert_int_equal(ini_queue_doorbell(queue), 0);
 }
 
-static void what_is_submitted_meanwhile_shares_the_next(void **state)
+static void what_is_submitted_meanwhile_is_sent_together(void **state)
 {
 	(void)state;
 	submit(512);
@@ -248,6 +248,21 @@ static void a_session_command_is_not_held(void **state)
 	assert_int_equal(posted.messages, 2);
 }
 
+/* As long as commands come, some wait: the target is told all the same that its event was seen (V9). */
+static void an_event_is_confirmed_while_commands_wait(void **state)
+{
+	(void)state;
+	submit(512);
+	submit(512);
+	session.ready = true;
+	session.now_ns = 1000000000;
+	session.events.seen = 1;
+	ini_timer_run(&session);
+	assert_int_equal(session.events.confirmed, 1);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	assert_int_equal(queue->pending_count, 0);
+}
+
 static void without_the_only_one_that_is_held_nothing_is(void **state)
 {
 	struct ini_slot *only;
@@ -266,7 +281,7 @@ static void without_the_only_one_that_is_held_nothing_is(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(what_is_submitted_meanwhile_shares_the_next, fresh),
+		cmocka_unit_test_setup(what_is_submitted_meanwhile_is_sent_together, fresh),
 		cmocka_unit_test_setup(priority_waits_for_nothing, fresh),
 		cmocka_unit_test_setup(what_fills_messages_waits_too, fresh),
 		cmocka_unit_test_setup(a_links_worth_does_not_wait, fresh),
@@ -274,6 +289,7 @@ int main(void)
 		cmocka_unit_test_setup(one_that_is_aborted_is_not_waited_for, fresh),
 		cmocka_unit_test_setup(nothing_is_held_for_what_nobody_is_woken_for, fresh),
 		cmocka_unit_test_setup(a_session_command_is_not_held, fresh),
+		cmocka_unit_test_setup(an_event_is_confirmed_while_commands_wait, fresh),
 		cmocka_unit_test_setup(without_the_only_one_that_is_held_nothing_is, fresh),
 	};
 

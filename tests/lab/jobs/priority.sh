@@ -40,7 +40,7 @@ cp /sys/class/infiniband/rxe0/ports/1/gids/0 "/pair/gid-$LAB_HOST"
 lab_meet linked
 if [ "$LAB_HOST" = 1 ]; then
 	modprobe nvme && lab_wait 20 [ -b /dev/nvme0n1 ] || lab_fail "no disk"
-	export LAB_NICE=-5
+	export LAB_RBLKD_NICE=-5
 	systems_serve "$@"
 	lab_meet serving
 	lab_meet end 100000
