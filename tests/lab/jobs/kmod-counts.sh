@@ -65,7 +65,7 @@ scheduler=$(cat "/sys/block/${LAB_DEV#/dev/}/queue/scheduler")
 [[ $scheduler == *"[none]"* ]] || lab_fail "the disk's I/O scheduler: $scheduler"
 # limits of: 4k in batches, one at a time; 128k in batches, one at a time
 # One at a time nothing has to be shared: where the target keeps up, it answers each command before the next one comes.
-for limits in "randread 118 205 270 270" "randwrite 38 205 270 270"; do
+for limits in "randread 118 205 270 270" "randwrite 50 205 270 270"; do
 	read -r rw batches one large large_one <<< "$limits"
 	count "4k $rw, depth 1" 1 1 $rw 4k 2000
 	# One in a hundred is for the session's own commands, which take along what waits.
