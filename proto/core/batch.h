@@ -27,8 +27,7 @@ struct core_batch {
 /* Which commands wait for a command's SEND, in rising order (struct core_clock). */
 enum core_waited_by { CORE_WAITED_BY_NONE, CORE_WAITED_BY_LARGE, CORE_WAITED_BY_ALL };
 
-/* A command is large from so much data on: a small one would be late if it waited for that. 8 KiB are not worth a SEND.
- */
+/* A command is large from so much data on: a small one would be late if it waited for that. */
 #define CORE_BATCH_LARGE 16384u
 
 void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits);
@@ -60,8 +59,7 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
  * ones, which may be long on their way behind data, but large ones do; nobody waits for those with PRIORITY.
  */
 struct core_clock {
-	u32 bytes;  /* of what is to be sent, descriptors and in-capsule data; more, if some was withdrawn or sent in
-		       part */
+	u32 bytes; /* of what is to be sent, descriptors and in-capsule data, or more: some may be withdrawn, or sent */
 	bool small; /* there may be a small command in it */
 	bool owed;  /* the doorbell was to be rung, and waits */
 	u16 sending[CORE_WAITED_BY_ALL + 1]; /* signalled SENDs that the device has not completed */
