@@ -197,9 +197,10 @@ void sim_mounts_refresh(struct sim_app *app)
 					sim_model_opening(app->host->volumes[mount->volume]).life;
 			/*
 			 * A failed flush lost something, and the target's successor does not know of
-			 * it, for want of a state directory: nobody can tell the session (F9).
+			 * it, for want of a state directory: nobody can tell the session (F9). Or it has been told by
+			 * another session of its process, and has acknowledged it before it opened the volume anew.
 			 */
-			if (!changed && mount->life != life)
+			if ((!changed || !mount->lost) && mount->life != life)
 				mount->own_life = mount->life;
 			sim_reached("application", "has its volume opened anew by librblk", NULL);
 		}
