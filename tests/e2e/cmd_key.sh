@@ -186,10 +186,12 @@ target_start --config rblkd.conf
 new=$!
 exec 7> again
 cat file >&7
-proven() { [ "$(grep -c 'has proven its name' target.log)" -ge 1 ]; }
-wait_for "a proof" proven
+# Only what has the volume open goes on: before that, the command ends if nobody listens.
+wait_for "the copy has it open" opened
+log_has 'initiator db1 has proven its name'
 target_stop -KILL
 target_start --config rblkd.conf 7>&-
+proven() { grep -q 'has proven its name' target.log || ! kill -0 $new; }
 wait_for "a proof on the new connection" proven
 cat file >&7
 exec 7>&-
