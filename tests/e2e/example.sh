@@ -36,11 +36,8 @@ target_stop
 target_start --fault delay=60s "$scratch/disk"
 "$EXAMPLE" "$target/disk" > "$scratch/out" 2> "$scratch/err" &
 example=$!
-tries=0
-until grep -q ': initiator ' "$scratch/target.log" || [ $tries = 1200 ]; do
-	tries=$((tries + 1))
-	read -rt 0.05 <> <(:) || true
-done
+opened() { kill -USR1 "$target_pid"; grep -q 'open: disk' "$scratch/target.log"; }
+wait_for "the volume is open" opened
 target_stop -KILL
 status=0
 wait $example || status=$?

@@ -146,7 +146,8 @@ target_start --fault delay=20ms "b=$scratch/late.img" --memory m=1M
 target_listen=$target
 "$RBLK" copy --chunk 4096 --depth 1 "$scratch/data" "$target/b" > "$scratch/copied" 2>&1 &
 copy=$!
-log_has 'initiator '
+begun() { cmp -s -n 4096 "$scratch/data" "$scratch/late.img"; }
+wait_for "a first write" begun
 target_stop -KILL
 mv "$scratch/late.img" "$scratch/away.img"
 target_start --control-socket "$socket" "b=$scratch/late.img" --memory m=1M
