@@ -174,6 +174,7 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 	};
 	rblk_packing_link(p, &m->wr);
 	m->waited_by = p->batch.waited_by;
+	queue->last_message = queue->next_sequence - m->count;
 	core_clock_sent(&queue->clock, m->waited_by);
 	queue->stats.messages++;
 	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
@@ -370,6 +371,23 @@ static bool rblk_queue_fakes_timeout(struct rblk_queue *queue, struct rblk_comma
 	       blk_should_fake_timeout(rblk_io_rq(rblk_command_io(command))->q);
 }
 
+/* It is answered, and its SEND not completed: the acknowledgement may be lost, or late. */
+static void rblk_queue_arrived(struct rblk_queue *queue, const struct rblk_command *command)
+{
+	unsigned long flags;
+	int error = 0;
+
+	if (likely(refcount_read(&command->refs) == 1))
+		return;
+	spin_lock_irqsave(&queue->lock, flags);
+	if ((int)(rblk_le32(command->wire.sequence) - queue->last_message) >= 0 &&
+	    core_clock_answered(&queue->clock) && !queue->down)
+		error = rblk_queue_post_locked(queue, true);
+	spin_unlock_irqrestore(&queue->lock, flags);
+	if (error)
+		rblk_queue_lost(queue, "posting: error %d", error);
+}
+
 /* One completion of a reply. False: V6. */
 static bool rblk_queue_completion(struct rblk_queue *queue,
 				  const struct rblk_wire_completion *completion, u32 invalidated,
@@ -394,6 +412,7 @@ static bool rblk_queue_completion(struct rblk_queue *queue,
 	}
 	if (rblk_command_has_key(command, invalidated))
 		*named = true;
+	rblk_queue_arrived(queue, command);
 	rblk_command_answered(command, completion, invalidated);
 	return true;
 }
@@ -476,6 +495,7 @@ static void rblk_queue_immediate(struct rblk_queue *queue, const struct ib_wc *w
 		return;
 	}
 	queue->stats.immediates++;
+	rblk_queue_arrived(queue, command);
 	rblk_command_answered_immediate(command, immediate >> 8, immediate);
 }
 

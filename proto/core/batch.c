@@ -62,7 +62,8 @@ void core_clock_add(struct core_clock *clock, const struct rblk_wire_command *co
 
 bool core_clock_busy(const struct core_clock *clock)
 {
-	return clock->sending[CORE_WAITED_BY_ALL] || (!clock->small && clock->sending[CORE_WAITED_BY_LARGE]);
+	return !clock->arrived &&
+	       (clock->sending[CORE_WAITED_BY_ALL] || (!clock->small && clock->sending[CORE_WAITED_BY_LARGE]));
 }
 
 bool core_clock_waits(struct core_clock *clock)
@@ -75,6 +76,12 @@ void core_clock_emptied(struct core_clock *clock)
 {
 	clock->bytes = 0;
 	clock->small = clock->owed = false;
+}
+
+bool core_clock_answered(struct core_clock *clock)
+{
+	clock->arrived = true;
+	return clock->owed;
 }
 
 bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_by)

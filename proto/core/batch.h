@@ -56,12 +56,14 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
  * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes waits, and is
  * sent together when that has completed, or when it is CORE_CLOCK_BYTES: messages and chains of them become longer with
  * the load, and there is no timer. Only signalled SENDs are counted. Small commands do not wait for those of large
- * ones, which may be long on their way behind data, but large ones do; nobody waits for those with PRIORITY.
+ * ones, which may be long on their way behind data, but large ones do; nobody waits for those with PRIORITY, nor for
+ * one whose acknowledgement is lost, which the device sends again after a time: the answer shows that it has arrived.
  */
 struct core_clock {
 	u32 bytes; /* of what is to be sent, descriptors and in-capsule data, or more: some may be withdrawn, or sent */
 	bool small; /* there may be a small command in it */
 	bool owed;  /* the doorbell was to be rung, and waits */
+	bool arrived; /* all that are counted below have, as an answer shows */
 	u16 sending[CORE_WAITED_BY_ALL + 1]; /* signalled SENDs that the device has not completed */
 };
 
@@ -87,10 +89,14 @@ bool core_clock_waits(struct core_clock *clock);
 static inline void core_clock_sent(struct core_clock *clock, enum core_waited_by waited_by)
 {
 	clock->sending[waited_by]++;
+	clock->arrived = false;
 }
 
 /* Nothing is left to be sent. */
 void core_clock_emptied(struct core_clock *clock);
+
+/* A command of the last signalled SEND, or of one behind it, has been answered. True: ring now. */
+bool core_clock_answered(struct core_clock *clock);
 
 /* The device has completed one. True: ring now. */
 bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_by);

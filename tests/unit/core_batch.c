@@ -309,6 +309,26 @@ static void random_mixes_are_valid(void **state)
 	}
 }
 
+/* Its acknowledgement is lost, and the device has it for long: neither what waits does so for it, nor what comes. */
+static void what_is_answered_has_arrived(void **state)
+{
+	struct core_clock clock;
+
+	(void)state;
+	core_clock_init(&clock);
+	assert_true(clock_one(&clock, &small, 0));
+	assert_false(core_clock_answered(&clock));
+	assert_true(clock_one(&clock, &small, 0));
+	/* This one is waited for. */
+	assert_false(clock_one(&clock, &small, 0));
+	assert_true(core_clock_answered(&clock));
+	assert_true(clock_one(&clock, &small, 0));
+	assert_false(clock_one(&clock, &small, 0));
+	for (unsigned int i = 0; i < 2; i++)
+		assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+	assert_true(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +345,7 @@ int main(void)
 		cmocka_unit_test(what_nobody_has_rung_for_is_left),
 		cmocka_unit_test(the_last_of_several_sends_rings),
 		cmocka_unit_test(a_links_worth_does_not_wait),
+		cmocka_unit_test(what_is_answered_has_arrived),
 		cmocka_unit_test(random_mixes_are_valid),
 	};
 

@@ -2,7 +2,8 @@
 /*
  * Goal: a queue whose device still has a SEND holds back what comes, up to a limit, and sends it together when that has
  * completed; a lone command is never held, and asks for no completion; nothing is held where nobody would be woken,
- * nor what asks whether the target lives. Method: a queue of the test's on a fabric that takes everything.
+ * nor behind a SEND that is answered, nor what asks whether the target lives. Method: a queue of the test's on a fabric
+ * that takes everything.
  */
 #include "initiator/session.h"
 #include "tests/unit/unit.h"
@@ -32,6 +33,30 @@ static int fake_post_send(struct fab_conn *conn, struct ibv_send_wr *wr, struct 
 	return 0;
 }
 
+static struct rblk_wire_completion reply;
+static struct ibv_recv_wr receive;
+static int replies;
+
+static int fake_poll(struct fab *fab, struct ibv_wc *wc, int count)
+{
+	int polled = replies;
+
+	(void)fab;
+	(void)count;
+	wc[0] = (struct ibv_wc){
+		.wr_id = ini_wr_id(INI_WR_RECEIVE, 0, 0), .opcode = IBV_WC_RECV, .byte_len = sizeof(reply)};
+	replies = 0;
+	return polled;
+}
+
+static int fake_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)conn;
+	(void)wr;
+	(void)bad;
+	return 0;
+}
+
 static unsigned int armed_receives;
 
 static int fake_arm_receives(struct fab *fab)
@@ -41,7 +66,12 @@ static int fake_arm_receives(struct fab *fab)
 	return 0;
 }
 
-static const struct fab_ops fake_ops = {.post_send = fake_post_send, .arm_receives = fake_arm_receives};
+static const struct fab_ops fake_ops = {
+	.post_send = fake_post_send,
+	.post_recv = fake_post_recv,
+	.poll = fake_poll,
+	.arm_receives = fake_arm_receives,
+};
 static struct fab fake_fab = {.ops = &fake_ops};
 static struct fab_conn fake_conn = {.fab = &fake_fab};
 
@@ -68,6 +98,8 @@ static int fresh(void **state)
 	queue->conn = &fake_conn;
 	queue->state = INI_QUEUE_LIVE;
 	queue->slots = slots;
+	queue->block = (u8 *)&reply;
+	queue->receive_wr = &receive;
 	queue->tag_array = tags;
 	queue->ring = ring;
 	queue->ring_size = UNIT_LENGTH(ring);
@@ -263,6 +295,34 @@ static void an_event_is_confirmed_while_commands_wait(void **state)
 	assert_int_equal(queue->pending_count, 0);
 }
 
+static void answer(const struct ini_slot *slot)
+{
+	reply.tag = rblk_to_le16(slot->tag);
+	reply.sequence = rblk_to_le32(tags[slot->tag].sequence);
+	replies = 1;
+	ini_complete_poll(&session);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+}
+
+/* The acknowledgement of a SEND is lost, and its device tries for long: what waits goes when it is answered. */
+static void an_answer_ends_the_wait_for_its_send(void **state)
+{
+	struct ini_slot *first, *second;
+
+	(void)state;
+	session.fabs.list[0] = &fake_fab;
+	session.fabs.count = 1;
+	first = submit(512);
+	second = submit(512);
+	answer(first);
+	assert_int_equal(posted.messages, 2);
+	/* The answer says nothing of what was sent after it. */
+	submit(512);
+	assert_int_equal(posted.messages, 2);
+	answer(second);
+	assert_int_equal(posted.messages, 3);
+}
+
 static void without_the_only_one_that_is_held_nothing_is(void **state)
 {
 	struct ini_slot *only;
@@ -289,6 +349,7 @@ int main(void)
 		cmocka_unit_test_setup(one_that_is_aborted_is_not_waited_for, fresh),
 		cmocka_unit_test_setup(nothing_is_held_for_what_nobody_is_woken_for, fresh),
 		cmocka_unit_test_setup(a_session_command_is_not_held, fresh),
+		cmocka_unit_test_setup(an_answer_ends_the_wait_for_its_send, fresh),
 		cmocka_unit_test_setup(an_event_is_confirmed_while_commands_wait, fresh),
 		cmocka_unit_test_setup(without_the_only_one_that_is_held_nothing_is, fresh),
 	};

@@ -204,7 +204,16 @@ static void check_times(const struct rblk_session *session)
 	}
 }
 
-/* What waits for the device's SENDs is sent when there are none any more. */
+/* The target has answered all that was sent on this queue. */
+static bool is_answered(const struct rblk_queue *queue)
+{
+	for (unsigned int tag = 0; tag < core_tags_count(queue->credits); tag++)
+		if (queue->commands[tag] && queue->commands[tag]->account.state == CORE_TAG_SENT)
+			return false;
+	return true;
+}
+
+/* What waits for the device's SENDs is sent when there are none any more, or when all that they carried is answered. */
 static void check_batches(const struct rblk_session *session)
 {
 	for (unsigned int i = 0; i < session->queue_count; i++) {
@@ -215,6 +224,8 @@ static void check_batches(const struct rblk_session *session)
 		sim_reached("module", "a command waits for a SEND that the device has", NULL);
 		if (!core_clock_busy(&queue->clock))
 			sim_fail("the kernel: what was kept back is forgotten");
+		if (is_answered(queue))
+			sim_fail("the kernel: a command waits for SENDs that have arrived");
 	}
 }
 

@@ -26,6 +26,7 @@
 typedef unsigned int gfp_t;
 #define __printf(text, first) __attribute__((format(printf, text, first)))
 #define unlikely(x) (x)
+#define likely(x) (x)
 #define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define U8_MAX UINT8_MAX
@@ -141,6 +142,7 @@ typedef struct { int64_t value; } atomic64_t;
 #define atomic64_inc(a) ((void)(a)->value++)
 typedef struct { unsigned int value; } refcount_t;
 #define refcount_set(r, n) ((void)((r)->value = (n)))
+#define refcount_read(r) ((r)->value)
 bool refcount_dec_and_test(refcount_t *r);
 struct kref { refcount_t count; };
 #define kref_init(k) refcount_set(&(k)->count, 1)
