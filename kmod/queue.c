@@ -174,7 +174,7 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 	};
 	rblk_packing_link(p, &m->wr);
 	m->waited_by = p->batch.waited_by;
-	queue->last_message = queue->next_sequence - m->count;
+	queue->last_send_sequence = queue->next_sequence - m->count;
 	core_clock_sent(&queue->clock, m->waited_by);
 	queue->stats.messages++;
 	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
@@ -371,7 +371,7 @@ static bool rblk_queue_fakes_timeout(struct rblk_queue *queue, struct rblk_comma
 	       blk_should_fake_timeout(rblk_io_rq(rblk_command_io(command))->q);
 }
 
-/* It is answered, and its SEND not completed: the acknowledgement may be lost, or late. */
+/* The command is answered: if its SEND has not completed, the acknowledgement is late, or lost. */
 static void rblk_queue_arrived(struct rblk_queue *queue, const struct rblk_command *command)
 {
 	unsigned long flags;
@@ -380,7 +380,7 @@ static void rblk_queue_arrived(struct rblk_queue *queue, const struct rblk_comma
 	if (likely(refcount_read(&command->refs) == 1))
 		return;
 	spin_lock_irqsave(&queue->lock, flags);
-	if ((int)(rblk_le32(command->wire.sequence) - queue->last_message) >= 0 &&
+	if ((int)(rblk_le32(command->wire.sequence) - queue->last_send_sequence) >= 0 &&
 	    core_clock_answered(&queue->clock) && !queue->down)
 		error = rblk_queue_post_locked(queue, true);
 	spin_unlock_irqrestore(&queue->lock, flags);
