@@ -246,8 +246,8 @@ int rblk_queue_add(struct rblk_queue *queue, struct rblk_command *command);
 void rblk_queue_add_locked(struct rblk_queue *queue, struct rblk_command *command);
 /*
  * Ring the doorbell: send what was added in as few messages as it fits in. What has no PRIORITY may
- * wait for the SENDs that the device has (core_clock_waits()), but for `now`: the session's
- * commands do not depend on a device that completes its SENDs. Any context.
+ * wait for earlier SENDs (core_clock_waits()), but for `now`: the session's commands do not depend
+ * on a device that completes its SENDs. Any context.
  */
 void rblk_queue_kick(struct rblk_queue *queue, bool now);
 

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the arithmetic of one command message, see batch.h.
+ * Owns the arithmetic of one command message, and when it is sent: see batch.h.
  */
 #include "proto/core/batch.h"
+
+u32 core_batch_capsule_max(const struct core_batch_limits *limits)
+{
+	u32 most;
+
+	if (limits->segments < 2 || limits->message_bytes <= sizeof(struct rblk_wire_command))
+		return 0;
+	most = limits->message_bytes - (u32)sizeof(struct rblk_wire_command);
+	if (most > RBLK_CAPSULE_DATA_MAX)
+		most = RBLK_CAPSULE_DATA_MAX;
+	return most - most % RBLK_CAPSULE_ALIGN;
+}
 
 void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits)
 {
@@ -88,16 +100,4 @@ bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_b
 {
 	clock->sending[waited_by]--;
 	return clock->owed && !core_clock_busy(clock);
-}
-
-u32 core_batch_capsule_max(const struct core_batch_limits *limits)
-{
-	u32 most;
-
-	if (limits->segments < 2 || limits->message_bytes <= sizeof(struct rblk_wire_command))
-		return 0;
-	most = limits->message_bytes - (u32)sizeof(struct rblk_wire_command);
-	if (most > RBLK_CAPSULE_DATA_MAX)
-		most = RBLK_CAPSULE_DATA_MAX;
-	return most - most % RBLK_CAPSULE_ALIGN;
 }

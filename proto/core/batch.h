@@ -30,6 +30,9 @@ enum core_waited_by { CORE_WAITED_BY_NONE, CORE_WAITED_BY_LARGE, CORE_WAITED_BY_
 /* A command is large from so much data on: a small one would be late if it waited for that. */
 #define CORE_BATCH_LARGE 16384u
 
+/* The most in-capsule data that a single command may carry under these limits; 0: none. */
+u32 core_batch_capsule_max(const struct core_batch_limits *limits);
+
 void core_batch_init(struct core_batch *batch, const struct core_batch_limits *limits);
 
 /*
@@ -100,8 +103,5 @@ bool core_clock_answered(struct core_clock *clock);
 
 /* The device has completed one. True: ring now. */
 bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_by);
-
-/* The most in-capsule data that a single command may carry under these limits; 0: none. */
-u32 core_batch_capsule_max(const struct core_batch_limits *limits);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Goal: every packed message passes the other end's validator, and every limit can be reached
- * exactly; commands wait while the device has a SEND, and none longer. Method: pack, lay out as a
+ * exactly; commands wait while a SEND is under way, and none longer. Method: pack, lay out as a
  * sender does, run rblk_check_message() over the bytes; add, ring and complete, and see what is to be sent.
  */
 #include "tests/unit/unit.h"
