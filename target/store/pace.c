@@ -26,7 +26,7 @@ static void pace_probe(struct tgt_pace *pace, uint64_t now_ns)
 	if (!pace->probes)
 		pace->before = pace->window;
 	pace->probes = TGT_PACE_PROBES;
-	pace_change(pace, pace->window < TGT_PACE_QUIET ? pace->window : TGT_PACE_QUIET, now_ns);
+	pace_change(pace, TGT_PACE_QUIET, now_ns);
 }
 
 void tgt_pace_init(struct tgt_pace paces[2], uint64_t now_ns)

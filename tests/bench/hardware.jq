@@ -14,7 +14,6 @@ def wrong: . as $all | [
 			"\($its) adapter has PCIe \($speed) GT/s by \($lanes) lanes, and could have \(.pcie_gtps_possible) by \(.pcie_lanes_possible): look at the slot" else empty end,
 		if $lanes and $speed and $speed * $lanes * 0.85 < .rate_gbps then "\($its) PCIe link is slower than its port of \(.rate_gbps) Gb/s" else empty end,
 		if .numa_nodes > 1 and (.numa_node // -1) < 0 then "\($its) adapter does not say on which of \(.numa_nodes) NUMA nodes it is" else empty end,
-		if .numa_nodes > 1 and (.interrupts_elsewhere_percent // 0) > 50 then "\(.interrupts_elsewhere_percent) % of \($its) interrupts go to processors of other NUMA nodes" else empty end,
 		if .governor and .governor != "performance" then "\($its) processors have the governor \(.governor): cpupower frequency-set -g performance" else empty end,
 		if (.iommu // "") | startswith("DMA") then "\($its) IOMMU translates for the adapter: each mapping of the kernel's systems costs (iommu=pt)" else empty end,
 		if .others_percent > 5 then "other programs had \(.others_percent) % of \($its) processors" else empty end,

@@ -3,7 +3,7 @@
 # programs do, and in batches, as tests/bench/README.md has them for librblk, too; the module's counters say how many SENDs and
 # answers that took, and the counts that the target logs at the session's end how many RDMA WRITEs and READs. At depth 1
 # nothing shares a message. How much an I/O shares at depth depends on the machine: the limits are what was counted on the
-# worst and a tenth to a fifth more. For those of batches of 4 KiB, and for what they are to be for 128 KiB, see tests/bench/README.md.
+# worst and a tenth to a fifth more (tests/bench/README.md has what was counted).
 # And large requests of one processor are spread over the queues, small ones are not: the tracepoint says where each goes.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
