@@ -125,11 +125,11 @@ static bool message_build(struct ini_queue *queue, bool all, unsigned int n)
 		.send_flags = message_flags(queue, &batch),
 	};
 	queue->message_end[queue->messages_sent % queue->send_depth] = queue->ring_head;
-	queue->messages_sent++;
 	if (wr->send_flags & IBV_SEND_SIGNALED) {
-		queue->messages_signalled = queue->messages_sent;
-		core_clock_sent(&queue->clock, batch.waited_by);
+		queue->messages_signalled = queue->messages_sent + 1;
+		core_clock_sent(&queue->clock, batch.waited_by, queue->messages_sent);
 	}
+	queue->messages_sent++;
 	return true;
 }
 

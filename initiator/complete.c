@@ -146,11 +146,8 @@ static bool waits_for_restart(const struct ini_slot *slot)
 
 static void slot_answer(struct ini_slot *slot, u16 status, u64 value, u32 queued_us, u32 stored_us)
 {
-	struct ini_queue *queue = slot->queue;
-
 	/* This turn's doorbell sends what waits. */
-	if ((int32_t)(slot->message + 1 - queue->messages_signalled) >= 0)
-		core_clock_answered(&queue->clock);
+	core_clock_answered(&slot->queue->clock, slot->message);
 	/* Nothing was done, and the command is not sent again. */
 	if (slot->canceled && (status == RBLK_E_BUSY || status == RBLK_E_DRAINING ||
 			       status == RBLK_E_DIGEST))

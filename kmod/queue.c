@@ -174,8 +174,7 @@ static void rblk_packing_close(struct rblk_queue *queue, struct rblk_packing *p)
 	};
 	rblk_packing_link(p, &m->wr);
 	m->waited_by = p->batch.waited_by;
-	queue->last_send_sequence = queue->next_sequence - m->count;
-	core_clock_sent(&queue->clock, m->waited_by);
+	core_clock_sent(&queue->clock, m->waited_by, queue->next_sequence - m->count);
 	queue->stats.messages++;
 	trace_rblk_send(queue, m->count, p->batch.capsule_bytes);
 	p->message = NULL;
@@ -380,8 +379,7 @@ static void rblk_queue_arrived(struct rblk_queue *queue, const struct rblk_comma
 	if (likely(refcount_read(&command->refs) == 1))
 		return;
 	spin_lock_irqsave(&queue->lock, flags);
-	if ((int)(rblk_le32(command->wire.sequence) - queue->last_send_sequence) >= 0 &&
-	    core_clock_answered(&queue->clock) && !queue->down)
+	if (core_clock_answered(&queue->clock, rblk_le32(command->wire.sequence)) && !queue->down)
 		error = rblk_queue_post_locked(queue, true);
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)

@@ -141,7 +141,6 @@ struct rblk_queue {
 	/* lock: the target has proven itself, or need not; until then AUTHENTICATE alone is sent */
 	bool proven;
 	u32 next_sequence;            /* lock: of the next command to be packed */
-	u32 last_send_sequence;       /* lock: of the first command in the last SEND */
 	struct list_head pending;     /* lock: commands to be sent */
 	struct core_clock clock;      /* lock: when they are */
 	struct list_head free_messages; /* lock */

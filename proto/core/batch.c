@@ -90,8 +90,19 @@ void core_clock_emptied(struct core_clock *clock)
 	clock->small = clock->owed = false;
 }
 
-bool core_clock_answered(struct core_clock *clock)
+void core_clock_sent(struct core_clock *clock, enum core_waited_by waited_by, u32 number)
 {
+	clock->sending[waited_by]++;
+	if (waited_by == CORE_WAITED_BY_NONE)
+		return;
+	clock->last = number;
+	clock->arrived = false;
+}
+
+bool core_clock_answered(struct core_clock *clock, u32 number)
+{
+	if ((int)(number - clock->last) < 0)
+		return false;
 	clock->arrived = true;
 	return clock->owed;
 }

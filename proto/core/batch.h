@@ -66,7 +66,8 @@ struct core_clock {
 	u32 bytes; /* of what is to be sent, descriptors and in-capsule data, or more: some may be withdrawn, or sent */
 	bool small; /* there may be a small command in it */
 	bool owed;  /* the doorbell was to be rung, and waits */
-	bool arrived; /* all that are counted below have, as an answer shows */
+	bool arrived; /* all that are counted below have, those apart that nobody waits for: an answer shows it */
+	u32 last;     /* the number of the last one that anybody waits for */
 	u16 sending[CORE_WAITED_BY_ALL + 1]; /* signalled SENDs that the device has not completed */
 };
 
@@ -88,18 +89,14 @@ bool core_clock_busy(const struct core_clock *clock);
 /* The doorbell is to be rung. True: what has no PRIORITY waits. */
 bool core_clock_waits(struct core_clock *clock);
 
-/* A signalled SEND of such commands is posted. */
-static inline void core_clock_sent(struct core_clock *clock, enum core_waited_by waited_by)
-{
-	clock->sending[waited_by]++;
-	clock->arrived = false;
-}
+/* A signalled SEND of such commands is posted. Its number is higher than the last one's, and may wrap around. */
+void core_clock_sent(struct core_clock *clock, enum core_waited_by waited_by, u32 number);
 
 /* Nothing is left to be sent. */
 void core_clock_emptied(struct core_clock *clock);
 
-/* A command of the last signalled SEND, or of one behind it, has been answered. True: ring now. */
-bool core_clock_answered(struct core_clock *clock);
+/* A command has been answered, and its own number, or its SEND's, is this. True: ring now. */
+bool core_clock_answered(struct core_clock *clock, u32 number);
 
 /* The device has completed one. True: ring now. */
 bool core_clock_completed(struct core_clock *clock, enum core_waited_by waited_by);

@@ -179,7 +179,7 @@ static bool clock_one(struct core_clock *clock, const struct rblk_wire_command *
 	core_clock_add(clock, command, capsule_bytes);
 	if (core_clock_waits(clock))
 		return false;
-	core_clock_sent(clock, clock->small ? CORE_WAITED_BY_ALL : CORE_WAITED_BY_LARGE);
+	core_clock_sent(clock, clock->small ? CORE_WAITED_BY_ALL : CORE_WAITED_BY_LARGE, clock->last + 1);
 	core_clock_emptied(clock);
 	return true;
 }
@@ -193,7 +193,7 @@ static void what_comes_while_a_send_is_out_waits_for_it(void **state)
 	assert_false(clock_one(&clock, &small, 0));
 	assert_false(clock_one(&clock, &small, 4096));
 	assert_true(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
-	core_clock_sent(&clock, CORE_WAITED_BY_ALL);
+	core_clock_sent(&clock, CORE_WAITED_BY_ALL, 0);
 	core_clock_emptied(&clock);
 	/* Nothing came meanwhile: nothing is rung for. */
 	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
@@ -233,7 +233,7 @@ static void who_reads_a_little_does_not_wait_for_large_commands(void **state)
 
 	(void)state;
 	core_clock_init(&clock);
-	core_clock_sent(&clock, CORE_WAITED_BY_NONE);
+	core_clock_sent(&clock, CORE_WAITED_BY_NONE, 0);
 	assert_true(clock_one(&clock, &large, 0));
 	/* Large ones wait for each other, until a small one takes them along. */
 	assert_false(clock_one(&clock, &large, 0));
@@ -267,7 +267,7 @@ static void the_last_of_several_sends_rings(void **state)
 
 	core_clock_init(&clock);
 	for (int i = 0; i < 3; i++)
-		core_clock_sent(&clock, CORE_WAITED_BY_ALL);
+		core_clock_sent(&clock, CORE_WAITED_BY_ALL, 0);
 	assert_false(clock_one(&clock, &small, 0));
 	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
 	assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
@@ -281,7 +281,7 @@ static void a_links_worth_does_not_wait(void **state)
 	u32 bytes = 0;
 
 	core_clock_init(&clock);
-	core_clock_sent(&clock, CORE_WAITED_BY_ALL);
+	core_clock_sent(&clock, CORE_WAITED_BY_ALL, 0);
 	while ((bytes += 4096 + (u32)sizeof(small)) < CORE_CLOCK_BYTES)
 		assert_false(clock_one(&clock, &small, 4096));
 	assert_true(clock_one(&clock, &small, 4096));
@@ -317,16 +317,38 @@ static void what_is_answered_has_arrived(void **state)
 	(void)state;
 	core_clock_init(&clock);
 	assert_true(clock_one(&clock, &small, 0));
-	assert_false(core_clock_answered(&clock));
+	assert_false(core_clock_answered(&clock, clock.last));
 	assert_true(clock_one(&clock, &small, 0));
 	/* This one is waited for. */
 	assert_false(clock_one(&clock, &small, 0));
-	assert_true(core_clock_answered(&clock));
+	assert_true(core_clock_answered(&clock, clock.last));
 	assert_true(clock_one(&clock, &small, 0));
 	assert_false(clock_one(&clock, &small, 0));
 	for (unsigned int i = 0; i < 2; i++)
 		assert_false(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
 	assert_true(core_clock_completed(&clock, CORE_WAITED_BY_ALL));
+}
+
+/* Priority that is sent in between, or an answer to what was sent before, changes nothing; numbers wrap around. */
+static void an_answer_is_of_its_time(void **state)
+{
+	struct core_clock clock;
+
+	(void)state;
+	core_clock_init(&clock);
+	core_clock_sent(&clock, CORE_WAITED_BY_LARGE, UINT32_MAX);
+	core_clock_sent(&clock, CORE_WAITED_BY_ALL, 1);
+	core_clock_sent(&clock, CORE_WAITED_BY_NONE, 3);
+	assert_false(clock_one(&clock, &small, 0));
+	assert_false(core_clock_answered(&clock, 0));
+	assert_true(core_clock_busy(&clock));
+	assert_true(core_clock_answered(&clock, 2));
+	assert_false(core_clock_busy(&clock));
+	core_clock_sent(&clock, CORE_WAITED_BY_NONE, 4);
+	assert_false(core_clock_busy(&clock));
+	core_clock_sent(&clock, CORE_WAITED_BY_ALL, 5);
+	assert_true(core_clock_busy(&clock));
+	assert_true(core_clock_answered(&clock, 6));
 }
 
 int main(void)
@@ -346,6 +368,7 @@ int main(void)
 		cmocka_unit_test(the_last_of_several_sends_rings),
 		cmocka_unit_test(a_links_worth_does_not_wait),
 		cmocka_unit_test(what_is_answered_has_arrived),
+		cmocka_unit_test(an_answer_is_of_its_time),
 		cmocka_unit_test(random_mixes_are_valid),
 	};
 

@@ -323,6 +323,28 @@ static void an_answer_ends_the_wait_for_its_send(void **state)
 	assert_int_equal(posted.messages, 3);
 }
 
+/* Nobody waits for the acknowledgement of one with priority, which is sent before the answer or after it. */
+static void an_answer_counts_beside_priority(void **state)
+{
+	struct ini_slot *first, *second;
+
+	(void)state;
+	session.fabs.list[0] = &fake_fab;
+	session.fabs.count = 1;
+	first = submit(512);
+	start(512, RBLK_CMD_PRIORITY);
+	second = submit(512);
+	assert_int_equal(posted.messages, 2);
+	answer(first);
+	assert_int_equal(posted.messages, 3);
+	answer(second);
+	start(512, RBLK_CMD_PRIORITY);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	assert_int_equal(posted.messages, 4);
+	submit(512);
+	assert_int_equal(posted.messages, 5);
+}
+
 static void without_the_only_one_that_is_held_nothing_is(void **state)
 {
 	struct ini_slot *only;
@@ -350,6 +372,7 @@ int main(void)
 		cmocka_unit_test_setup(nothing_is_held_for_what_nobody_is_woken_for, fresh),
 		cmocka_unit_test_setup(a_session_command_is_not_held, fresh),
 		cmocka_unit_test_setup(an_answer_ends_the_wait_for_its_send, fresh),
+		cmocka_unit_test_setup(an_answer_counts_beside_priority, fresh),
 		cmocka_unit_test_setup(an_event_is_confirmed_while_commands_wait, fresh),
 		cmocka_unit_test_setup(without_the_only_one_that_is_held_nothing_is, fresh),
 	};
