@@ -163,7 +163,7 @@ struct ini_queue {
 	u32 *message_end;
 	u32 send_depth, messages_sent, messages_done, messages_signalled;
 
-	u64 last_send_ns; /* KEEPALIVE is due some time after this */
+	u64 last_send_ns; /* KEEPALIVE is due some time after this, and before that what waits for a SEND */
 	u64 check_ns;     /* no SENT command times out before this */
 	struct fab_counters counters; /* of earlier connections */
 };

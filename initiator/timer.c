@@ -137,6 +137,12 @@ static bool event_untold(const struct rblk_session *session)
 
 /* -- the session ------------------------------------------------------------------------------- */
 
+/* Until then, what waits for a SEND does so. */
+static u64 late_ns(const struct ini_queue *queue)
+{
+	return queue->last_send_ns + CORE_CLOCK_LATE_MS * MS_NS;
+}
+
 void ini_timer_run(struct rblk_session *session)
 {
 	if (session->now_ns - session->looks.timers_ns < TIMER_PERIOD_NS && !session->looks.events_due)
@@ -165,6 +171,8 @@ void ini_timer_run(struct rblk_session *session)
 			check_commands(queue);
 		if (queue->retry.head)
 			ini_queue_retry(queue, session->now_ns);
+		if (queue->clock.owed && session->now_ns >= late_ns(queue))
+			queue->urgent = true;
 	}
 }
 
@@ -179,6 +187,8 @@ static u64 queue_due_ns(const struct ini_queue *queue)
 
 	if (queue->tags.sent)
 		due_ns = earlier(due_ns, queue->check_ns);
+	if (queue->clock.owed)
+		due_ns = earlier(due_ns, late_ns(queue));
 	for (const struct ini_slot *slot = queue->retry.head; slot; slot = slot->next)
 		due_ns = earlier(due_ns, slot->retry_ns);
 	return due_ns;

@@ -14,6 +14,7 @@
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/module.h"
+#include "kmod/waiting.h"
 
 /* -- connection manager ------------------------------------------------------------------------ */
 
@@ -396,6 +397,7 @@ struct rblk_queue *rblk_queue_alloc(struct rblk_session *session, unsigned int i
 	queue->wanted = session->options.credits;
 	queue->polled = index >= session->queue_count - session->options.poll_queues;
 	INIT_WORK(&queue->work, rblk_works_run);
+	INIT_DELAYED_WORK(&queue->late_work, rblk_overdue_send);
 	spin_lock_init(&queue->lock);
 	spin_lock_init(&queue->poll_lock);
 	INIT_LIST_HEAD(&queue->pending);

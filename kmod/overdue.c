@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Asks the target to drop what it does not answer, and whether it is alive; see waiting.h. */
+/*
+ * Sends behind a SEND that may be lost, asks the target to drop what it does not answer, and
+ * whether it is alive; see waiting.h.
+ */
 #include <linux/jiffies.h>
 
 #include "kmod/waiting.h"
 #include "kmod/call.h"
 #include "kmod/disk.h"
 #include "kmod/drive.h"
+#include "kmod/module.h"
 #include "kmod/queue.h"
 #include "kmod/tell.h"
 #include "proto/wire/wire_names.h"
@@ -14,6 +18,29 @@
 #define RBLK_ABORT_MS 5000u
 /* No reserved tag was free: so much later. */
 #define RBLK_ABORT_AGAIN_MS 100u
+
+void rblk_overdue_watch_send(struct rblk_queue *queue)
+{
+	lockdep_assert_held(&queue->lock);
+	queue->late_send = queue->clock.last;
+	queue_delayed_work(rblk_workqueue, &queue->late_work, msecs_to_jiffies(CORE_CLOCK_LATE_MS));
+}
+
+void rblk_overdue_send(struct work_struct *work)
+{
+	struct rblk_queue *queue =
+		container_of(to_delayed_work(work), struct rblk_queue, late_work);
+	bool late, waits;
+
+	spin_lock_irq(&queue->lock);
+	waits = !queue->down && queue->clock.owed;
+	late = queue->late_send == queue->clock.last;
+	if (waits && !late)
+		rblk_overdue_watch_send(queue);
+	spin_unlock_irq(&queue->lock);
+	if (waits && late)
+		rblk_queue_kick(queue, true);
+}
 
 bool rblk_overdue_ends(struct rblk_io *io)
 {

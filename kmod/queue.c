@@ -14,6 +14,7 @@
 #include "kmod/drive.h"
 #include "kmod/memory.h"
 #include "kmod/trace.h"
+#include "kmod/waiting.h"
 #include "proto/core/digest.h"
 #include "proto/core/trace.h"
 #include "proto/wire/wire_check.h"
@@ -270,8 +271,11 @@ void rblk_queue_kick(struct rblk_queue *queue, bool now)
 	spin_lock_irqsave(&queue->lock, flags);
 	/* A polled queue's completions may be looked at by nobody: nothing waits for them. */
 	now |= queue->polled || !core_clock_waits(&queue->clock);
-	if (!queue->down)
+	if (!queue->down) {
 		error = rblk_queue_post_locked(queue, now);
+		if (!now && !delayed_work_pending(&queue->late_work))
+			rblk_overdue_watch_send(queue);
+	}
 	spin_unlock_irqrestore(&queue->lock, flags);
 	if (error)
 		rblk_queue_lost(queue, "posting: error %d", error);

@@ -143,6 +143,8 @@ struct rblk_queue {
 	u32 next_sequence;            /* lock: of the next command to be packed */
 	struct list_head pending;     /* lock: commands to be sent */
 	struct core_clock clock;      /* lock: when they are */
+	struct delayed_work late_work; /* pending or running while some wait for a SEND */
+	u32 late_send;                /* lock: if that is the last one still, it is late */
 	struct list_head free_messages; /* lock */
 	struct rblk_message *messages; /* one for each command; fixed */
 	struct rblk_ring descriptors; /* RBLK_DESCRIPTORS_PER_MESSAGE for each message */

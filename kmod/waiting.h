@@ -102,4 +102,11 @@ void rblk_overdue_abort(struct rblk_queue *queue);
 /* It has been overdue for so long that it is to fail, and not to be sent again. */
 bool rblk_overdue_ends(struct rblk_io *io);
 
+/*
+ * With queue->lock held: commands wait for a SEND. That or its acknowledgement may be lost, so if
+ * it is the last one still when late_work runs, CORE_CLOCK_LATE_MS later, they go.
+ */
+void rblk_overdue_watch_send(struct rblk_queue *queue);
+void rblk_overdue_send(struct work_struct *work);
+
 #endif

@@ -347,5 +347,6 @@ void rblk_works_stop(struct rblk_session *session)
 		queue_work(rblk_workqueue, &queue->work);
 		flush_work(&queue->work);
 		cancel_work_sync(&queue->work);
+		cancel_delayed_work_sync(&queue->late_work);
 	}
 }

@@ -58,9 +58,11 @@ static inline u32 core_batch_bytes(const struct core_batch *batch)
 /*
  * When the doorbell of a queue is rung. While the device has a SEND that it has not completed, what comes waits, and is
  * sent together when that has completed, or when it is CORE_CLOCK_BYTES: messages and chains of them become longer with
- * the load, and there is no timer. Only signalled SENDs are counted. Small commands do not wait for those of large
- * ones, which may be long on their way behind data, but large ones do; nobody waits for those with PRIORITY, nor for
- * one whose acknowledgement is lost, which the device sends again after a time: the answer shows that it has arrived.
+ * the load. Only signalled SENDs are counted. Small commands do not wait for those of large ones, which may be long on
+ * their way behind data, but large ones do; nobody waits for those with PRIORITY.
+ * A SEND or its acknowledgement may be lost, and the device sends again only after long. That it has arrived, an
+ * answer shows; after CORE_CLOCK_LATE_MS what waits goes all the same, as the target's device notices by what comes
+ * behind a SEND that this is missing. Each end has its own timer.
  */
 struct core_clock {
 	u32 bytes; /* of what is to be sent, descriptors and in-capsule data, or more: some may be withdrawn, or sent */
@@ -73,6 +75,8 @@ struct core_clock {
 
 /* So much does not wait: 100 Gb/s carry it in 5 us, and a SEND completes no sooner. */
 #define CORE_CLOCK_BYTES 65536u
+/* Far longer than a SEND takes, far shorter than a device waits before it sends again. */
+#define CORE_CLOCK_LATE_MS 10u
 
 /* Begins with a new connection: the device has nothing. */
 static inline void core_clock_init(struct core_clock *clock)

@@ -2,8 +2,8 @@
 /*
  * Goal: a queue whose device still has a SEND holds back what comes, up to a limit, and sends it together when that has
  * completed; a lone command is never held, and asks for no completion; nothing is held where nobody would be woken,
- * nor behind a SEND that is answered, nor what asks whether the target lives. Method: a queue of the test's on a fabric
- * that takes everything.
+ * nor behind a SEND that is answered, nor for long, nor what asks whether the target lives. Method: a queue of the
+ * test's on a fabric that takes everything.
  */
 #include "initiator/session.h"
 #include "tests/unit/unit.h"
@@ -15,6 +15,7 @@
 #define CREDITS 32u
 #define SLOTS (CREDITS + RBLK_RESERVED_TAGS)
 #define BATCH 4u /* commands of a message */
+#define MS_NS 1000000ull
 
 static struct {
 	unsigned int doorbells, messages, signalled, inlined;
@@ -56,6 +57,12 @@ static int fake_post_recv(struct fab_conn *conn, struct ibv_recv_wr *wr, struct 
 	return 0;
 }
 
+static int fake_timeout_ms(const struct fab *fab)
+{
+	(void)fab;
+	return -1;
+}
+
 static unsigned int armed_receives;
 
 static int fake_arm_receives(struct fab *fab)
@@ -69,6 +76,7 @@ static const struct fab_ops fake_ops = {
 	.post_send = fake_post_send,
 	.post_recv = fake_post_recv,
 	.poll = fake_poll,
+	.timeout_ms = fake_timeout_ms,
 	.arm_receives = fake_arm_receives,
 };
 static struct fab fake_fab = {.ops = &fake_ops};
@@ -350,6 +358,31 @@ static void an_answer_counts_beside_priority(void **state)
 	assert_int_equal(posted.messages, 5);
 }
 
+/* A SEND is lost, and its device sends it again only after long: what comes behind it tells the target's. */
+static void nothing_waits_long_for_a_send(void **state)
+{
+	int wait_ms;
+
+	(void)state;
+	session.options.command_timeout_ms = 30000;
+	session.now_ns = queue->check_ns = env_now_ns();
+	submit(512);
+	submit(512);
+	session.now_ns += CORE_CLOCK_LATE_MS * MS_NS - 1;
+	ini_timer_run(&session);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	assert_int_equal(posted.messages, 1);
+	wait_ms = ini_timer_next_ms(&session);
+	assert_in_range(wait_ms, 0, CORE_CLOCK_LATE_MS + 1);
+	session.now_ns += 2 * MS_NS;
+	ini_timer_run(&session);
+	assert_int_equal(ini_queue_doorbell(queue), 0);
+	assert_int_equal(posted.messages, 2);
+	/* The time begins anew. */
+	submit(512);
+	assert_int_equal(posted.messages, 2);
+}
+
 static void without_the_only_one_that_is_held_nothing_is(void **state)
 {
 	struct ini_slot *only;
@@ -379,6 +412,7 @@ int main(void)
 		cmocka_unit_test_setup(an_answer_ends_the_wait_for_its_send, fresh),
 		cmocka_unit_test_setup(an_answer_counts_beside_priority, fresh),
 		cmocka_unit_test_setup(an_event_is_confirmed_while_commands_wait, fresh),
+		cmocka_unit_test_setup(nothing_waits_long_for_a_send, fresh),
 		cmocka_unit_test_setup(without_the_only_one_that_is_held_nothing_is, fresh),
 	};
 

@@ -29,10 +29,11 @@ private_data_in_place() {
 	grep -HnE '= *\(.*\*\) *(data|.*private_data)\b|rblk_check_(accept|reject)\((data|.*private_data)' "$@" || true
 }
 
-# A session has drive_work, a queue its work, which wait for nobody: another kind of work would have to be thought of in each teardown.
+# A session has drive_work, a queue its work and late_work, which wait for nobody: another kind of work would have to be thought of in
+# each teardown.
 other_works() {
 	grep -HnE 'INIT_(DELAYED_)?WORK\(|DECLARE_(DELAYED_)?WORK\(' "$@" |
-		grep -vE 'INIT_DELAYED_WORK\(&session->drive_work,|INIT_WORK\(&queue->work,' || true
+		grep -vE 'INIT_DELAYED_WORK\(&session->drive_work,|INIT_WORK\(&queue->work,|INIT_DELAYED_WORK\(&queue->late_work,' || true
 }
 
 # As checkpatch has it, for machines without: no line is longer than 100 columns, but for those with a message.

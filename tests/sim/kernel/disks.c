@@ -233,6 +233,8 @@ static void check_batches(const struct rblk_session *session)
 		sim_reached("module", "a command waits for a SEND that the device has", NULL);
 		if (!core_clock_busy(&queue->clock) && !is_to_be_rung(queue))
 			sim_fail("the kernel: what was kept back is forgotten");
+		if (!queue->late_work.work.pending && !queue->late_work.work.running)
+			sim_fail("the kernel: nobody looks after a SEND that may be lost");
 		if (is_answered(queue))
 			sim_fail("the kernel: a command waits for SENDs that have arrived");
 	}

@@ -319,6 +319,7 @@ struct delayed_work {
 	struct sim_event timer;
 };
 struct workqueue_struct;
+#define delayed_work_pending(w) ((w)->work.pending)
 #define to_delayed_work(w) container_of(w, struct delayed_work, work)
 void sim_work_init(struct work_struct *work, work_func_t func);
 void sim_delayed_work_init(struct delayed_work *delayed, work_func_t func);
