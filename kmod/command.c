@@ -250,7 +250,7 @@ void rblk_command_reset(struct rblk_command *command, u16 tag, u8 opcode)
 
 /*
  * A command is for all of its request. If Linux has joined untorn writes to one that the target
- * would refuse, it is for the first of them; the others are sent when it has ended.
+ * would refuse, it is for the first of them, a bio; the others are sent when it has ended.
  */
 static u32 rblk_io_bytes(const struct request *rq)
 {
@@ -261,7 +261,7 @@ static u32 rblk_io_bytes(const struct request *rq)
 	    rblk_untorn_valid(blk_rq_pos(rq) << SECTOR_SHIFT, bytes, disk->untorn_min_bytes,
 			      disk->untorn_max_bytes))
 		return bytes;
-	return rblk_compat_first_bytes(rq);
+	return rq->bio->bi_iter.bi_size;
 }
 
 /* Opcode and flags. */

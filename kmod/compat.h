@@ -126,17 +126,10 @@ static inline struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set,
 
 #endif
 
-/*
- * Untorn writes came in 6.11. Linux joins those that are submitted together; each bio of such a
- * request is one of them.
- */
+/* Untorn writes came in 6.11. */
 #ifndef REQ_ATOMIC
 #define REQ_ATOMIC 0
 #endif
-static inline u32 rblk_compat_first_bytes(const struct request *rq)
-{
-	return rq->bio->bi_iter.bi_size;
-}
 
 /* block_device_operations' open and release took a block_device before 6.5. */
 #if RBLK_KERNEL(6, 5)

@@ -3,10 +3,11 @@
 # rounds, in each of which every system is measured in turn. Raw results go to host 2's /out; report reads them.
 #   measure.sh SYSTEM...       in the environment: RBLK_FIO_RUNTIME, and
 #       RBLK_BENCH_LINK fast|stock, RBLK_BENCH_ROUNDS, RBLK_BENCH_WORKLOADS (JOBFILE:NAME, separated by
-#       spaces), RBLK_BENCH_COMPANIES (of quiet, crowded)
+#       spaces), RBLK_BENCH_COMPANIES (of quiet, crowded); RBLK_BENCH_LOSS: each network card loses so many percent of what it sends
 # SYSTEM@SIDE is a system of the build in the folder RBLK_BENCH_BUILD_SIDE.
 . "$LAB/guest.sh"
 bench=$(dirname "${BASH_SOURCE[0]}")
+. "$LAB/lossy.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/nvmet.sh"
 . "$bench/systems.sh"
@@ -68,6 +69,7 @@ lab_link_up
 cp /sys/class/infiniband/rxe0/ports/1/gids/0 "/pair/gid-$LAB_HOST"
 lab_meet linked
 [[ $* == *@* ]] || bare_link
+[ -z "${RBLK_BENCH_LOSS:-}" ] || lab_lossy_begin loss "$RBLK_BENCH_LOSS%"
 if [ "$LAB_HOST" = 1 ]; then
 	export LAB_RBLKD_NICE=-5
 	systems_serve "$@"

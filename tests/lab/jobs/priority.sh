@@ -2,11 +2,11 @@
 # Question: how much slower is one who reads beside writers that saturate the disk? Method: two hosts; each system in turn, in
 # rounds, has a part of one disk, which QEMU lets write 16 MiB a second; a reader of 4k at depth 1, for SECONDS each, alone, beside
 # four writers of 128k at depth 16, and so with priority (ioprio's realtime class). A line for each system with its p99, in
-# milliseconds, and the ratios to its quiet p99, round by round. rblk_auto is the module with `limit = auto`, and rblk_neighbour the
-# same where the reader has a session of its own. Not one of ctest's, for it measures time:
+# milliseconds, and the ratios to its quiet p99, round by round. rblk_auto is the module with `limit = auto`. Not one
+# of ctest's, for it measures time:
 #   kernel --rnbd 6.1
 #   boot-nocrc 6.1 --pair -t 3600 -m 2G -c 1 -1 "-N 1G,throttling.bps-write=16777216" priority.sh priority.sh [ROUNDS [SECONDS [SYSTEM...]]]
-# Defaults: 3 10 nvme_rdma iser rnbd rblk_kmod rblk_auto rblk_neighbour. With bps-total a read waits for its turn at the disk, too.
+# Defaults: 3 10 nvme_rdma iser rnbd rblk_kmod rblk_auto. With bps-total a read waits for its turn at the disk, too.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 . "$LAB/nvmet.sh"
@@ -15,7 +15,7 @@
 . "$LAB/beside.sh"
 rounds=${1:-3} seconds=${2:-10}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- nvme_rdma iser rnbd rblk_kmod rblk_auto rblk_neighbour
+[ $# -gt 0 ] || set -- nvme_rdma iser rnbd rblk_kmod rblk_auto
 
 # In place of systems.sh's: a part of the one disk.
 disk() {
@@ -23,16 +23,6 @@ disk() {
 	[ ! -e "$DISK" ] || return 0
 	modprobe dm_mod && dmsetup create --noudevsync "part$1" --table "0 $((BENCH_MB * 2048)) linear /dev/nvme0n1 $(($1 * BENCH_MB * 2048))" &&
 		dmsetup mknodes && ln -s "/dev/mapper/part$1" "$DISK" || lab_fail "$DISK: no part of the disk"
-}
-connect_rblk_neighbour() {
-	connect_rblk_auto
-	LAB_ADDR=$BENCH_TARGET lab_attach auto own_session
-	READER=(--ioengine=io_uring "--filename=$LAB_DEV")
-}
-disconnect_rblk_neighbour() {
-	lab_detach
-	LAB_DEV=${FIO[-1]#--filename=}
-	disconnect_rblk_kmod
 }
 
 lab_link_up
@@ -50,7 +40,7 @@ lab_meet serving
 
 # reader WORDS [ARGUMENT...]: notes what the reader's reads take.
 reader() {
-	beside_read "$1" "${READER[@]}" --runtime="$seconds" --ramp_time=2 "${@:2}"
+	beside_read "$1" "${FIO[@]}" --runtime="$seconds" --ramp_time=2 "${@:2}"
 	jq -c --arg system "$system" --arg how "$1" '.jobs[0].read | {$system, $how, count: .total_ios,
 		p50: (.clat_ns.percentile."50.000000" / 1e6), p99: (.clat_ns.percentile."99.000000" / 1e6)}' /tmp/reads.json | tee -a /out/reads
 }
@@ -60,9 +50,7 @@ for round in $(seq "$rounds"); do
 	for system in "${systems[@]}"; do
 		backwards=("$system" "${backwards[@]}")
 		lab_say "round $round: $system"
-		READER=()
 		"connect_$system"
-		[ ${#READER[@]} -gt 0 ] || READER=("${FIO[@]}")
 		reader quiet
 		beside_writers_start
 		sleep 3 # they begin

@@ -275,7 +275,6 @@ typedef unsigned int rblk_compat_node_t;
 struct gendisk *rblk_compat_alloc_disk(struct blk_mq_tag_set *set, const struct rblk_limits *l,
 				       void *data);
 #define rblk_compat_alloc_queue(set) sim_blk_queue(set, NULL)
-#define rblk_compat_first_bytes(rq) ((rq)->bio->bi_iter.bi_size)
 static inline int rblk_compat_map_sg(struct request *rq, struct scatterlist *sgl)
 {
 	*sgl = (struct scatterlist){ .address = rq->memory, .length = rq->bytes };
