@@ -597,8 +597,9 @@ RBLK_API int rblk_extents(struct rblk_volume *volume, uint64_t bytes, uint64_t o
  * Ring the doorbell: send all commands started since in as few messages as they fit in. Of each queue, less
  * than 64 KiB (64 bytes a command, and the data that travels in messages) are held back while the device has not
  * completed an earlier signalled SEND of that queue, commands below 16 KiB not for SENDs of larger ones alone;
- * rblk_poll() sends them after that completion. A program that does other work after it must call rblk_poll()
- * meanwhile. 0, or -ENOTCONN: the session has FAILED. Other errors end the session, and rblk_poll() tells of them.
+ * rblk_poll() sends them after that completion, an answer to a command of that SEND, or 10 ms (rblk_timeout_ms()).
+ * A program that does other work after it must call rblk_poll() meanwhile. 0, or -ENOTCONN: the session has FAILED.
+ * Other errors end the session, and rblk_poll() tells of them.
  */
 RBLK_API int rblk_submit(struct rblk_session *session);
 
