@@ -99,7 +99,8 @@ static void cancel_slot(struct ini_slot *slot)
 	switch ((enum ini_place)slot->place) {
 	case INI_PLACE_PENDING:
 		list_remove(slot->command.flags & RBLK_CMD_PRIORITY ? &queue->priority : &queue->pending, slot);
-		queue->pending_count--;
+		if (!--queue->pending_count)
+			core_clock_emptied(&queue->clock);
 		cancel_unsent(slot);
 		break;
 	case INI_PLACE_RETRY:

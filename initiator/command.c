@@ -149,7 +149,7 @@ int ini_queue_doorbell(struct ini_queue *queue)
 			core_clock_emptied(&queue->clock);
 		queue->urgent = queue->urgent && queue->pending_count;
 		if (!count)
-			return 0; /* the turn that sees a SEND's completion rings again */
+			return 0; /* the turn that sees a SEND's completion or answer rings again, or the timer */
 		queue->last_send_ns = session->now_ns;
 		err = fab_post_send(queue->conn, session->doorbell.wr, &bad);
 		if (err) {

@@ -141,7 +141,7 @@ struct ini_queue {
 	struct ini_list retry, held;
 	u32 pending_count; /* in both */
 	struct core_clock clock; /* when those in `pending` are sent */
-	bool urgent;		 /* a session command is among them: none waits */
+	bool urgent;		 /* a session command is among them, or they are late: none waits */
 
 	/* The registered block: receive buffers, then the ring of descriptors. */
 	u8 *block;
@@ -163,7 +163,7 @@ struct ini_queue {
 	u32 *message_end;
 	u32 send_depth, messages_sent, messages_done, messages_signalled;
 
-	u64 last_send_ns; /* KEEPALIVE is due some time after this, and before that what waits for a SEND */
+	u64 last_send_ns; /* CORE_CLOCK_LATE_MS after this, what waits for a SEND is late */
 	u64 check_ns;     /* no SENT command times out before this */
 	struct fab_counters counters; /* of earlier connections */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Owns the session's deadlines: connecting, commands, keep-alive, retries. Checked once per turn at
+ * Owns the session's deadlines: connecting, commands, keep-alive, retries, late SENDs. Checked once per turn at
  * most and per millisecond at least, never per I/O. Draining is bounded by the fabric.
  */
 #include "initiator/fence.h"
@@ -187,7 +187,8 @@ static u64 queue_due_ns(const struct ini_queue *queue)
 
 	if (queue->tags.sent)
 		due_ns = earlier(due_ns, queue->check_ns);
-	if (queue->clock.owed)
+	/* Urgent and still there, it waits for room, which a completion makes. */
+	if (queue->clock.owed && !queue->urgent)
 		due_ns = earlier(due_ns, late_ns(queue));
 	for (const struct ini_slot *slot = queue->retry.head; slot; slot = slot->next)
 		due_ns = earlier(due_ns, slot->retry_ns);

@@ -83,6 +83,7 @@ static void rblk_works_close(struct rblk_queue *queue)
 	if (open)
 		synchronize_rcu();
 	rblk_queue_stop(queue);
+	cancel_delayed_work_sync(&queue->late_work);
 	if (open)
 		rblk_mq_settle(queue);
 	rblk_queue_release_keys(queue);

@@ -103,6 +103,7 @@ static int fresh(void **state)
 	session.fabs.list[0] = &fake_fab;
 	session.fabs.count = 1;
 	session.queue_count = 1;
+	session.core.state = CORE_SESSION_LIVE;
 	for (unsigned int i = 0; i < SLOTS; i++) {
 		slots[i].queue = queue;
 		slots[i].tag = (u16)i;
@@ -388,10 +389,15 @@ static void without_the_only_one_that_is_held_nothing_is(void **state)
 	struct ini_slot *only;
 
 	(void)state;
+	session.now_ns = env_now_ns() + 1000000 * MS_NS;
 	submit(512);
+	queue->last_send_ns = 0;
 	only = submit(512);
 	assert_int_equal(rblk_abort(&volume, done, only), 0);
 	assert_int_equal(queue->pending_count, 0);
+	/* Nor is anybody woken for it; a command that was sent is looked at later. */
+	queue->check_ns = session.now_ns;
+	assert_int_not_equal(ini_timer_next_ms(&session), 0);
 	complete();
 	assert_int_equal(posted.messages, 1);
 	submit(512);
