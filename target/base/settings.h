@@ -71,6 +71,7 @@ struct tgt_volume_config {
 	bool allow_shrink;     /* a reload may serve it with fewer blocks */
 	struct tgt_limit_config limit; /* of all who use it together */
 	enum tgt_depth depth; /* what its store has at once */
+	bool priority;	      /* all commands on it have RBLK_CMD_PRIORITY */
 	uint32_t lock_wait_ms; /* F6: longest wait for another process's lock on the path */
 	bool others_wait; /* no setting: behind it, so its opening goes on without it if it takes longer than a moment
 			   */
@@ -112,6 +113,7 @@ struct tgt_initiator_config {
 	unsigned int grant_count;
 	struct tgt_limit_config limit; /* of all of that name together */
 	unsigned int weight; /* turns that each of its sessions has when a store is full */
+	bool priority;	     /* all its commands have RBLK_CMD_PRIORITY */
 	struct rblk_secrets *secrets; /* a reference; NULL: nothing has to prove the name */
 	char *secret_files; /* "PATH, PATH", owned; NULL: none */
 	char *source; /* "file:line", for messages */

@@ -25,7 +25,8 @@ struct tgt_access {
 	 * `registered` change with the volume's reservation (serve/rights.c). */
 	uint8_t refused;
 	bool registered; /* its initiator has a key */
-	bool limited;	 /* by one of: (serve/limits.c) */
+	uint8_t flags;	 /* that all its commands have: RBLK_CMD_PRIORITY by the rules, or 0 (serve/limits.c) */
+	bool limited;	 /* by one of: (likewise) */
 	struct tgt_token_bucket *buckets[TGT_ACCESS_BUCKETS]; /* NULL: none */
 	uint32_t users; /* commands in flight, and transfers to or from the store's memory */
 	void (*idle)(struct tgt_access *access); /* called after the last user has ended; fixed */

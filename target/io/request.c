@@ -264,6 +264,7 @@ static inline enum rblk_status request_find(struct tgt_request *request, uint32_
 		return status;
 	if (access->channel && !atomic_load_explicit(&access->channel->volume->removed, memory_order_relaxed)) {
 		request->access = access;
+		request->flags |= access->flags;
 		tgt_access_get(access);
 	}
 	return RBLK_OK;

@@ -68,6 +68,7 @@ static void session_limit(struct tgt_session *session, struct tgt_handle *only)
 	struct tgt_rules *rules = tgt_reactor_rules(session->reactor);
 	const struct tgt_who who = tgt_session_who(session);
 	struct tgt_limit *initiator = tgt_rules_initiator_limit(rules, &who);
+	bool priority = tgt_rules_initiator_priority(rules, &who);
 	struct tgt_handle *handle;
 
 	session->weight = tgt_rules_weight(rules, &who);
@@ -81,6 +82,8 @@ static void session_limit(struct tgt_session *session, struct tgt_handle *only)
 
 			handle_set(handle, tgt_rules_volume_limit(rules, volume), initiator);
 			tgt_volume_pace(handle->access.channel, tgt_rules_volume_paced(rules, volume));
+			handle->access.flags =
+				priority || tgt_rules_volume_priority(rules, volume) ? RBLK_CMD_PRIORITY : 0;
 		}
 	tgt_rules_put(rules);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which limits are for an open volume, by the rules in force: its own, and its initiator's; and the
- * weight of a session. The reactor's thread.
+ * Which limits are for an open volume, by the rules in force: its own, and its initiator's; the
+ * weight of a session; and whether commands have priority. The reactor's thread.
  */
 #ifndef RBLK_TARGET_LIMITS_H
 #define RBLK_TARGET_LIMITS_H

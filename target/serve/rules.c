@@ -34,6 +34,7 @@ struct volume_rule {
 	char name[RBLK_NAME_BYTES];
 	bool named; /* by some section */
 	bool paced; /* limit = auto */
+	bool priority;
 	struct tgt_limit *limit; /* NULL: none */
 };
 
@@ -169,6 +170,7 @@ static bool volumes_create(struct tgt_rules *rules, const struct tgt_config *con
 		memcpy(rules->volumes[i].name, config->volumes[i].name, sizeof(rules->volumes[i].name));
 		rules->volumes[i].named = is_named(rules, config->volumes[i].name);
 		rules->volumes[i].paced = config->volumes[i].depth == TGT_DEPTH_AUTO;
+		rules->volumes[i].priority = config->volumes[i].priority;
 	}
 	qsort(rules->volumes, rules->volume_count, sizeof(*rules->volumes), volume_compare);
 	return true;
@@ -389,6 +391,13 @@ bool tgt_rules_volume_paced(const struct tgt_rules *rules, const char *volume)
 	return one && one->paced;
 }
 
+bool tgt_rules_volume_priority(const struct tgt_rules *rules, const char *volume)
+{
+	const struct volume_rule *one = volume_find(rules, volume);
+
+	return one && one->priority;
+}
+
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who)
 {
 	for (unsigned int i = 0; rules && i < rules->count; i++)
@@ -405,6 +414,14 @@ unsigned int tgt_rules_weight(const struct tgt_rules *rules, const struct tgt_wh
 		if (rules->initiators[i].config.weight > weight && is_of(&rules->initiators[i].config, who))
 			weight = rules->initiators[i].config.weight;
 	return weight;
+}
+
+bool tgt_rules_initiator_priority(const struct tgt_rules *rules, const struct tgt_who *who)
+{
+	for (unsigned int i = 0; rules && i < rules->count; i++)
+		if (rules->initiators[i].config.priority && is_of(&rules->initiators[i].config, who))
+			return true;
+	return false;
 }
 
 void tgt_rules_judge(const struct tgt_rules *rules, const struct tgt_origin *origin, const struct tgt_who *who,

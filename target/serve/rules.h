@@ -74,6 +74,9 @@ bool tgt_rules_volume_paced(const struct tgt_rules *rules, const char *volume);
 struct tgt_limit *tgt_rules_initiator_limit(const struct tgt_rules *rules, const struct tgt_who *who);
 /* The largest weight of the sections that are for it; 1: there is none. */
 unsigned int tgt_rules_weight(const struct tgt_rules *rules, const struct tgt_who *who);
+/* Has the volume, or a section that is for the initiator, `priority = yes`? */
+bool tgt_rules_volume_priority(const struct tgt_rules *rules, const char *volume);
+bool tgt_rules_initiator_priority(const struct tgt_rules *rules, const struct tgt_who *who);
 /* The secrets of the name, which the rules keep; NULL: it has none, and needs no proof. */
 struct rblk_secrets *tgt_rules_secrets(const struct tgt_rules *rules, const char *name);
 

@@ -304,6 +304,32 @@ static void limits_that_do_not_change_go_on(void **state)
 	config.volume_count = 0;
 }
 
+/* Of a volume, or of any section that is for the initiator. */
+static void who_has_priority(void **state)
+{
+	struct tgt_volume_config volumes[2] = {{.name = "v", .priority = true}, {.name = "w"}};
+	const struct tgt_who a1 = {"a1", true}, b = {"b", true}, nobody = {"", false};
+	struct tgt_rules *rules;
+
+	(void)state;
+	config.volumes = volumes;
+	config.volume_count = UNIT_LENGTH(volumes);
+	rule("*", "local", "", "", "*");
+	rule("a*", "local", "", "", "*");
+	config.initiators[1].priority = true;
+	rules = tgt_rules_create(&config);
+	assert_non_null(rules);
+	assert_true(tgt_rules_volume_priority(rules, "v"));
+	assert_false(tgt_rules_volume_priority(rules, "w"));
+	assert_false(tgt_rules_volume_priority(rules, "x"));
+	assert_true(tgt_rules_initiator_priority(rules, &a1));
+	assert_false(tgt_rules_initiator_priority(rules, &b));
+	assert_false(tgt_rules_initiator_priority(rules, &nobody));
+	tgt_rules_put(rules);
+	config.volumes = NULL; /* they are not its own */
+	config.volume_count = 0;
+}
+
 /* A section with a secret is for those that have proven its name, from wherever or from its addresses. */
 static void a_secret_is_needed_where_there_is_one(void **state)
 {
@@ -461,6 +487,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_most_counts, begin, end),
 		cmocka_unit_test_setup_teardown(the_book_is_replaced_whole, begin, end),
 		cmocka_unit_test_setup_teardown(limits_that_do_not_change_go_on, begin, end),
+		cmocka_unit_test_setup_teardown(who_has_priority, begin, end),
 		cmocka_unit_test_setup_teardown(a_secret_is_needed_where_there_is_one, begin, end),
 		cmocka_unit_test_setup_teardown(networks_are_read_strictly, begin, end),
 		cmocka_unit_test_setup_teardown(sections_are_looked_at_once, begin, end),
