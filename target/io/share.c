@@ -17,6 +17,7 @@ void tgt_share_init(struct tgt_share *share, struct tgt_loop *loop, struct tgt_h
 	share->host = host;
 	TAILQ_INIT(&share->starving);
 	TAILQ_INIT(&share->limited);
+	TAILQ_INIT(&share->limited_priority);
 }
 
 /* -- taking ------------------------------------------------------------------------------------ */

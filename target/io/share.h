@@ -50,8 +50,10 @@ struct tgt_share {
 	unsigned int extents;  /* EXTENTS that the stores have, of its queues on this reactor */
 	unsigned int compares; /* COMPARE_AND_WRITEs from their range lock on */
 	uint8_t passed; /* commands with priority that got memory while others waited for it, since one of these did */
-	struct tgt_waiter_list limited; /* throttle.c's: commands with priority that wait for a limit, by io.waiter */
-	uint8_t limited_passed;		/* likewise: that went before others, since one of these did */
+	/* throttle.c's: commands that wait for a limit, by io.waiter, in the order they came; with priority apart. */
+	struct tgt_waiter_list limited, limited_priority;
+	bool limited_moved;	/* places of the former have another order: until none of them waits */
+	uint8_t limited_passed; /* of the latter, that went before the former, since one of these did */
 };
 
 /*

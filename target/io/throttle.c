@@ -43,35 +43,65 @@ static void request_waited(struct tgt_request *request)
 	request->queued_us = queued_us < UINT32_MAX ? (uint32_t)queued_us : UINT32_MAX;
 }
 
+/* The list of its session in which it waits. */
+static struct tgt_waiter_list *limited_list(const struct tgt_request *request)
+{
+	struct tgt_share *share = request->io_queue->share;
+
+	return tgt_request_priority(request) ? &share->limited_priority : &share->limited;
+}
+
 /* It waits no more. */
 static void limited_remove(struct tgt_request *request)
 {
+	struct tgt_share *share = request->io_queue->share;
+
 	TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
-	if (tgt_request_priority(request))
-		TAILQ_REMOVE(&request->io_queue->share->limited, &request->io.waiter, link);
+	TAILQ_REMOVE(limited_list(request), &request->io.waiter, link);
+	share->limited_moved &= !TAILQ_EMPTY(&share->limited);
 	request_waited(request);
 }
 
+/* The first of the list that may begin, or NULL. */
+static struct tgt_request *limited_first(const struct tgt_waiter_list *list)
+{
+	struct tgt_waiter *waiter;
+
+	TAILQ_FOREACH(waiter, list, link) {
+		struct tgt_request *request = (struct tgt_request *)tgt_io_of(waiter);
+
+		if (!request_blocker(request))
+			return request;
+	}
+	return NULL;
+}
+
 /*
- * It is the turn of this request, and so its session's. A request of the session with priority goes instead, and they
- * change places, so that the session goes no sooner. After TGT_PRIORITY_MOST of them, this request goes.
+ * It is the turn of this request, and so its session's. A request of the session with priority goes instead; after
+ * TGT_PRIORITY_MOST of them the oldest without. This one gets the place of the one that goes: the session goes no
+ * sooner, and its requests without priority keep their order, whichever places they have.
  */
 static struct tgt_request *limited_turn(struct tgt_request *request)
 {
 	struct tgt_share *share = request->io_queue->share;
-	struct tgt_waiter *waiter = TAILQ_FIRST(&share->limited);
-	struct tgt_request *other = waiter ? (struct tgt_request *)tgt_io_of(waiter) : NULL;
+	struct tgt_request *turn = NULL;
 
 	if (tgt_request_priority(request))
 		return request;
-	if (!other || share->limited_passed >= TGT_PRIORITY_MOST || request_blocker(other)) {
+	if (share->limited_passed < TGT_PRIORITY_MOST)
+		turn = limited_first(&share->limited_priority);
+	if (turn) {
+		share->limited_passed++;
+		share->limited_moved = true;
+	} else {
 		share->limited_passed = 0;
-		return request;
+		turn = share->limited_moved ? limited_first(&share->limited) : request;
 	}
-	share->limited_passed++;
-	TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
-	TAILQ_INSERT_BEFORE(other, request, link);
-	return other;
+	if (turn != request) {
+		TAILQ_REMOVE(&request->io_queue->loop->limited, request, link);
+		TAILQ_INSERT_BEFORE(turn, request, link);
+	}
+	return turn;
 }
 
 static void loop_await(struct tgt_loop *loop, struct tgt_token_bucket *bucket)
@@ -111,8 +141,7 @@ bool tgt_throttle_pass(struct tgt_request *request, bool has_capsule)
 	request->limited_ns = request->io_queue->loop->now_ns;
 	request->leave = limited_leave;
 	TAILQ_INSERT_TAIL(&request->io_queue->loop->limited, request, link);
-	if (tgt_request_priority(request))
-		TAILQ_INSERT_TAIL(&request->io_queue->share->limited, &request->io.waiter, link);
+	TAILQ_INSERT_TAIL(limited_list(request), &request->io.waiter, link);
 	loop_await(request->io_queue->loop, bucket);
 	return false;
 }

@@ -168,11 +168,46 @@ static void priority_goes_first(void **state)
 		let_one_go_on();
 		assert_ptr_equal(last, &rig->io_queue.requests[tag]);
 	}
-	for (unsigned int i = 0; i < 3; i++) {
+	for (uint16_t tag = 2; tag <= 4; tag++) {
 		let_one_go_on();
-		assert_false(last->flags & RBLK_CMD_PRIORITY);
+		assert_ptr_equal(last, &rig->io_queue.requests[tag]);
 	}
-	assert_true(TAILQ_EMPTY(&rig->loop.limited) && TAILQ_EMPTY(&rig->share.limited));
+	assert_true(TAILQ_EMPTY(&rig->loop.limited) && TAILQ_EMPTY(&rig->share.limited) &&
+		    TAILQ_EMPTY(&rig->share.limited_priority));
+}
+
+/* Whoever goes on comes again at once, so that some always wait: of those without priority each goes when it is the
+ * oldest. */
+static void nobody_waits_for_ever(void **state)
+{
+	(void)state;
+	assert_true(tgt_throttle_pass(arrive(0), false));
+	for (uint16_t plain = 1; plain <= 4; plain++)
+		for (uint16_t all = (uint16_t)(plain + 1); all <= TAGS - 1; all++) {
+			unsigned int begun = 0, quick = 0;
+
+			for (uint16_t tag = 1; tag <= all; tag++) {
+				struct tgt_request *request = arrive(tag);
+
+				request->flags = tag > plain ? RBLK_CMD_PRIORITY : 0;
+				assert_false(tgt_throttle_pass(request, false));
+			}
+			while (begun < 3 * plain) {
+				uint8_t flags;
+
+				let_one_go_on();
+				flags = last->flags;
+				if (flags & RBLK_CMD_PRIORITY)
+					quick++;
+				else
+					assert_ptr_equal(last, &rig->io_queue.requests[1 + begun++ % plain]);
+				arrive(last->tag)->flags = flags;
+				assert_false(tgt_throttle_pass(last, false));
+			}
+			assert_true(quick <= 3 * plain * (TGT_PRIORITY_MOST + TAGS));
+			for (uint16_t tag = 1; tag <= all; tag++)
+				rig->io_queue.requests[tag].leave(&rig->io_queue.requests[tag]);
+		}
 }
 
 /* A drain lets all go on. */
@@ -227,6 +262,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(priority_goes_first, begin, end),
+		cmocka_unit_test_setup_teardown(nobody_waits_for_ever, begin, end),
 		cmocka_unit_test_setup_teardown(waits_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(a_command_that_waits_again_is_counted_once, begin, end),
 		cmocka_unit_test_setup_teardown(each_that_waits_is_counted, begin, end),
