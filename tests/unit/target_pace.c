@@ -222,6 +222,52 @@ static void lengths_are_judged_by_themselves(void **state)
 	assert_int_equal(reads->window, 1);
 }
 
+/* Probes take most of a period, or are longer than several: its end cuts none off, and they become as rare as they are
+ * long. */
+static void slow_operations_get_a_window(void **state)
+{
+	static const uint64_t service_ms[] = {200, 400, 1000, 6000};
+
+	(void)state;
+	for (unsigned int i = 0; i < UNIT_LENGTH(service_ms); i++) {
+		uint64_t time_ns = 1000 * service_ms[i] * MS;
+
+		disk_new(64, service_ms[i] * MS);
+		run(MOST, time_ns / 4);
+		disk.ended = 0;
+		run(MOST, time_ns);
+		assert_true(disk.ended * 10 > ability(time_ns) * 7);
+	}
+}
+
+/* Quick READs are late behind WRITEs whose own time allows them a queue: with a window of one, READs cannot help it. */
+static void the_other_kind_gives_way(void **state)
+{
+	uint64_t t = 1000 * TGT_PACE_PERIOD_NS;
+
+	(void)state;
+	tgt_pace_init(paces, t);
+	for (unsigned int i = 0; i < 2 * TGT_PACE_PROBES; i++, t += MS)
+		tgt_pace_ended(paces, i % 2 ? TGT_PACE_READ : TGT_PACE_WRITE, 4096, t, t + (i % 2 ? MS : 20 * MS), 1,
+			       MOST);
+	reads->window = 4;
+	writes->window = 32;
+	for (unsigned int left = 16; left; left--, t += 20 * MS)
+		tgt_pace_ended(paces, TGT_PACE_READ, 4096, t, t + 20 * MS, 1, MOST);
+	assert_int_equal(reads->window, 1);
+	assert_int_equal(writes->window, 32);
+	for (unsigned int left = 8; left; left--, t += 20 * MS)
+		tgt_pace_ended(paces, TGT_PACE_READ, 4096, t, t + 20 * MS, 1, MOST);
+	assert_int_equal(reads->window, 1);
+	assert_int_equal(writes->window, 16);
+	/* While these are late themselves, their own window is what changes. */
+	reads->window = 2;
+	for (unsigned int left = 16; left; left--, t += 100 * MS)
+		tgt_pace_ended(paces, TGT_PACE_WRITE, 4096, t, t + 100 * MS, 1, MOST);
+	assert_int_equal(reads->window, 2);
+	assert_int_equal(writes->window, 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +278,8 @@ int main(void)
 		cmocka_unit_test(a_probe_is_short),
 		cmocka_unit_test(a_probe_waits_for_both_kinds),
 		cmocka_unit_test(lengths_are_judged_by_themselves),
+		cmocka_unit_test(slow_operations_get_a_window),
+		cmocka_unit_test(the_other_kind_gives_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
