@@ -74,9 +74,9 @@ struct tgt_io {
 	 * units of so many bytes. A range's end, and one that is not filled, end the list. */
 	uint32_t extent_room, extent_unit;
 	int buffer_index;           /* of the ring's fixed buffers, or -1 */
+	unsigned int retries;	    /* the store's */
 	struct tgt_channel *channel; /* the store's, set by submit */
-	uint64_t progress;          /* the store's: bytes done so far */
-	unsigned int retries;       /* the store's */
+	uint64_t progress;	     /* the store's: bytes done so far */
 	void (*done)(struct tgt_io *io, int error); /* 0 or negative errno; reactor's thread */
 	/* Fields of an operation that passes submit.h: */
 	struct tgt_volume *volume;                  /* set there */
@@ -85,10 +85,10 @@ struct tgt_io {
 	uint64_t others;                            /* sync.c's: syncs that it waits for, or 0 */
 	uint8_t sync;                               /* sync.c's: its number among them, or 0 */
 	bool paced; /* set there: if it is a READ or WRITE, the window of its kind counts it */
-	struct tgt_write write;                     /* likewise, while it changes the volume */
-	struct tgt_waiter waiter;                   /* waiter.owner is the caller's to set */
 	int error;                                  /* likewise, while it waits to be told */
 	void (*ended)(struct tgt_io *io, int error); /* the owner's callback instead of `done` */
+	struct tgt_waiter waiter;		     /* waiter.owner is the caller's to set */
+	struct tgt_write write;			     /* set there, while it changes the volume */
 };
 
 /* The operation that waits. */
