@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Goal: an untorn write (RWF_ATOMIC) to /dev/rblk0 is one untorn write of the target's disk, and what cannot be kept is
 # refused. Method: a SCSI disk of the kernel's that has them (scsi_debug), whose commands are traced, a volume in memory, and
-# a file, which has none. Linux 6.11 and newer.
+# a file, which has none. With boot-trixie fio writes untorn, too. Linux 6.11 and newer.
 . "$LAB/guest.sh"
 . "$LAB/jobs/kmod.sh"
 untorn=$LAB_BUILD/tests/lab/untorn
@@ -58,6 +58,17 @@ for at in 0 16384; do
 	cmp -n 12288 -i $at:0 "$LAB_DEV" <(head -c 12288 /dev/zero | tr '\0' n) || lab_fail "$LAB_DEV: small joined untorn writes are lost"
 done
 writes=$(commands)
+if [ -n "${RBLK_LAB_PROGRAMS:-}" ]; then
+	for mount in dev proc sys; do mount --rbind /$mount "$RBLK_LAB_PROGRAMS/$mount" || lab_fail "mount $mount"; done
+	chroot "$RBLK_LAB_PROGRAMS" fio --name=untorn --filename="$LAB_DEV" --direct=1 --atomic=1 --ioengine=io_uring --rw=randwrite \
+		--bs=16k --iodepth=8 --size=8m --verify=crc32c > /tmp/fio.log 2>&1 || lab_fail "fio: $(cat /tmp/fio.log)"
+	fio_writes=$(($(commands) - writes))
+	echo "fio: 512 untorn writes are $fio_writes of the disk"
+	# Linux may join some.
+	[ $fio_writes -gt 256 ] && [ $fio_writes -le 512 ] || lab_fail "fio: 512 untorn writes are $fio_writes of the disk's: $(tail /tmp/fio.log)"
+	! grep -E "raw=(2a|8a)" $tracing/trace || lab_fail "fio: a write is not untorn"
+	writes=$(commands)
+fi
 # Others are not.
 dd if=/dev/zero of="$LAB_DEV" bs=16384 count=1 oflag=direct status=none
 [ "$(commands)" = $writes ] || lab_fail "a plain write is untorn"
