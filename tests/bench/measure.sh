@@ -71,7 +71,7 @@ lab_meet linked
 [[ $* == *@* ]] || bare_link
 [ -z "${RBLK_BENCH_LOSS:-}" ] || lab_lossy_begin loss "$RBLK_BENCH_LOSS%"
 if [ "$LAB_HOST" = 1 ]; then
-	export LAB_RBLKD_NICE=-5
+	export RBLK_LAB_NICE=-5
 	systems_serve "$@"
 	lab_meet serving
 	lab_meet measured 100000

@@ -155,11 +155,11 @@ lab_no_rblkd() { [[ $'\n'$(readlink /proc/[0-9]*/exe)$'\n' != *$'\n'"$RBLKD"$'\n
 lab_port_active() { grep -q ACTIVE /sys/class/infiniband/$LAB_RDMA/ports/1/state; }
 
 # lab_rblkd_start ARGUMENT...: start the daemon and wait until it is ready. Its log is LAB_RBLKD_LOG;
-# LAB_URI is where it listens when the arguments do not say otherwise. LAB_RBLKD_NICE=-5: as rblkd.service starts it.
+# LAB_URI is where it listens when the arguments do not say otherwise. RBLK_LAB_NICE=-5: as rblkd.service starts it.
 LAB_URI=rblk://$LAB_ADDR
 lab_rblkd_start() {
 	LAB_RBLKD_LOG=$(mktemp "$LAB_OUT/rblkd.XXXXXX.log")
-	nice -n "${LAB_RBLKD_NICE:-0}" "$RBLKD" "$@" > "$LAB_RBLKD_LOG" 2>&1 &
+	nice -n "${RBLK_LAB_NICE:-0}" "$RBLKD" "$@" > "$LAB_RBLKD_LOG" 2>&1 &
 	LAB_RBLKD=$!
 	lab_wait 60 lab_rblkd_ready || lab_fail "rblkd $*: not ready: $(tail -n 20 "$LAB_RBLKD_LOG")"
 	kill -0 "$LAB_RBLKD" 2> /dev/null || lab_fail "rblkd $*: ended: $(tail -n 20 "$LAB_RBLKD_LOG")"

@@ -35,7 +35,7 @@ for system in "$@"; do
 	while read -r workload words; do
 		[ "${RBLK_COST_PROFILE:-$workload}" = "$workload" ] || continue
 		: > /tmp/costs
-		limit=$(awk -v system="$system" -v workload="$workload" '$1 == system && $2 == workload { print $3 }' "${RBLK_COST_LIMITS:-/dev/null}")
+		limit=$(awk -v row="$system $workload" '$1 " " $2 == row { print $3 }' "${RBLK_COST_LIMITS:-/dev/null}")
 		for number in 1 2 3 4 5 6; do
 			# shellcheck disable=SC2086 # words
 			measure "$system" "$workload" $words

@@ -32,7 +32,7 @@ cp /sys/class/infiniband/rxe0/ports/1/gids/0 "/pair/gid-$LAB_HOST"
 lab_meet linked
 if [ "$LAB_HOST" = 1 ]; then
 	modprobe nvme && lab_wait 20 [ -b /dev/nvme0n1 ] || lab_fail "no disk"
-	export LAB_RBLKD_NICE=-5
+	export RBLK_LAB_NICE=-5
 	systems_serve "$@"
 	while :; do "${LINK[@]}" > /tmp/link.log 2>&1; done &
 	lab_meet serving
