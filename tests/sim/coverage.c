@@ -148,6 +148,7 @@ void sim_seen_state(const struct tgt_request *request, unsigned int entered)
 {
 	const char *opcode = rblk_opcode_name(request->opcode);
 
+	sim_priority_seen(request, entered);
 	sim_reached("point", "state", NULL);
 	sim_reached("request", opcode, state_names[entered]);
 	/* Dropped: its connection is closed. */

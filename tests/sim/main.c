@@ -7,6 +7,7 @@
  *   sim --digest FIRST COUNT    those, and a digest of what each has done: the same whatever it is built with
  *   sim --coverage FIRST COUNT [FLOOR]   those, and what they have reached (coverage.h)
  *   sim --sends FIRST COUNT HUNDREDTHS   those, in which the module may send at most so many SENDs for a hundred commands
+ *   sim --priority FIRST COUNT   worlds in which commands wait: those with priority must overtake others (world_priority.c)
  *   sim --crowd GATEWAYS INITIATORS [stop] [apart]   one gateway is killed, or stands still: when are all back? apart:
  *           each entry of the blocklist is a commit of its own
  *   sim --history MODEL N       one world of those that a model speaks of, and its history (history.h)
@@ -29,7 +30,7 @@ static int usage(void)
 	fprintf(stderr,
 		"usage: sim --seeds FIRST COUNT [STEP] | --seed N [--trace] | --same FIRST COUNT |\n"
 		"           --digest FIRST COUNT | --coverage FIRST COUNT [FLOOR] | --sends FIRST COUNT HUNDREDTHS |\n"
-		"           --history MODEL N | --crowd GATEWAYS INITIATORS [stop] [apart]\n");
+		"           --priority FIRST COUNT | --history MODEL N | --crowd GATEWAYS INITIATORS [stop] [apart]\n");
 	return 2;
 }
 
@@ -90,6 +91,10 @@ int main(int argc, char **argv)
 					   argc > 4 && !strcmp(argv[4], "stop"), strcmp(argv[argc - 1], "apart") != 0)
 			       ? 0
 			       : usage();
+	}
+	if (argc == 4 && !strcmp(argv[1], "--priority")) {
+		sim_trace_init(SIM_TRACE_TAIL, argv[0]);
+		return sim_world_run_priority(strtoull(argv[2], NULL, 0), strtoull(argv[3], NULL, 0)) ? 0 : 1;
 	}
 	if (argc == 4 && !strcmp(argv[1], "--history")) {
 		sim_trace_init(SIM_TRACE_TAIL, argv[0]);

@@ -69,6 +69,9 @@ void sim_seen_queue_close(const struct tgt_queue *queue, const char *reason);
 #define rblk_trace_login sim_seen_login
 #define rblk_trace_queue_close sim_seen_queue_close
 
+/* world_priority.c */
+void sim_priority_seen(const struct tgt_request *request, unsigned int entered);
+
 /* whitebox.c, pool_sim.c */
 struct tgt_range_lock;
 struct rblk_session;

@@ -26,6 +26,8 @@ void sim_world_lasts(const struct sim_actor *actor);
 bool sim_world_run(uint64_t seed);
 /* In a world of which this model speaks, with its history to stdout. False: there is no such model. */
 bool sim_world_run_history(uint64_t seed, const char *model);
+/* Commands that wait, with priority and without: who overtakes whom, to stdout. False: priority makes no difference. */
+bool sim_world_run_priority(uint64_t first, uint64_t seeds);
 /* Initiators at gateways, of which one is killed or stops: what that meant, to stdout. False: it cannot. */
 bool sim_world_run_crowd(unsigned int gateways, unsigned int initiators, bool stops, bool together);
 
